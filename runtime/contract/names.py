@@ -1,0 +1,39 @@
+"""Names that both sides must spell alike: stages, and where things lie in a run's folder."""
+
+from __future__ import annotations
+
+STAGES = ("build", "provision", "upload", "run", "collect", "teardown")
+"""The pipeline, in order."""
+
+SUITE_FILE = "suite.yaml"
+RESULTS_FOLDER = "results"
+CHECKPOINTS_FOLDER = "checkpoints"
+TENSORBOARD_FOLDER = "tensorboard"
+TRACES_FOLDER = "traces"
+XLA_DUMPS_FOLDER = "xla_dumps"
+LOGS_FOLDER = "logs"
+STAGES_FOLDER = "stages"
+
+STREAM_FILE = "stream.jsonl"
+"""In a worker's scratch: everything its supervisor says, one record a line; see progress.py."""
+
+JOURNAL_FILE = "journal.jsonl"
+"""In a worker's scratch: samples and point results, appended as they happen; sealed into Parquet afterwards."""
+
+STACKS_FILE = "stacks.txt"
+"""In a worker's scratch: stack dumps of all threads, asked for by the supervisor."""
+
+
+def samples_file(attempt: int, worker: int) -> str:
+    """Returns where a worker's sealed samples lie, relative to the run's folder."""
+    return f"{RESULTS_FOLDER}/samples-a{attempt}-w{worker:04d}.parquet"
+
+
+def points_file(attempt: int, worker: int) -> str:
+    """Returns where a worker's point results lie (JSON lines), relative to the run's folder."""
+    return f"{RESULTS_FOLDER}/points-a{attempt}-w{worker:04d}.jsonl"
+
+
+def manifest_file(attempt: int, worker: int) -> str:
+    """Returns where a worker's manifest (versions, devices, flags) lies, relative to the run's folder."""
+    return f"{RESULTS_FOLDER}/manifest-a{attempt}-w{worker:04d}.json"

@@ -1,0 +1,41 @@
+"""RunRequest: the flat form that people fill in, as command flags, Prefect parameters or keyword arguments."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from runtime.contract.names import STAGES
+
+Keep = Literal["never", "on_failure", "always"]
+Stage = Literal["build", "provision", "upload", "run", "collect", "teardown"]
+assert STAGES == ("build", "provision", "upload", "run", "collect", "teardown")
+
+
+class RunRequest(BaseModel):
+    """What somebody asks for. Every field has a default but the suite; nothing here is resolved or checked yet."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str = Field(description="Suite to run: a path, or a name in configs/suites/")
+    target: str = Field("local", description="Where to run: a name in configs/targets/, or a path")
+    output: str | None = Field(None, description="Folder for runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
+    run_id: str | None = Field(None, description="Name of the run; default: made from suite and time")
+    resume: bool = Field(False, description="Go on with the run of that run_id: only what is missing is done")
+    from_stage: Stage | None = Field(None, description="With resume: do this stage and those after it again")
+    set: list[str] = Field(default_factory=list, description="Overrides of the suite, KEY=VALUE, e.g. num_repeats=5")
+    env: list[str] = Field(default_factory=list, description="Environment of the workers, KEY=VALUE or KEY")
+    env_file: list[str] = Field(default_factory=list, description="Files of such lines, by Docker's rules")
+    repo: str | None = Field(None, description="Orbax to measure: repository URL (a fork, say) or local path")
+    branch: str | None = Field(None, description="… at this branch")
+    pr: int | None = Field(None, description="… at this pull request", gt=0)
+    commit: str | None = Field(None, description="… at this commit")
+    jax_version: str = Field("locked", description="locked, newest, nightly or x.y.z")
+    jax_index: str | None = Field(None, description="Package index of JAX nightlies")
+    keep: Keep = Field("never", description="Keep what was made after the run")
+    workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
+    devices_per_worker: int | None = Field(None, description="Devices each, where the target lets you choose", gt=0)
+    operation_deadline_s: float | None = Field(None, description="Longest time for one operation, seconds", gt=0)
+    run_deadline_s: float | None = Field(None, description="Longest time for the workload, seconds", gt=0)
+    debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")

@@ -1,0 +1,47 @@
+"""RunSpec: a RunRequest resolved and validated, with everything a stage needs to know and nothing it must look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.contract.job import Deadlines
+from runtime.contract.suite import Point
+from tasks.config.request import Keep
+from tasks.config.target import TargetConfig
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What code is measured. `repo` None: the released Orbax of the lock. At most one of branch, pr, commit."""
+
+    repo: str | None = None
+    branch: str | None = None
+    pr: int | None = None
+    commit: str | None = None
+    jax_version: str = "locked"
+    jax_index: str | None = None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
+
+    `env` holds the values; `secret_env` names those of them that may never be written down.
+    """
+
+    run_id: str
+    suite_name: str
+    suite_path: str
+    suite_text: str
+    points: Sequence[Point]
+    num_repeats: int
+    target_name: str
+    target: TargetConfig
+    source: SourceSpec
+    output: str
+    keep: Keep
+    deadlines: Deadlines
+    env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: frozenset[str] = frozenset()
+    debug_dumps: bool = False

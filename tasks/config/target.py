@@ -1,0 +1,24 @@
+"""Models of the files in configs/targets/, one per kind of target."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class LocalTargetConfig(BaseModel):
+    """This machine: every worker is a process here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["local"]
+    platform: Literal["cpu", "gpu"] = Field("cpu", description="What the workers compute on")
+    workers: int = Field(2, gt=0, le=64, description="Worker processes")
+    slices: int = Field(1, gt=0, description="Slices the workers are divided into, evenly")
+    devices_per_worker: int | Literal["auto"] = Field(
+        "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
+    )
+
+
+TargetConfig = LocalTargetConfig

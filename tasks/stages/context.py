@@ -1,0 +1,46 @@
+"""Run: what every stage is given. The run's spec, its folder, its target, its stage markers and its narrator."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.contract.names import STAGES, STAGES_FOLDER
+from tasks.cloud.storage import Folder
+from tasks.config.request import Stage
+from tasks.config.spec import RunSpec
+from tasks.targets.protocol import Target
+
+Say = Callable[[str], None]
+"""Tells the people watching one line of what happens: the terminal, or Prefect's log."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One passage of the pipeline. `folder` is `<output>/<run_id>/`."""
+
+    spec: RunSpec
+    folder: Folder
+    target: Target
+    say: Say
+
+    def marker(self, stage: Stage) -> Mapping[str, Any] | None:
+        """Returns what a finished stage wrote down, or None when the stage has not finished."""
+        content = self.folder.read(f"{STAGES_FOLDER}/{stage}.json")
+        if content is None:
+            return None
+        marker: Mapping[str, Any] = json.loads(content)
+        return marker
+
+    def mark(self, stage: Stage, **outputs: Any) -> None:
+        """Writes that the stage has finished, with what later stages need from it."""
+        marker = {"stage": stage, "finished_at": time.time(), "outputs": outputs}
+        self.folder.write(f"{STAGES_FOLDER}/{stage}.json", json.dumps(marker, indent=1, sort_keys=True).encode())
+
+    def forget_from(self, stage: Stage) -> None:
+        """Takes back the markers of a stage and of all after it, so that they are done again."""
+        for name in STAGES[STAGES.index(stage) :]:
+            self.folder.delete(f"{STAGES_FOLDER}/{name}.json")

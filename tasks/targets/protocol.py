@@ -1,0 +1,38 @@
+"""The one interface behind which every place a workload can run lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, WorkloadRef, Workers
+
+if TYPE_CHECKING:
+    from runtime.contract.errors import Problem
+    from tasks.config.spec import RunSpec
+    from tasks.leases.holding import Holding
+
+
+class Target(Protocol):
+    """A place to run. All methods may be called again after a crash; only `acquire` and `start` make things."""
+
+    def plan(self, spec: RunSpec) -> Plan:
+        """Says what would be made. Pure: asks nothing outside. Raises BadInput when the suite cannot fit."""
+
+    def preflight(self, plan: Plan) -> list[Problem]:
+        """Looks, without changing anything, for what would stop the plan."""
+
+    def acquire(self, plan: Plan, lease: Holding) -> Workers:
+        """Adopts or makes the hardware, through the lease."""
+
+    def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:
+        """Brings the bundle to every worker."""
+
+    def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
+        """Starts the supervisors. Called again for the same attempt it returns what already runs."""
+
+    def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
+        """Yields what workers say after the cursors in `since` (worker → cursor) until all have exited."""
+
+    def stop(self, ref: WorkloadRef, grace_s: float) -> None:
+        """Ends the workload: asks, waits `grace_s`, kills."""

@@ -1,0 +1,161 @@
+"""The core types that stages and targets hand to each other. Source: one place, so that data flows one way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runtime.contract.errors import Problem
+from runtime.contract.job import Platform
+
+
+@dataclass(frozen=True)
+class ResourceRef:
+    """One thing outside. `ours` is false for what was there before: adopted, never deleted."""
+
+    kind: str
+    scope: str
+    name: str
+    uid: str | None = None
+    ours: bool = True
+    dead_man: str = "none"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would make and use. `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra."""
+
+    target: str
+    resources: Sequence[ResourceRef]
+    workers: int
+    slices: int
+    devices_per_worker: int
+    platform: Platform
+    price_per_hour: float | None = None
+    warnings: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One host that a supervisor runs on; `address` is what its siblings reach it by."""
+
+    index: int
+    slice_index: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers of a lease, in order, and the address of worker 0."""
+
+    items: Sequence[Worker]
+    coordinator: str
+    devices_per_worker: int
+    platform: Platform
+
+
+@dataclass(frozen=True)
+class Image:
+    """What the workers run: a venv by its key, or (elsewhere) a container image by digest.
+
+    `python` is the interpreter. `source` records repository, ref and the commit that was really built; `versions` the
+    distributions that matter (jax, jaxlib, orbax-checkpoint, tensorstore, numpy, python).
+    """
+
+    kind: Literal["venv", "container"]
+    reference: str
+    python: str
+    source: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What goes to every worker: file name in the bundle → path here."""
+
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """Where the bundle lies as the workers see it."""
+
+    suite: str
+    code: str
+    workers: Workers
+    image: Image
+
+
+@dataclass(frozen=True)
+class WorkloadRef:
+    """A started workload; `scratch` is the folder of each worker, in order, as the target reads it."""
+
+    kind: str
+    scope: str
+    name: str
+    uid: str
+    attempt: int
+    scratch: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line a worker wrote. `cursor` lets a follower start again after it without losing or repeating a line."""
+
+    worker: int
+    cursor: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A worker began or ended an operation of a point. `seq` is the cursor of the record it came from."""
+
+    worker: int
+    seq: int
+    point: int
+    points: int
+    benchmark: str
+    repeat: int
+    operation: str
+    phase: Literal["begin", "end"]
+
+
+@dataclass(frozen=True)
+class State:
+    """The workload's state changed; `evidence` is what was seen, for people."""
+
+    state: str
+    reason: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Exited:
+    """A supervisor ended: its exit code, and the root cause in one line when it is not 0."""
+
+    worker: int
+    code: int
+    cause: str = ""
+
+
+Event = LogLine | Progress | State | Exited
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a workload and how it ended: 'succeeded', 'failed', 'preempted', 'lost', 'interrupted'."""
+
+    n: int
+    end: str
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run stage ended. `results` is where collect finds what the workers wrote."""
+
+    attempts: Sequence[Attempt]
+    results: str
