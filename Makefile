@@ -1,0 +1,88 @@
+# Everything a person does with a checkout. `make run` and `make test` set up what they need first.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Two cores are what we promise to be quick on; more are used where there are more.
+JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo $$n)
+PYTEST := $(BIN)/python -m pytest
+QUICK  := not system and not chaos and not gpu and not bench
+
+# pip's index settings hold for uv as well, unless uv has its own.
+INDEX = $${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}}
+UVPIP = index="$(INDEX)"; $${index:+env} $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip
+
+.PHONY: help run up test test-system test-gpu chaos lint format bench lock clean
+
+help:
+	@echo "make run          run configs/suites/quickstart.yaml on this machine, the whole pipeline"
+	@echo "make up           Prefect server with UI, deployments, schedule and reaper, here"
+	@echo "make test         lint, types, import rules, and the quick tests"
+	@echo "make test-system  slow tests of the whole: real servers, workers, builds"
+	@echo "make chaos        kill tests (CHAOS_SAMPLE=n runs n of them)"
+	@echo "make test-gpu     the runtime on CUDA, where there is a GPU"
+	@echo "make bench        ratios against peers, measured in the same call"
+	@echo "make lint         lint, types and import rules alone"
+	@echo "make lock         write the lock files anew"
+	@echo "make clean        remove .venv and caches of this checkout"
+
+$(VENV)/bootstrap.stamp: requirements/bootstrap.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "slicebench needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python has no venv. On Debian and Ubuntu: sudo apt-get install python3-venv"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+	@touch $@
+
+$(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
+	$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/run.lock
+	$(UVPIP) install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
+	$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@touch $@
+
+run: $(VENV)/run.stamp
+	$(BIN)/slicebench run quickstart
+
+up: $(VENV)/run.stamp
+	$(BIN)/slicebench up
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(PYTEST) -m "$(QUICK)" -n $(JOBS)
+
+test-system: $(VENV)/dev.stamp
+	$(PYTEST) -m system --timeout=900
+
+chaos: $(VENV)/dev.stamp
+	$(PYTEST) -m chaos --timeout=900
+
+test-gpu: $(VENV)/dev.stamp
+	$(PYTEST) -m gpu --timeout=900
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.bench
+
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+lock: $(VENV)/bootstrap.stamp
+	$(LOCK) --upgrade requirements/bootstrap.in -o requirements/bootstrap.lock
+	$(LOCK) --upgrade pyproject.toml --group dev -o requirements/dev.lock
+	$(LOCK) pyproject.toml -c requirements/dev.lock -o requirements/run.lock
+	$(LOCK) runtime/requirements.in -c requirements/dev.lock -o runtime/requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	find flows tasks runtime tests -name __pycache__ -type d -prune -exec rm -rf {} +
