@@ -1,0 +1,23 @@
+"""Where slicebench keeps its state on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HOME_VARIABLE = "SLICEBENCH_HOME"
+
+
+def home() -> Path:
+    """Returns the state root: $SLICEBENCH_HOME, else ~/.slicebench. Makes nothing."""
+    return Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".slicebench")
+
+
+def runs_folder() -> Path:
+    """Returns the default --output."""
+    return home() / "runs"
+
+
+def ledger_folder() -> Path:
+    """Returns where leases are written down."""
+    return home() / "ledger"

@@ -1,0 +1,45 @@
+"""Finds a config file by path or by its name in configs/, and says what there is when it finds none."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from runtime.contract.errors import BadInput, Problem
+
+Kind = Literal["suites", "targets"]
+
+_CHECKOUT = Path(__file__).parents[2]
+
+
+def config_folders(kind: Kind) -> Iterator[Path]:
+    """Yields the folders a bare name is looked up in: the current directory's configs/ first, then slicebench's own."""
+    for root in dict.fromkeys((Path.cwd(), _CHECKOUT)):
+        folder = root / "configs" / kind
+        if folder.is_dir():
+            yield folder
+
+
+def locate(word: str, kind: Kind) -> Path:
+    """Returns the absolute path of a config file. Raises BadInput, naming the nearest names, when there is none."""
+    path = Path(word).expanduser()
+    if path.is_file():
+        return path.resolve()
+    if path.is_dir():
+        raise BadInput(f"{word} is a folder, not a file of configs/{kind}", fix=f"name a YAML file in it, e.g. {word}/NAME.yaml")
+    if "/" not in word:
+        for folder in config_folders(kind):
+            for candidate in (folder / word, folder / f"{word}.yaml"):
+                if candidate.is_file():
+                    return candidate.resolve()
+    raise BadInput(Problem("error", None, f"there is no {kind.rstrip('s')} {word!r}", fix=_known(word, kind)))
+
+
+def _known(word: str, kind: Kind) -> str:
+    names = sorted({file.stem for folder in config_folders(kind) for file in folder.glob("*.yaml")})
+    near = difflib.get_close_matches(Path(word).stem, names, n=3)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"name a file, or one of: {', '.join(names)}" if names else "name a file"
