@@ -1,0 +1,47 @@
+"""What every test gets: a state root of its own, a clean environment, and an honest account of what was skipped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Set by .ci/run, where everything is installed: there a skipped test is a failed one.
+NO_SKIPS = "SLICEBENCH_NO_SKIPS"
+
+_skipped: dict[str, int] = {}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Gives each test a state root nobody else uses, and no Prefect server or Google project of the user's."""
+    home = tmp_path_factory.mktemp("slicebench-home")
+    monkeypatch.setenv("SLICEBENCH_HOME", str(home))
+    for name in list(os.environ):
+        if name.startswith(("PREFECT_", "GOOGLE_", "JAX_", "XLA_", "STORAGE_EMULATOR")):
+            monkeypatch.delenv(name)
+    return home
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Counts skips by reason."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        _skipped[reason] = _skipped.get(reason, 0) + 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Ends the run by saying what was not tested and how to get it."""
+    if _skipped:
+        terminalreporter.section("not tested here")
+        for reason, count in sorted(_skipped.items()):
+            terminalreporter.write_line(f"{count} × {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails the run where skips are forbidden."""
+    if os.environ.get(NO_SKIPS) and _skipped and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
