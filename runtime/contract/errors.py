@@ -1,11 +1,11 @@
 """The error tree, problems with a place and a fix, and the exit codes both sides share.
 
-    SlicebenchError
-    ├── BadInput              what the user wrote cannot be run; nothing was made        exit 2
-    ├── InfrastructureError   a machine, service or file system failed us                exit 3
-    ├── WorkloadFailed        a benchmark failed: wrong data, exception, deadline        exit 1
-    ├── Leaked                something we made could not be proven gone                 exit 5
-    └── Interrupted           the user or the system asked us to stop                    exit 130
+SlicebenchError
+├── BadInput              what the user wrote cannot be run; nothing was made        exit 2
+├── InfrastructureError   a machine, service or file system failed us                exit 3
+├── WorkloadFailed        a benchmark failed: wrong data, exception, deadline        exit 1
+├── Leaked                something we made could not be proven gone                 exit 5
+└── Interrupted           the user or the system asked us to stop                    exit 130
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from runtime.contract.errors import BadInput
 LEASE_VARIABLE = "SLICEBENCH_LEASE"
 """Environment variable that labels every process made under a lease with the lease's id, as labels do on a cloud."""
 
+LEDGER_VARIABLE = "SLICEBENCH_LEDGER"
+"""… and with the id of the ledger the lease is written in: what another ledger made is not ours to judge."""
+
 Platform = Literal["cpu", "gpu", "tpu"]
 
 
@@ -28,7 +31,10 @@ class Deadlines:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that a job on the same machine lives for: a pid means nothing without its start time."""
+    """The process that a job on the same machine lives for: a pid means nothing without its start time.
+
+    `started_at` is in seconds after boot, as `runtime.contract.process.started_at` tells it.
+    """
 
     pid: int
     started_at: float
@@ -68,6 +74,7 @@ class Job:
     renewal_file: str | None = None
     lease_s: float = 60.0
     owner: Owner | None = None
+    debug_dumps: bool = False
 
     def to_json(self) -> str:
         """Returns the job as JSON text. It holds the token: write it to a file of mode 0600 only."""

@@ -28,7 +28,10 @@ def locate(word: str, kind: Kind) -> Path:
     if path.is_file():
         return path.resolve()
     if path.is_dir():
-        raise BadInput(f"{word} is a folder, not a file of configs/{kind}", fix=f"name a YAML file in it, e.g. {word}/NAME.yaml")
+        raise BadInput(
+            f"{word} is a folder, not a file of configs/{kind}",
+            fix=f"name a YAML file in it, e.g. {word}/NAME.yaml",
+        )
     if "/" not in word:
         for folder in config_folders(kind):
             for candidate in (folder / word, folder / f"{word}.yaml"):

@@ -20,11 +20,15 @@ class RunRequest(BaseModel):
 
     suite: str = Field(description="Suite to run: a path, or a name in configs/suites/")
     target: str = Field("local", description="Where to run: a name in configs/targets/, or a path")
-    output: str | None = Field(None, description="Folder for runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
+    output: str | None = Field(
+        None, description="Folder for runs: a path or gs://…; default: $SLICEBENCH_HOME/runs"
+    )
     run_id: str | None = Field(None, description="Name of the run; default: made from suite and time")
     resume: bool = Field(False, description="Go on with the run of that run_id: only what is missing is done")
     from_stage: Stage | None = Field(None, description="With resume: do this stage and those after it again")
-    set: list[str] = Field(default_factory=list, description="Overrides of the suite, KEY=VALUE, e.g. num_repeats=5")
+    set: list[str] = Field(
+        default_factory=list, description="Overrides of the suite, KEY=VALUE, e.g. num_repeats=5"
+    )
     env: list[str] = Field(default_factory=list, description="Environment of the workers, KEY=VALUE or KEY")
     env_file: list[str] = Field(default_factory=list, description="Files of such lines, by Docker's rules")
     repo: str | None = Field(None, description="Orbax to measure: repository URL (a fork, say) or local path")
@@ -35,7 +39,11 @@ class RunRequest(BaseModel):
     jax_index: str | None = Field(None, description="Package index of JAX nightlies")
     keep: Keep = Field("never", description="Keep what was made after the run")
     workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
-    devices_per_worker: int | None = Field(None, description="Devices each, where the target lets you choose", gt=0)
-    operation_deadline_s: float | None = Field(None, description="Longest time for one operation, seconds", gt=0)
+    devices_per_worker: int | None = Field(
+        None, description="Devices each, where the target lets you choose", gt=0
+    )
+    operation_deadline_s: float | None = Field(
+        None, description="Longest time for one operation, seconds", gt=0
+    )
     run_deadline_s: float | None = Field(None, description="Longest time for the workload, seconds", gt=0)
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")

@@ -38,7 +38,9 @@ class Run:
     def mark(self, stage: Stage, **outputs: Any) -> None:
         """Writes that the stage has finished, with what later stages need from it."""
         marker = {"stage": stage, "finished_at": time.time(), "outputs": outputs}
-        self.folder.write(f"{STAGES_FOLDER}/{stage}.json", json.dumps(marker, indent=1, sort_keys=True).encode())
+        self.folder.write(
+            f"{STAGES_FOLDER}/{stage}.json", json.dumps(marker, indent=1, sort_keys=True).encode()
+        )
 
     def forget_from(self, stage: Stage) -> None:
         """Takes back the markers of a stage and of all after it, so that they are done again."""

@@ -7,19 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.contract.errors import Problem
-from runtime.contract.job import Platform
-
-
-@dataclass(frozen=True)
-class ResourceRef:
-    """One thing outside. `ours` is false for what was there before: adopted, never deleted."""
-
-    kind: str
-    scope: str
-    name: str
-    uid: str | None = None
-    ours: bool = True
-    dead_man: str = "none"
+from runtime.contract.job import Deadlines, Platform
+from tasks.leases.resource import ResourceRef as ResourceRef
 
 
 @dataclass(frozen=True)
@@ -72,20 +61,36 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Workload:
+    """What is to run on the workers. `output` is the run's folder: a path or gs://.
+
+    `env` holds secrets: it is never written down but in a job's own file.
+    """
+
+    run_id: str
+    output: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    debug_dumps: bool = False
+
+
+@dataclass(frozen=True)
 class Bundle:
-    """What goes to every worker: file name in the bundle → path here."""
+    """What goes to every worker: name in the bundle (`suite.yaml`, `code/…`) → file here; what is to run."""
 
     files: Mapping[str, str]
+    workload: Workload
 
 
 @dataclass(frozen=True)
 class Uploaded:
-    """Where the bundle lies as the workers see it."""
+    """Where the bundle lies as the workers see it, and everything else that `start` needs."""
 
     suite: str
     code: str
     workers: Workers
     image: Image
+    workload: Workload
 
 
 @dataclass(frozen=True)

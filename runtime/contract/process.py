@@ -1,0 +1,25 @@
+"""When a process started: the half of its identity that tells it from a later one with the same pid."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_STATE, _START_TIME = 0, 19
+"""Fields of /proc/PID/stat, counted after the name in parentheses."""
+
+
+def started_at(pid: int) -> float | None:
+    """Returns seconds from boot to the start of a process, or None when it is gone or a zombie.
+
+    Seconds after boot, not since the epoch: setting the clock must not make a living process look dead.
+    Source: /proc/PID/stat field 22, in clock ticks.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[_STATE] in (b"Z", b"X"):
+        return None
+    return int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
