@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
+
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
 
 
 class Folder(Protocol):
     """A folder that many may read and write. Names are relative, with forward slashes.
 
-    Every method raises InfrastructureError, naming the file and the system's reason, when the storage fails.
+    Every method raises InfrastructureError, naming the file and the system's reason, when the storage fails,
+    and BadInput for a name that would lead out of the folder.
     """
 
     uri: str
@@ -24,7 +30,7 @@ class Folder(Protocol):
         """Writes only where nothing is; returns False, having changed nothing, when the file exists."""
 
     def names(self, prefix: str = "") -> Iterator[str]:
-        """Yields the names of all files below `prefix`, sorted."""
+        """Yields the names of all files in the folder `prefix` and below, sorted, relative to this folder."""
 
     def delete(self, name: str) -> None:
         """Deletes a file; a missing one is no error."""
@@ -39,6 +45,68 @@ class Folder(Protocol):
         """Copies a file out to a local path."""
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
+
+
 def open_folder(uri: str) -> Folder:
     """Opens a path or gs://bucket/prefix. Makes nothing. Raises BadInput for another scheme."""
-    raise NotImplementedError
+    if not uri or "\0" in uri:
+        raise BadInput(f"{uri!r} is no folder", fix="write a path or gs://bucket/folder")
+    scheme = _SCHEME.match(uri)
+    if scheme is None:
+        from tasks.cloud.local_storage import LocalFolder
+
+        return LocalFolder(Path(uri).expanduser().absolute())
+    if scheme[1] != "gs":
+        raise BadInput(
+            f"{uri}: {scheme[1]}:// is not a storage that slicebench knows", fix="use a path or gs://"
+        )
+    parts = _GS.fullmatch(uri)
+    if parts is None:
+        raise BadInput(
+            f"{uri} names no valid bucket", fix="write gs://bucket/folder, the bucket in lower case"
+        )
+    from tasks.cloud.gs_storage import GsFolder
+
+    prefix = (parts["prefix"] or "").strip("/")
+    return GsFolder(parts["bucket"], checked_name(prefix) if prefix else "")
+
+
+def checked_name(name: str) -> str:
+    """Returns `name` when it stays within its folder; raises BadInput when it would not."""
+    if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise BadInput(f"{name!r} is not the name of a file in a folder", fix="use a name without . or ..")
+    return name
+
+
+def probe_writable(folder: Folder) -> Problem | None:
+    """Writes, reads back and deletes a marker file; returns what is wrong, or None. Leaves nothing behind."""
+    name, content = f".slicebench-probe-{uuid.uuid4().hex}", uuid.uuid4().bytes
+    made = _missing_parents(folder.uri)
+    try:
+        folder.write(name, content)
+        if folder.read(name) != content:
+            raise InfrastructureError(f"{folder.uri}/{name}: what was written does not read back")
+        folder.delete(name)
+    except InfrastructureError as error:
+        return Problem(
+            "error",
+            None,
+            f"output {folder.uri} is not writable",
+            str(error),
+            "name another folder with --output, or give yourself the right to write there",
+        )
+    finally:
+        for path in made:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+    return None
+
+
+def _missing_parents(uri: str) -> list[Path]:
+    """Returns the local folders that a write below `uri` has to make, the innermost first."""
+    if _SCHEME.match(uri):
+        return []
+    folder = Path(uri)
+    return [path for path in (folder, *folder.parents) if not path.exists()]

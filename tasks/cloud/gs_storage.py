@@ -1,0 +1,156 @@
+"""A folder in Cloud Storage. STORAGE_EMULATOR_HOST leads to a stand-in, without credentials."""
+
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.local_storage import replacing
+from tasks.cloud.storage import checked_name
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+_CALL_S = (10.0, 60.0)
+"""Seconds to connect, and to wait for the next bytes."""
+_RETRY_S = 120.0
+"""How long a call is repeated while the service is unavailable, throttles us, or drops the connection."""
+_WRITER = "slicebench-writer"
+
+
+@functools.cache
+def _client(emulator: str | None) -> storage.Client:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    if emulator:
+        return storage.Client(project="emulated", credentials=AnonymousCredentials())  # type: ignore[no-untyped-call]
+    return storage.Client()
+
+
+class GsFolder:
+    """See Folder. `prefix` is without slashes at its ends; empty: the whole bucket."""
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        self.bucket = bucket
+        self.prefix = prefix
+        self.uri = f"gs://{bucket}/{prefix}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"GsFolder({self.uri!r})"
+
+    def read(self, name: str) -> bytes | None:
+        from google.api_core.exceptions import NotFound
+
+        with self._told(name):
+            try:
+                content: bytes = self._blob(name).download_as_bytes(timeout=_CALL_S, retry=_retry())
+                return content
+            except NotFound as error:
+                if "bucket does not exist" in str(error):
+                    raise
+                return None
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._told(name):
+            self._blob(name).upload_from_string(
+                content, content_type="application/octet-stream", timeout=_CALL_S, retry=_retry()
+            )
+
+    def create(self, name: str, content: bytes) -> bool:
+        from google.api_core.exceptions import PreconditionFailed
+
+        blob = self._blob(name)
+        writer = uuid.uuid4().hex
+        blob.metadata = {_WRITER: writer}
+        with self._told(name):
+            try:
+                blob.upload_from_string(
+                    content,
+                    content_type="application/octet-stream",
+                    if_generation_match=0,
+                    timeout=_CALL_S,
+                    retry=_retry(),
+                )
+            except PreconditionFailed:
+                # The reply to our first try may have been lost: then what is there carries our own mark.
+                there = self._bucket().get_blob(blob.name, timeout=_CALL_S, retry=_retry())
+                return there is not None and (there.metadata or {}).get(_WRITER) == writer
+        return True
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        prefix = prefix.strip("/")
+        below = "/".join(part for part in (self.prefix, checked_name(prefix) if prefix else "") if part)
+        with self._told(prefix):
+            blobs = self._bucket().list_blobs(
+                prefix=f"{below}/" if below else None,
+                fields="items(name),nextPageToken",
+                timeout=_CALL_S,
+                retry=_retry(),
+            )
+            found = [blob.name for blob in blobs]
+        strip = len(self.prefix) + 1 if self.prefix else 0
+        # Names that end in a slash are the folders that the console makes: no files.
+        yield from sorted(name[strip:] for name in found if not name.endswith("/"))
+
+    def delete(self, name: str) -> None:
+        from google.api_core.exceptions import NotFound
+
+        with self._told(name):
+            try:
+                self._blob(name).delete(timeout=_CALL_S, retry=_retry())
+            except NotFound:
+                return
+
+    def child(self, name: str) -> GsFolder:
+        return GsFolder(self.bucket, f"{self.prefix}/{checked_name(name)}".lstrip("/"))
+
+    def upload(self, source: str, name: str) -> None:
+        with self._told(name):
+            self._blob(name).upload_from_filename(source, timeout=_CALL_S, retry=_retry())
+
+    def download(self, name: str, destination: str) -> None:
+        from pathlib import Path
+
+        with self._told(name), replacing(Path(destination)) as file:
+            self._blob(name).download_to_file(file, timeout=_CALL_S, retry=_retry())
+
+    def _bucket(self) -> storage.Bucket:
+        return _client(os.environ.get("STORAGE_EMULATOR_HOST")).bucket(self.bucket)
+
+    def _blob(self, name: str) -> storage.Blob:
+        return self._bucket().blob(f"{self.prefix}/{checked_name(name)}".lstrip("/"))
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound
+        from google.auth.exceptions import GoogleAuthError
+        from requests.exceptions import RequestException
+
+        where = f"{self.uri}/{name}".rstrip("/")
+        try:
+            yield
+        except GoogleAuthError as error:
+            fix = "log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+            raise InfrastructureError(f"{where}: no valid Google credentials: {error}; {fix}") from error
+        except Forbidden as error:
+            fix = f"the account needs roles/storage.objectAdmin on gs://{self.bucket}"
+            raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
+        except NotFound as error:
+            fix = (
+                f"is the name right? gcloud storage buckets create gs://{self.bucket} makes a missing bucket"
+            )
+            raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
+        except (GoogleAPIError, RequestException, OSError) as error:
+            raise InfrastructureError(f"{where}: {error}") from error
+
+
+def _retry() -> Any:
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(_RETRY_S)

