@@ -9,6 +9,9 @@ from typing import Any, Literal
 SCHEMA_VERSION = 1
 """Version of both records below; readers refuse a newer one and say so."""
 
+SCHEMA_VERSION_KEY = b"slicebench.schema_version"
+"""Key of that version in the metadata of a samples file (Parquet)."""
+
 PointStatus = Literal["passed", "failed", "not_run"]
 
 

@@ -98,6 +98,21 @@ class GsFolder:
         # Names that end in a slash are the folders that the console makes: no files.
         yield from sorted(name[strip:] for name in found if not name.endswith("/"))
 
+    def folders(self) -> Iterator[str]:
+        below = f"{self.prefix}/" if self.prefix else ""
+        with self._told(""):
+            pages = self._bucket().list_blobs(
+                prefix=below or None,
+                delimiter="/",
+                fields="prefixes,nextPageToken",
+                timeout=_CALL_S,
+                retry=_retry(),
+            )
+            for _ in pages:  # The prefixes are known only once the pages have been read.
+                pass
+            found = {prefix.removeprefix(below).rstrip("/") for prefix in pages.prefixes}
+        yield from sorted(found - {""})
+
     def delete(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 

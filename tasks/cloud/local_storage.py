@@ -78,6 +78,14 @@ class LocalFolder:
                 ]
         yield from sorted(found)
 
+    def folders(self) -> Iterator[str]:
+        with _told(self.path):
+            try:
+                found = [entry.name for entry in os.scandir(self.path) if entry.is_dir()]
+            except (FileNotFoundError, NotADirectoryError):
+                found = []
+        yield from sorted(found)
+
     def delete(self, name: str) -> None:
         path = self._path(name)
         with _told(path), suppress(FileNotFoundError, NotADirectoryError):

@@ -32,6 +32,9 @@ class Folder(Protocol):
     def names(self, prefix: str = "") -> Iterator[str]:
         """Yields the names of all files in the folder `prefix` and below, sorted, relative to this folder."""
 
+    def folders(self) -> Iterator[str]:
+        """Yields the names of the folders right below this one, sorted, without looking into them."""
+
     def delete(self, name: str) -> None:
         """Deletes a file; a missing one is no error."""
 

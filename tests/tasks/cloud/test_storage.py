@@ -68,6 +68,14 @@ def test_names_are_sorted_and_stay_in_their_folder(folder: Folder) -> None:
     assert list(folder.names("none")) == []
 
 
+def test_folders_are_named_one_level_deep(folder: Folder) -> None:
+    assert list(folder.folders()) == []
+    for name in ("b-run/deep/file", "a-run/file", "no-folder"):
+        folder.write(name, b"")
+    assert list(folder.folders()) == ["a-run", "b-run"]
+    assert list(folder.child("b-run").folders()) == ["deep"]
+
+
 def test_deleting_twice_is_no_error(folder: Folder) -> None:
     folder.write("a", b"x")
     folder.delete("a")
