@@ -1,4 +1,4 @@
-"""What one supervisor is told: a target writes it as JSON (mode 0600), `python -m runtime.supervise FILE` reads it."""
+"""What one supervisor is told: a target writes it as JSON (0600), `python -m runtime.supervise FILE` reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 from runtime.contract.errors import BadInput
 
 LEASE_VARIABLE = "SLICEBENCH_LEASE"
-"""Environment variable that labels every process made under a lease with the lease's id, as labels do on a cloud."""
+"""Environment variable that labels every process made under a lease with its id, as labels do on a cloud."""
 
 LEDGER_VARIABLE = "SLICEBENCH_LEDGER"
 """… and with the id of the ledger the lease is written in: what another ledger made is not ours to judge."""
@@ -44,12 +44,13 @@ class Owner:
 class Job:
     """One worker of one attempt.
 
-    `suite` and `code` are on the worker's host; `code` is the folder that holds the `runtime` package and goes on
-    PYTHONPATH. `output` is the run's folder as the worker sees it: a path or gs://. `scratch` is this worker's own
-    folder on its host, for the stream, the journal of samples and stack dumps. `rendezvous` is host:port where
-    supervisor 0 listens for the others, and `token` is what they prove themselves with. `env` is set before the
-    worker's Python starts. `renewal_file` is touched by the run; when the host's monotonic clock has seen no touch
-    for `lease_s`, or `owner` is gone, the supervisor ends everything by itself.
+    `suite` and `code` are on the worker's host; `code` is the folder that holds the `runtime` package and
+    goes on PYTHONPATH. `output` is the run's folder as the worker sees it: a path or gs://. `scratch` is
+    this worker's own folder on its host, for the stream, the journal of samples and stack dumps.
+    `rendezvous` is host:port where supervisor 0 listens for the others, and `token` is what they prove
+    themselves with. `env` is set before the worker's Python starts. `renewal_file` is touched by the run;
+    when the host's monotonic clock has seen no touch for `lease_s`, or `owner` is gone, the supervisor ends
+    everything by itself.
     """
 
     run_id: str
