@@ -20,5 +20,10 @@ class LocalTargetConfig(BaseModel):
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 
+    def with_choices(self, workers: int | None, devices_per_worker: int | None) -> LocalTargetConfig:
+        """Returns the target with what a request chose differently; None leaves the file's value."""
+        chosen = {"workers": workers, "devices_per_worker": devices_per_worker}
+        return self.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+
 
 TargetConfig = LocalTargetConfig
