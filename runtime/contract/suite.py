@@ -1,10 +1,18 @@
-"""What a suite is: benchmarks × options × meshes × checkpoints, and the points it expands to."""
+"""What a suite is: benchmarks × options × meshes × checkpoints, and the points it expands to.
+
+Orbax's format, read as is (suite_reader.py), with three additions: `warmup`, `deadline_s`, and trees
+inside `spec`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from runtime.contract.errors import Place, Problem
+
+Implementation = Literal["native", "orbax", "user"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,8 @@ class CheckpointSpec:
 
 @dataclass(frozen=True)
 class MeshSpec:
-    """How devices are laid out: axis names in order, and the size of each within (ici) and across (dcn) slices."""
+    """How devices are laid out: axis names in order, and the size of each within (ici) and across (dcn)
+    slices."""
 
     mesh_axes: tuple[str, ...]
     ici_parallelism: Mapping[str, int] = field(default_factory=dict)
@@ -50,18 +59,77 @@ class MeshSpec:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One benchmark with one choice of options, mesh and checkpoint; repeated `num_repeats` times.
+class SimDeviceSpec:
+    """A simulated TPU cluster (Orbax's `simdevice:` block): hardware profile, chips in three dimensions,
+    hosts."""
 
-    `options` holds every option of the benchmark, defaults filled in. `key` is stable over versions of JAX, Orbax and
-    Python: see `benchmark_key`.
+    device_type: str
+    topology: tuple[int, int, int]
+    num_processes: int = 1
+    fabricated_fill_seed: int | None = None
+
+
+@dataclass(frozen=True)
+class BenchmarkSpec:
+    """One item of `benchmarks`: a class and, for each of its options in field order, the values to try.
+
+    `generator` is the name to look up: Orbax's dotted name for every class of Orbax and every native one,
+    else the user's. `options` has every option of a known class, defaults filled in; of a user's class
+    those that were given. `place` is where the item stands, `option_places` where each given option does.
+    """
+
+    generator: str
+    implementation: Implementation
+    options: Mapping[str, tuple[Any, ...]]
+    deadline_s: float | None
+    place: Place
+    option_places: Mapping[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite that was read and found right.
+
+    `meshes` is empty when the suite has none: points then run without a mesh. `checkpoints` is never
+    empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more. `deadline_s`: longest
+    time for one point.
+    """
+
+    file: str
+    name: str
+    benchmarks: tuple[BenchmarkSpec, ...]
+    meshes: tuple[MeshSpec, ...] = ()
+    checkpoints: tuple[CheckpointSpec, ...] = (CheckpointSpec(),)
+    num_repeats: int = 1
+    warmup: int = 0
+    deadline_s: float | None = None
+    baseline_path: str | None = None
+    baseline_capture_path: str | None = None
+    simdevice: SimDeviceSpec | None = None
+    warnings: tuple[Problem, ...] = ()
+    mesh_places: tuple[Place, ...] = ()
+    checkpoint_places: tuple[Place, ...] = ()
+
+    @property
+    def repeats(self) -> int:
+        """Repeats of each point, warm-up included."""
+        return self.warmup + self.num_repeats
+
+
+@dataclass(frozen=True)
+class Point:
+    """One benchmark with one choice of options, mesh and checkpoint; repeated `Suite.repeats` times.
+
+    `benchmark` is a short label for people, unique within the suite. `key` is stable over versions of
+    JAX, Orbax and Python: see expand.py. `generator` is the name to look up in generators.py. `options`
+    holds every option of the benchmark, defaults filled in.
     """
 
     index: int
     benchmark: str
     key: str
     generator: str
-    implementation: Literal["native", "orbax", "user"]
+    implementation: Implementation
     options: Mapping[str, Any]
     mesh: MeshSpec | None
     checkpoint: CheckpointSpec
