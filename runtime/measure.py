@@ -49,16 +49,25 @@ class Probe(Protocol):
 
 
 class Collector(Protocol):
-    """A source of numbers. Those later in a recorder's list start later and stop earlier: closer to the block."""
+    """A source of numbers. Those later in a recorder's list start later and stop earlier, near the block.
+
+    To be inherited from: only `start` must be written.
+    """
 
     def start(self, operation: Operation) -> Probe:
         """Begins to watch a block. Blocks nest: a probe may start while another is open."""
 
     def begin_repeat(self) -> None:
         """A repeat begins; called before any block of it."""
+        return
 
     def end_repeat(self) -> Iterable[Value]:
-        """A repeat has ended: returns what could not be told when its blocks ended, each with its operation."""
+        """A repeat has ended: returns what could not be told before, each value with its operation."""
+        return ()
+
+    def close(self) -> None:
+        """Lets go of listeners."""
+        return
 
 
 class Journaled(Protocol):
@@ -107,22 +116,29 @@ class Recorder:
         self._repeat: _Repeat | None = None
         self._occurrences: Counter[str] = Counter()
         self._open: list[Operation] = []
+        self._started: dict[Operation, float] = {}
 
     @contextlib.contextmanager
     def repeat(self, point: Point, repeat: int, warmup: bool) -> Iterator[None]:
-        """Everything measured inside belongs to this repeat of the point; samples stay if the block raises."""
+        """What is measured inside belongs to this repeat of the point; samples stay if the block raises."""
         if self._repeat is not None:
             raise RuntimeError(f"repeat {repeat} of {point.benchmark} begins inside another repeat")
         self._repeat = _Repeat(point, repeat, warmup, time.time())
         self._occurrences.clear()
+        self._started.clear()
         for collector in self._collectors:
             collector.begin_repeat()
         try:
             yield
         finally:
             late = [value for collector in self._collectors for value in collector.end_repeat()]
-            self._write(late, SETUP, self._repeat.started_at)
+            self._write(late, SETUP)
             self._repeat = None
+
+    def close(self) -> None:
+        """Lets go of the collectors; the journal stays open."""
+        for collector in self._collectors:
+            collector.close()
 
     @contextlib.contextmanager
     def measure(self, operation: str, *, payload_bytes: int | None = None) -> Iterator[None]:
@@ -140,7 +156,7 @@ class Recorder:
         self._occurrences[operation] += 1
         self._open.append(current)
         self._announce(operation, "start")
-        started_at = time.time()
+        self._started[current] = time.time()
         probes: list[Probe] = []
         try:
             probes.extend(collector.start(current) for collector in self._collectors)
@@ -153,7 +169,7 @@ class Recorder:
                     probe.stop()
             values = [Value("time_s", elapsed, "s")]
             values += [value for probe in probes for value in probe.values()]
-            self._write(values + list(_ratios(values, payload_bytes)), current, started_at)
+            self._write(values + list(_ratios(values, payload_bytes)), current)
         finally:
             self._open.pop()
             self._announce(operation, "end")
@@ -165,13 +181,13 @@ class Recorder:
         """
         self._expect_repeat(operation)
         occurrence = max(0, self._occurrences[operation] - 1)
-        self._write([Value(metric, value, unit)], Operation(operation, occurrence), time.time())
+        self._write([Value(metric, value, unit)], Operation(operation, occurrence))
 
     def _expect_repeat(self, operation: str) -> None:
         if self._repeat is None:
             raise RuntimeError(f"operation {operation!r} is measured outside of a repeat")
 
-    def _write(self, values: Iterable[Value], operation: Operation, started_at: float) -> None:
+    def _write(self, values: Iterable[Value], operation: Operation) -> None:
         repeat = self._repeat
         assert repeat is not None
         samples = []
@@ -192,7 +208,7 @@ class Recorder:
                     value=float(value.value),
                     unit=value.unit,
                     warmup=repeat.warmup,
-                    started_at=started_at,
+                    started_at=self._started.get(of, repeat.started_at),
                 )
             )
         if samples:
@@ -214,5 +230,29 @@ def _ratios(values: Sequence[Value], payload_bytes: int | None) -> Iterator[Valu
 
 
 def default_collectors() -> list[Collector]:
-    """Returns new collectors, every one that this machine can feed."""
-    return []
+    """Returns new collectors, every one that this machine can feed. JAX must have been initialised."""
+    import jax
+
+    from runtime.collectors.cpu_time import cpu_time
+    from runtime.collectors.device_memory import device_memory
+    from runtime.collectors.host_memory import HostMemory, peak_source
+    from runtime.collectors.live_arrays import live_arrays
+    from runtime.collectors.monitoring import Monitoring
+    from runtime.collectors.network import network
+    from runtime.collectors.own_reads import OwnReads
+    from runtime.collectors.process_io import process_io
+    from runtime.collectors.tensorstore import tensorstore
+
+    own = OwnReads()
+    # From the costliest to the most easily disturbed: what comes last is nearest to the block.
+    found: list[Collector | None] = [
+        live_arrays(),
+        tensorstore(),
+        Monitoring(),
+        device_memory(jax.local_devices()),
+        network(own),
+        HostMemory(peak_source(own)),
+        cpu_time(),
+        process_io(own),
+    ]
+    return [collector for collector in found if collector is not None]

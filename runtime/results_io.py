@@ -31,7 +31,7 @@ class Journal:
     """Appends records to a file of JSON lines; what `append` and `extend` took has reached the kernel.
 
     One process writes at a time. A line that an earlier writer left torn is cut off on opening, so that what
-    follows stays readable. Raises InfrastructureError when the disk is full; what was written before stays whole.
+    follows stays readable. Raises InfrastructureError when the disk is full; earlier records stay whole.
     """
 
     def __init__(self, path: Path) -> None:
@@ -127,8 +127,8 @@ def read_samples(path: Path) -> pa.Table:
         table: pa.Table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InfrastructureError(
-            f"{path} cannot be read as a samples file: {error}; it was cut short or damaged: seal the worker's "
-            "journal again, or leave this run out"
+            f"{path} cannot be read as a samples file: {error}; it is cut short or damaged: seal the "
+            "worker's journal again, or leave this run out"
         ) from error
     version = (table.schema.metadata or {}).get(VERSION_KEY)
     if version is None:
@@ -176,8 +176,8 @@ def _refuse_newer(version: int, place: str) -> None:
 
 def _write_failed(path: Path, error: OSError) -> InfrastructureError:
     return InfrastructureError(
-        f"cannot write {path}: {error.strerror or error}; samples taken so far are kept; free space, or choose "
-        "another folder for scratch and output"
+        f"cannot write {path}: {error.strerror or error}; samples taken so far are kept; free space, or "
+        "choose another folder for scratch and output"
     )
 
 
@@ -234,7 +234,7 @@ def _write_parquet(samples: list[Sample], path: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`python -m runtime.results_io seal …`: what a supervisor calls when its worker died; returns the code."""
+    """`python -m runtime.results_io seal …`: for a supervisor whose worker died; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m runtime.results_io")
     command = parser.add_subparsers(required=True).add_parser("seal", help=seal.__doc__)
     command.add_argument("--scratch", type=Path, required=True)

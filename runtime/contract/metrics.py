@@ -1,0 +1,128 @@
+"""What each metric means: its unit, which way is good, and whether people want to see it first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["lower", "higher", "none"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`good`: the direction of an improvement; `none` when a change is neither good nor bad by itself.
+
+    `headline`: shown first, and what verdicts alert on. `source`: where the number comes from.
+    """
+
+    unit: str
+    good: Direction
+    headline: bool
+    description: str
+    source: str
+
+
+TIME = "time_s"
+THROUGHPUT = "bytes_per_s"
+
+METRICS: Mapping[str, Metric] = {
+    TIME: Metric("s", "lower", True, "wall time of the block", "perf_counter"),
+    "cpu_s": Metric("s", "lower", False, "CPU time of all threads of the process", "process_time"),
+    "payload_bytes": Metric("bytes", "none", False, "bytes this worker saved or restored", "the benchmark"),
+    THROUGHPUT: Metric("bytes/s", "higher", True, "payload_bytes over time_s", "derived"),
+    "rss_start_bytes": Metric("bytes", "none", False, "resident memory when the block began", "VmRSS"),
+    "peak_rss_bytes": Metric("bytes", "lower", False, "highest resident memory, exact", "VmHWM, set back"),
+    "peak_rss_over_start_bytes": Metric(
+        "bytes", "lower", True, "peak_rss_bytes - rss_start_bytes", "derived"
+    ),
+    "rss_per_saved_byte": Metric(
+        "1", "lower", True, "peak_rss_over_start_bytes per byte saved or restored", "derived"
+    ),
+    "sampled_peak_rss_bytes": Metric(
+        "bytes",
+        "lower",
+        False,
+        "highest resident memory seen every 5 ms, where the exact peak is denied",
+        "statm",
+    ),
+    "sampled_peak_rss_over_start_bytes": Metric(
+        "bytes", "lower", True, "sampled_peak_rss_bytes - rss_start_bytes", "derived"
+    ),
+    "sampled_rss_per_saved_byte": Metric(
+        "1", "lower", True, "sampled_peak_rss_over_start_bytes per byte saved or restored", "derived"
+    ),
+    "device_start_bytes": Metric(
+        "bytes", "none", False, "in use on the fullest local device at the start", "memory_stats"
+    ),
+    "device_peak_bytes": Metric(
+        "bytes", "lower", False, "most in use on one local device, exact if it was a record", "memory_stats"
+    ),
+    "device_peak_over_start_bytes": Metric(
+        "bytes", "lower", True, "device_peak_bytes - device_start_bytes", "derived"
+    ),
+    "live_arrays_change": Metric(
+        "count", "none", False, "JAX arrays alive after minus before", "live_arrays"
+    ),
+    "live_arrays_bytes_change": Metric(
+        "bytes", "none", False, "bytes of those on local devices", "live_arrays"
+    ),
+    "read_bytes": Metric("bytes", "lower", False, "bytes read by calls of read", "/proc/self/io rchar"),
+    "written_bytes": Metric(
+        "bytes", "lower", False, "bytes written by calls of write", "/proc/self/io wchar"
+    ),
+    "read_requests": Metric("count", "lower", False, "calls of read", "/proc/self/io syscr"),
+    "write_requests": Metric("count", "lower", False, "calls of write", "/proc/self/io syscw"),
+    "disk_read_bytes": Metric(
+        "bytes", "lower", False, "bytes fetched from storage", "/proc/self/io read_bytes"
+    ),
+    "disk_written_bytes": Metric(
+        "bytes", "lower", False, "bytes sent to storage", "/proc/self/io write_bytes"
+    ),
+    "host_network_received_bytes": Metric(
+        "bytes", "none", False, "received by the host's default interface, all processes", "sysfs rx_bytes"
+    ),
+    "host_network_sent_bytes": Metric(
+        "bytes", "none", False, "sent by the host's default interface, all processes", "sysfs tx_bytes"
+    ),
+    "jax/core/compile/backend_compile_count": Metric(
+        "count",
+        "lower",
+        False,
+        "programs compiled or fetched from the cache; told also when zero",
+        "jax.monitoring",
+    ),
+}
+"""Metrics by name. Those of jax.monitoring and TensorStore have names of their own: see `describe`."""
+
+
+def describe(metric: str, unit: str = "") -> Metric:
+    """Returns what is known of a metric; `unit`, as its samples have it, for those that the table cannot list."""
+    known = METRICS.get(metric)
+    if known is not None:
+        return known
+    if metric.startswith("tensorstore/"):
+        return Metric(unit, "none", False, "change of TensorStore's counter of this name", "TensorStore")
+    if metric.startswith(("jax/", "orbax/")):
+        return Metric(unit, _direction(metric), False, _of_tag(metric), "jax.monitoring")
+    return Metric(unit, "none", False, "recorded by the benchmark itself", "the benchmark")
+
+
+def _direction(metric: str) -> Direction:
+    if metric.endswith("_s") and not metric.endswith("_per_s"):
+        return "lower"
+    return "higher" if metric.endswith("_per_s_mean") else "none"
+
+
+def _of_tag(metric: str) -> str:
+    """Says what the ending adds to the tag's own name."""
+    for ending, meaning in (
+        ("_count", "times the tag of this name was told"),
+        ("_events", "times the tag of this name was told"),
+        ("_mean", "mean of the tag's values"),
+        ("_sum", "sum of the tag's values"),
+        ("_s", "sum of the tag's durations"),
+    ):
+        if metric.endswith(ending):
+            return meaning
+    return "tag of this name"
