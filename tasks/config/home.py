@@ -21,3 +21,8 @@ def runs_folder() -> Path:
 def ledger_folder() -> Path:
     """Returns where leases are written down."""
     return home() / "ledger"
+
+
+def scratch_folder() -> Path:
+    """Returns where runs keep what is neither results nor state: worker scratch of the local target, for one."""
+    return home() / "scratch"
