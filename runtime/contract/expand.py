@@ -113,6 +113,8 @@ def check_points(suite: Suite, found: Findings) -> None:
     for."""
     for item in suite.benchmarks:
         _check_item(suite, item, found)
+    _refuse_twins([_canonical_mesh(mesh) for mesh in suite.meshes], suite.mesh_places, "mesh", found)
+    _refuse_twins([plain(item) for item in suite.checkpoints], suite.checkpoint_places, "checkpoint", found)
     if found.failed:
         return
     places: dict[str, Place] = {}
@@ -127,6 +129,14 @@ def check_points(suite: Suite, found: Findings) -> None:
             what = f"the suite expands to more than {MAX_POINTS} points"
             found.error(draft.item.place, what, fix="list fewer values")
             return
+
+
+def _refuse_twins(values: Sequence[Any], places: Sequence[Place], kind: str, found: Findings) -> None:
+    for index, place in enumerate(places):
+        if values[index] in values[:index]:
+            first = places[values.index(values[index])].line
+            why = "the same benchmark would run twice"
+            found.error(place, f"this {kind} is the one of line {first} again", why, "remove one of the two")
 
 
 def _check_item(suite: Suite, item: BenchmarkSpec, found: Findings) -> None:

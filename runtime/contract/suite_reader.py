@@ -87,6 +87,9 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
     benchmarks = _benchmarks(entries["benchmarks"].node, found) if "benchmarks" in entries else ()
     simdevice = read_simdevice(entries["simdevice"].node, found) if "simdevice" in entries else None
     if "simdevice" in entries:
+        what = "simdevice is checked but not used"
+        why = "points run on the devices of the target"
+        found.warning(entries["simdevice"].place, what, why, "choose a target with as many devices")
         _refuse_digests(entries["benchmarks"].node if "benchmarks" in entries else root, found)
 
     def read(key: str, reader: Callable[..., Any], default: Any, *bounds: int) -> Any:

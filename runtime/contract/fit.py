@@ -1,0 +1,113 @@
+"""Which points of a suite a target can run: meshes against devices, and what some options need of a machine.
+
+A suite is right or wrong by itself (suite_reader.py); whether it fits is asked once there is a target, by
+`plan` and `run`, and again by the worker on the devices that are really there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.contract.errors import Problem
+from runtime.contract.generators import Requirement, find
+from runtime.contract.job import Platform
+from runtime.contract.suite import MeshSpec, Point
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What points run on. `devices` counts those of all workers; `has` names what else there is."""
+
+    platform: Platform
+    devices: int
+    workers: int = 1
+    slices: int = 1
+    has: frozenset[Requirement] = frozenset()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The points that fit, numbered anew from 0, a warning for each kind that does not, and an error if
+    none does."""
+
+    points: tuple[Point, ...]
+    problems: tuple[Problem, ...]
+
+
+def needs(point: Point) -> frozenset[Requirement]:
+    """Returns what a machine must have to run a point, beyond devices for its mesh."""
+    generator = find(point.generator)
+    own: frozenset[Requirement] = frozenset(
+        {"pathways"} if point.checkpoint.load_with_colocated_python else ()
+    )
+    return own | (generator.requirements(point.options) if generator else frozenset())
+
+
+def devices_wanted(points: Sequence[Point]) -> int | None:
+    """Returns the number of devices that most points fit on, the smaller one when tied; None: any number
+    will do."""
+    counts = Counter(math.prod(point.mesh.sizes) for point in points if point.mesh is not None)
+    return min(counts, key=lambda devices: (-counts[devices], devices)) if counts else None
+
+
+def fit(points: Sequence[Point], backend: Backend) -> Fit:
+    """Returns the points that a backend can run.
+
+    As Orbax does, a mesh that does not fit is left out with a warning; unlike Orbax, so is a point that
+    needs what the backend lacks, with the reason, and when nothing is left that is an error.
+    """
+    reasons = [_why_unfit(point, backend) for point in points]
+    fitting = [point for point, why in zip(points, reasons, strict=True) if why is None]
+    problems = [
+        Problem("warning", None, f"{count} of {len(points)} points left out", why)
+        for why, count in Counter(why for why in reasons if why).items()
+    ]
+    if not fitting and points:
+        problems = [_nothing_fits(points, reasons, backend)]
+    kept = tuple(dataclasses.replace(point, index=index) for index, point in enumerate(fitting))
+    return Fit(kept, tuple(problems))
+
+
+def _why_unfit(point: Point, backend: Backend) -> str | None:
+    lacking = sorted(needs(point) - backend.has - ({"gpu"} if backend.platform == "gpu" else set()))
+    if lacking:
+        name = point.generator.rpartition(".")[2]
+        return f"{name} with these options needs {' and '.join(lacking)}"
+    return None if point.mesh is None else why_mesh_unfit(point.mesh, backend)
+
+
+def why_mesh_unfit(mesh: MeshSpec, backend: Backend) -> str | None:
+    """Returns why a mesh cannot be laid over a backend's devices, or None. Orbax's rules, `create_mesh`."""
+    shape = " x ".join(
+        f"{axis} {size}" for axis, size in zip(mesh.mesh_axes, mesh.sizes, strict=True) if size > 1
+    )
+    named = f"mesh {shape or 'of one device'}"
+    total = math.prod(mesh.sizes)
+    if total != backend.devices:
+        return f"{named} takes {_devices(total)}, the target has {backend.devices}"
+    if mesh.dcn_parallelism is None or backend.platform == "cpu":
+        return None
+    dcn = math.prod(mesh.dcn_parallelism.get(axis, 1) for axis in mesh.mesh_axes)
+    granules, kind = (backend.workers, "workers") if mesh.process_is_granule else (backend.slices, "slices")
+    if dcn != granules:
+        return f"dcn_parallelism of {named} spans {dcn} {kind}, the target has {granules}"
+    return None
+
+
+def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backend: Backend) -> Problem:
+    why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+    if any(needs(point) <= backend.has for point in points):
+        sizes = sorted({math.prod(point.mesh.sizes) for point in points if point.mesh is not None})
+        fix = f"use a target with {' or '.join(str(size) for size in sizes)} devices, or change mesh_config"
+        return Problem("error", None, "no mesh fits the target", why, fix)
+    return Problem(
+        "error", None, "no point can run on the target", why, "choose other options or another target"
+    )
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'' if count == 1 else 's'}"
