@@ -1,0 +1,79 @@
+"""What a benchmark is: a class with options and a method that measures. Derive from Benchmark to add one."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from runtime import pytree, verify
+from runtime.contract.suite import Point
+from runtime.measure import Recorder
+
+if TYPE_CHECKING:
+    import jax
+    from etils import epath
+
+
+@dataclass
+class Context:
+    """All that a benchmark may need during one repeat.
+
+    Attributes:
+      point: what is run.
+      repeat: which repeat this is, from 0.
+      path: an empty folder of this repeat alone, shared by all workers; gone afterwards.
+      mesh: the devices, as the point lays them out; None without a mesh.
+      tree: the data to save, on the devices; None when the point names no checkpoint.
+      local_path: this host's own folder for local tiers, or None.
+    """
+
+    point: Point
+    repeat: int
+    path: epath.Path
+    recorder: Recorder
+    mesh: jax.sharding.Mesh | None = None
+    tree: pytree.Tree = None
+    expected: verify.Expectation | None = None
+    local_path: epath.Path | None = None
+
+    @contextlib.contextmanager
+    def measure(self, operation: str, *, payload_bytes: int | None = None) -> Iterator[None]:
+        """Times the block as `operation`; with its bytes, also how fast they moved."""
+        with self.recorder.measure(operation, payload_bytes=payload_bytes):
+            yield
+
+    def value(self, operation: str, metric: str, value: float, unit: str) -> None:
+        """Records a number that the benchmark found itself, beside those of `operation`."""
+        self.recorder.value(operation, metric, value, unit)
+
+    def verify(self, restored: pytree.Tree, *, same_sharding: bool = True) -> None:
+        """Proves, outside of any measured block, that `restored` is the point's tree bit for bit.
+
+        Raises NotEqual naming the first leaf that is not.
+        """
+        assert self.expected is not None
+        verify.check(self.expected, restored, same_sharding=same_sharding)
+
+
+class Benchmark(abc.ABC):
+    """Base of all benchmarks, ours and users'.
+
+    `options_class` is a frozen dataclass whose fields are what a suite may set; a list in the suite sweeps.
+    """
+
+    options_class: ClassVar[type]
+
+    def __init__(self, options: Any) -> None:
+        """`options` is an instance of `options_class`."""
+        self.options = options
+
+    def unavailable(self) -> str | None:
+        """Says why this benchmark cannot run on the machines at hand; None when it can."""
+        return None
+
+    @abc.abstractmethod
+    def run(self, context: Context) -> None:
+        """Does one repeat: what is timed stands in `context.measure`, what was restored is verified."""

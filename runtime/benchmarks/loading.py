@@ -1,0 +1,61 @@
+"""Finds the class that a point names and gives it its options: ours, a user's, or Orbax's in an adapter."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.benchmarks.benchmark import Benchmark
+from runtime.contract.errors import BadInput
+from runtime.contract.generators import find
+from runtime.contract.suite import Point
+
+
+def load(point: Point) -> Benchmark:
+    """Returns the point's benchmark, ready to run.
+
+    Raises:
+      BadInput: the class cannot be imported, is no benchmark, or does not take these options.
+    """
+    if point.implementation == "orbax":
+        from runtime.benchmarks.orbax_adapter import OrbaxBenchmark
+
+        return OrbaxBenchmark.of(point)
+    known = find(point.generator)
+    name = known.native if known is not None and known.native else point.generator
+    cls = import_class(name)
+    if not (isinstance(cls, type) and issubclass(cls, Benchmark)):
+        raise BadInput(
+            f"{name} is not a benchmark", fix="derive it from runtime.benchmarks.benchmark.Benchmark"
+        )
+    benchmark: Benchmark = cls(make_options(cls, point.options))
+    return benchmark
+
+
+def import_class(name: str) -> Any:
+    """Returns what a dotted name names. Raises BadInput with the reason when it cannot be imported."""
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise BadInput(f"generator {name!r} names no module", fix="write package.module.Class")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except AttributeError as error:
+        raise BadInput(
+            f"module {module} has no {attribute}", fix="check the spelling of the generator"
+        ) from error
+    except Exception as error:
+        raise BadInput(
+            f"generator {name} cannot be imported: {type(error).__name__}: {error}",
+            fix="install what it needs in the image or venv, or put its folder on PYTHONPATH",
+        ) from error
+
+
+def make_options(cls: type[Benchmark], options: Mapping[str, Any]) -> Any:
+    """Returns an instance of the class's options. Raises BadInput when it refuses them."""
+    if not isinstance(getattr(cls, "options_class", None), type):
+        raise BadInput(f"{cls.__name__} has no options_class", fix="give it a dataclass with its options")
+    try:
+        return cls.options_class(**options)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{cls.__name__} does not take these options: {error}") from error

@@ -1,0 +1,105 @@
+"""Joins the workers of an attempt into one JAX program, and lets them agree before they go on together."""
+
+from __future__ import annotations
+
+import os
+
+from runtime.contract.errors import InfrastructureError
+from runtime.settings import Membership
+
+_CAUSE_BYTES = 512
+"""What of a worker's cause travels to the others: collectives need one shape everywhere."""
+
+
+def join(membership: Membership) -> None:
+    """Connects this worker with the others; one alone needs nothing. To be called before devices are used.
+
+    Raises:
+      InfrastructureError: the workers did not meet in time. N workers never run as N programs of one.
+    """
+    if membership.workers == 1:
+        return
+    import jax
+
+    assert membership.coordinator is not None
+    _keep_proxies_out_of(membership.coordinator)
+    try:
+        jax.distributed.initialize(
+            coordinator_address=membership.coordinator,
+            num_processes=membership.workers,
+            process_id=membership.worker,
+            # All is said explicitly: detection asks metadata servers, and waits where there are none.
+            cluster_detection_method="deactivate",
+            initialization_timeout=membership.init_deadline_s,
+            heartbeat_timeout_seconds=membership.heartbeat_s,
+            coordinator_bind_address=_bind_address(membership.coordinator),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise InfrastructureError(
+            f"worker {membership.worker} of {membership.workers} could not join the others at"
+            f" {membership.coordinator} within {membership.init_deadline_s} s: {_first_line(error)};"
+            " check that worker 0 runs and that its port is free and reachable from here"
+        ) from error
+
+
+def expect_everybody(membership: Membership) -> None:
+    """Raises InfrastructureError when JAX sees another number of workers than there should be."""
+    import jax
+
+    if jax.process_count() != membership.workers:
+        raise InfrastructureError(
+            f"JAX sees {jax.process_count()} workers where {membership.workers} were started;"
+            " check the platform and that all workers use the same one"
+        )
+
+
+def leave(membership: Membership) -> None:
+    """Disconnects in order; waits for the other workers to do so too."""
+    if membership.workers > 1:
+        import jax
+
+        jax.distributed.shutdown()
+
+
+def agree(cause: str | None) -> str | None:
+    """Waits for all workers; returns the first worker's cause not to go on, the same on each, or None.
+
+    What goes wrong on one worker before a collective thus stops all of them, with one cause.
+    """
+    import jax
+
+    if jax.process_count() == 1:
+        return cause
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    mine = np.zeros(_CAUSE_BYTES, np.uint8)
+    if cause is not None:
+        text = np.frombuffer(cause.encode()[:_CAUSE_BYTES] or b"?", np.uint8)
+        mine[: len(text)] = text
+    for worker, row in enumerate(multihost_utils.process_allgather(mine)):
+        said = bytes(row).rstrip(b"\0").decode(errors="replace")
+        if said:
+            return f"worker {worker}: {said}"
+    return None
+
+
+def _bind_address(coordinator: str) -> str | None:
+    """Returns where worker 0 listens: on loopback only, when that is where the others look."""
+    host, _, port = coordinator.rpartition(":")
+    if host.strip("[]") in ("localhost", "::1") or host.startswith("127."):
+        return f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
+    return None
+
+
+def _keep_proxies_out_of(coordinator: str) -> None:
+    """Workers talk to each other directly: gRPC would otherwise ask an HTTP proxy to, and hang."""
+    host = coordinator.rpartition(":")[0].strip("[]")
+    for variable in ("no_proxy", "NO_PROXY"):
+        known = os.environ.get(variable, "")
+        if host not in known.split(","):
+            os.environ[variable] = f"{known},{host}" if known else host
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,261 @@
+"""Runs the points of a suite on this worker, one after another, and writes down what became of each."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime import distributed, effective, folders, pytree, verify
+from runtime.benchmarks import loading
+from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
+from runtime.contract.names import CHECKPOINTS_FOLDER
+from runtime.contract.progress import Done, Operation
+from runtime.contract.results import PointStatus
+from runtime.contract.suite import MeshSpec, Point, Suite
+from runtime.measure import Phase, Recorder, default_collectors
+from runtime.mesh import make_mesh
+from runtime.progress_out import ProgressWriter
+from runtime.results_io import Journal
+from runtime.settings import Settings
+
+if TYPE_CHECKING:
+    import jax
+
+
+class NotRun(SlicebenchError):
+    """A point cannot run here, for a reason that lies outside of what it measures."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A point whose mesh fits the devices at hand."""
+
+    point: Point
+    mesh: jax.sharding.Mesh | None
+
+
+def fit(points: Sequence[Point]) -> list[Fitted]:
+    """Returns the points whose mesh fits the devices; tells of those that it leaves out.
+
+    Raises:
+      BadInput: no point is left: then nothing would run, and that must not look like success.
+    """
+    reasons: dict[str, str] = {}
+    meshes: dict[str, jax.sharding.Mesh] = {}
+    fitted = []
+    for point in points:
+        if point.mesh is None:
+            fitted.append(Fitted(point, None))
+            continue
+        name = str(point.mesh)
+        if name not in meshes and name not in reasons:
+            try:
+                meshes[name] = make_mesh(point.mesh)
+            except ValueError as error:
+                reasons[name] = f"mesh {_mesh_name(point.mesh)} is left out: {error}"
+                _say(reasons[name])
+        if name in meshes:
+            fitted.append(Fitted(point, meshes[name]))
+    if not fitted:
+        raise BadInput(
+            "no mesh of the suite fits the devices: " + "; ".join(reasons.values()),
+            fix="choose a target with other devices, or add a mesh",
+        )
+    return fitted
+
+
+class Engine:
+    """One worker's passage through a suite."""
+
+    def __init__(
+        self, settings: Settings, suite: Suite, journal: Journal, progress: ProgressWriter, points: int
+    ) -> None:
+        """`points` is how many the suite has in all, for people watching."""
+        from etils import epath
+
+        self._settings, self._suite, self._journal, self._progress = settings, suite, journal, progress
+        self._points = points
+        self._member = settings.membership
+        self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
+        self._local = epath.Path(settings.local_directory) if settings.local_directory else None
+        self._now: tuple[Point, int] | None = None
+        self._recorder = Recorder(
+            journal,
+            run_id=settings.run_id,
+            attempt=settings.attempt,
+            worker=self._member.worker,
+            collectors=default_collectors(),
+            announce=self._announce,
+        )
+
+    def run(self, fitted: Sequence[Fitted]) -> ExitCode:
+        """Runs the points from `first_point` on.
+
+        Returns how it went. With several workers the first failure ends it: the others may be waiting for
+        this one inside a collective, and only their supervisors can get them out.
+        """
+        codes = [ExitCode.DONE]
+        for each in fitted:
+            if each.point.index < self._settings.first_point:
+                continue
+            status, leave = self._run_point(each)
+            codes.append(_CODES[status])
+            if leave:
+                return ExitCode.WORKLOAD_FAILED
+        failed = sum(code is ExitCode.WORKLOAD_FAILED for code in codes)
+        self._progress.tell(Done(points=self._points, failed=failed))
+        return worst(codes)
+
+    def _run_point(self, fitted: Fitted) -> tuple[PointStatus, bool]:
+        """Returns how the point went, and whether this worker must leave the others."""
+        point = fitted.point
+        self._progress.tell(effective.begin(point, self._points))
+        status: PointStatus = "passed"
+        cause, done, leave = "", 0, False
+        try:
+            benchmark = self._load(point)
+            for repeat in range(self._suite.repeats):
+                self._run_repeat(benchmark, fitted, repeat)
+                done += 1
+        except NotRun as error:
+            status, cause = "not_run", str(error)
+        except _Agreed as error:
+            status, cause = "failed", str(error)
+        except Exception as error:  # noqa: BLE001 (whatever a benchmark raises is its result, not ours to judge)
+            status, cause = "failed", _in_one_line(error)
+            traceback.print_exc()
+            leave = self._member.workers > 1
+        if cause:
+            _say(f"{point.benchmark}: {status}: {cause}")
+        self._journal.append(
+            effective.result(
+                point,
+                run_id=self._settings.run_id,
+                attempt=self._settings.attempt,
+                worker=self._member.worker,
+                status=status,
+                cause=cause,
+                repeats_done=done,
+            )
+        )
+        self._progress.tell(effective.end(point, self._points, status, cause))
+        return status, leave
+
+    def _load(self, point: Point) -> Benchmark:
+        """Returns the benchmark once every worker has it. Raises NotRun on all of them when one has not."""
+        benchmark, cause = None, None
+        try:
+            benchmark = loading.load(point)
+            cause = benchmark.unavailable()
+        except BadInput as error:
+            cause = str(error)
+        cause = distributed.agree(cause)
+        if cause is not None:
+            raise NotRun(cause)
+        assert benchmark is not None
+        return benchmark
+
+    def _run_repeat(self, benchmark: Benchmark, fitted: Fitted, repeat: int) -> None:
+        name = f"{fitted.point.key}/repeat_{repeat}"
+        path = self._checkpoints / name
+        local = self._local / name if self._local is not None else None
+        context = Context(fitted.point, repeat, path, self._recorder, fitted.mesh, local_path=local)
+        self._prepare(context)
+        self._now = (fitted.point, repeat)
+        try:
+            with self._recorder.repeat(fitted.point, repeat, warmup=repeat < self._suite.warmup):
+                benchmark.run(context)
+                if self._member.worker == 0:
+                    files, size = folders.contents(path)
+                    self._recorder.value("checkpoint", "files", files, "count")
+                    self._recorder.value("checkpoint", "stored_bytes", size, "bytes")
+        finally:
+            self._now = None
+            pytree.free(context.tree)
+            # Alone, or after an orderly end, folders can go; else siblings may still be writing there.
+            if self._member.workers == 1:
+                self._clean(context)
+        if self._member.workers > 1:
+            distributed.agree(None)
+            self._clean(context)
+
+    def _prepare(self, context: Context) -> None:
+        """Makes folders and data, and waits until all workers have. Raises _Agreed on all if one failed."""
+        cause = None
+        try:
+            if self._member.worker == 0:
+                folders.make_empty(context.path)
+            if context.local_path is not None:
+                context.local_path.mkdir(parents=True, exist_ok=True)
+            self._make_data(context)
+        except (ValueError, OSError, NotImplementedError, TypeError, KeyError) as error:
+            cause = f"data could not be prepared: {_in_one_line(error)}"
+            traceback.print_exc()
+        cause = distributed.agree(cause)
+        if cause is not None:
+            raise _Agreed(cause)
+
+    def _make_data(self, context: Context) -> None:
+        import jax
+
+        checkpoint = context.point.checkpoint
+        seed = pytree.seed_of(checkpoint, context.repeat)
+        if checkpoint.spec is not None:
+            context.tree = pytree.generate(checkpoint.spec, seed, context.mesh)
+        elif checkpoint.path is not None:
+            context.tree = pytree.load(checkpoint)
+        else:
+            return
+        jax.block_until_ready(context.tree)
+        context.expected = verify.expect(context.tree, checkpoint.spec, seed)
+
+    def _clean(self, context: Context) -> None:
+        if self._settings.keep_checkpoints:
+            return
+        if self._member.worker == 0:
+            folders.remove(context.path)
+        if context.local_path is not None:
+            folders.remove(context.local_path)
+
+    def _announce(self, operation: str, phase: Phase) -> None:
+        assert self._now is not None
+        point, repeat = self._now
+        self._progress.tell(
+            Operation(
+                "begin" if phase == "start" else "end",
+                point.index,
+                self._points,
+                point.benchmark,
+                repeat,
+                operation,
+            )
+        )
+
+
+class _Agreed(SlicebenchError):
+    """A failure before the measured part that every worker knows of: none has to leave."""
+
+
+_CODES: dict[PointStatus, ExitCode] = {
+    "passed": ExitCode.DONE,
+    "failed": ExitCode.WORKLOAD_FAILED,
+    "not_run": InfrastructureError.exit_code,
+}
+
+
+def _mesh_name(mesh: MeshSpec) -> str:
+    sizes = ", ".join(f"{axis}={size}" for axis, size in zip(mesh.mesh_axes, mesh.sizes, strict=True))
+    return f"({sizes})"
+
+
+def _in_one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SlicebenchError) else f"{type(error).__name__}: {text}"[:1000]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
