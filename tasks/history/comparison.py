@@ -1,0 +1,193 @@
+"""Compares a run with earlier ones of the same fingerprint and says what can be said, series by series. Pure.
+
+The rule, in this order:
+
+1. A point that failed or never ran: NOT_RUN.
+2. No earlier run of the series: NO_BASELINE.
+3. Fewer than `ENOUGH_RUNS` earlier runs: INCONCLUSIVE, with the effect and its interval.
+4. Else PASS, if the whole interval of the effect lies within ± the noise floor that the history itself shows
+   (see effect.py), and that floor is at most `LARGEST_FLOOR`: a history noisier than that could hide
+   anything.
+5. Else INCONCLUSIVE. Nothing turns red here: that takes a detector which controls false alarms over all
+   series.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasks.history.effect import Effect, measure_effect
+from tasks.history.fingerprint import difference
+from tasks.history.measurement import Measurement
+from tasks.history.results import PointOutcome, Results
+from tasks.history.summary import PEAK_MEMORY, TIME, combine_of
+from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, overall
+
+ENOUGH_RUNS = 8
+LARGEST_FLOOR = 0.2
+SMALLEST_FLOOR = 0.001
+"""A history that never moved still allows this much: clocks and rounding are no regressions."""
+
+MOST_RUNS = 30
+"""The latest comparable runs that make a baseline; older ones tell of machines and software long gone."""
+
+JUDGED = (TIME, *PEAK_MEMORY)
+"""Metrics that get a verdict: what users feel. The others are kept and shown."""
+
+SMALLEST_MEMORY = float(2**20)
+"""Less memory than this counts as this much: below a mebibyte a process grows and shrinks by chance, down to
+zero.
+"""
+
+SeriesKey = tuple[str, str, str]
+"""(benchmark_key, operation, metric)"""
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """What an earlier run adds to the baseline: for each series the observations that count."""
+
+    run_id: str
+    series: Mapping[SeriesKey, Sequence[float]]
+
+
+def comparable(current: Results, earlier: Sequence[Results]) -> tuple[list[Results], list[str]]:
+    """Returns the earlier runs that may be a baseline, latest first, and why the others may not."""
+    before = [
+        past
+        for past in earlier
+        if past.run_id != current.run_id
+        and past.started_at is not None
+        and (current.started_at is None or past.started_at < current.started_at)
+    ]
+    keys = {point.benchmark_key for point in current.points}
+    related = [past for past in before if keys & {point.benchmark_key for point in past.points}]
+    reasons: Counter[str] = Counter()
+    fit = []
+    for past in sorted(related, key=lambda past: past.started_at or 0.0, reverse=True):
+        if unequal := difference(current.fingerprint, past.fingerprint):
+            reasons[unequal] += 1
+        elif not any(_counts(past, point) for point in past.points):
+            reasons["no point passed in an attempt that was not preempted"] += 1
+        else:
+            fit.append(past)
+    return fit[:MOST_RUNS], [f"{n} earlier run{'s' * (n > 1)}: {why}" for why, n in reasons.most_common()]
+
+
+def past_run(results: Results) -> PastRun:
+    """Returns what a run adds to the baseline: its passed points, without attempts that were preempted."""
+    counting = {point.point for point in results.points if _counts(results, point)}
+    return PastRun(
+        results.run_id,
+        {
+            (measurement.benchmark_key, measurement.operation, measurement.metric): observed
+            for measurement in results.measurements
+            if measurement.point in counting and measurement.metric in JUDGED
+            if (observed := _observed(measurement))
+        },
+    )
+
+
+def judge(current: Results, baseline: Sequence[PastRun], not_comparable: Sequence[str] = ()) -> Verdicts:
+    """Returns the verdict on every series of the run, and on the run."""
+    series = [verdict for point in current.points for verdict in _of_point(current, point, baseline)]
+    verdict = overall([one.verdict for one in series])
+    return Verdicts(
+        run_id=current.run_id,
+        overall=verdict,
+        reason=_reason(verdict, series, current, baseline),
+        series=series,
+        baseline=[past.run_id for past in baseline],
+        not_comparable=list(not_comparable),
+    )
+
+
+def _counts(results: Results, point: PointOutcome) -> bool:
+    preempted = {attempt.n for attempt in results.attempts if attempt.end == "preempted"}
+    return point.status == "passed" and point.attempt not in preempted
+
+
+def _observed(measurement: Measurement) -> list[float]:
+    values = measurement.combined(combine_of(measurement.unit, measurement.metric))
+    if measurement.metric in PEAK_MEMORY:
+        values = np.maximum(values, SMALLEST_MEMORY)
+    return [float(value) for value in values]
+
+
+def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]) -> list[SeriesVerdict]:
+    judged = (
+        [m for m in current.of_point(point.point) if m.metric in JUDGED] if point.status == "passed" else []
+    )
+    verdicts = [_of_series(point, measurement, baseline) for measurement in judged if _observed(measurement)]
+    if verdicts:
+        return verdicts
+    reason = point.cause or "no operation of it was timed"
+    return [
+        SeriesVerdict(point.point, point.benchmark, point.benchmark_key, "", "", "", Verdict.NOT_RUN, reason)
+    ]
+
+
+def _of_series(point: PointOutcome, measurement: Measurement, baseline: Sequence[PastRun]) -> SeriesVerdict:
+    key = (measurement.benchmark_key, measurement.operation, measurement.metric)
+    history = [past.series[key] for past in baseline if key in past.series]
+    effect = measure_effect(_observed(measurement), history) if history else None
+    verdict, reason = _verdict(effect, len(history))
+    return SeriesVerdict(
+        point=point.point,
+        benchmark=point.benchmark,
+        benchmark_key=point.benchmark_key,
+        operation=measurement.operation,
+        metric=measurement.metric,
+        unit=measurement.unit,
+        verdict=verdict,
+        reason=reason,
+        effect=effect,
+    )
+
+
+def _verdict(effect: Effect | None, runs: int) -> tuple[Verdict, str]:
+    if runs == 0:
+        return Verdict.NO_BASELINE, "no earlier run to compare with"
+    if effect is None:
+        return Verdict.INCONCLUSIVE, "some values are zero: there is no ratio to compare"
+    if runs < ENOUGH_RUNS:
+        more = ENOUGH_RUNS - runs
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{runs} earlier run{'s' * (runs > 1)}: {more} more until this can be judged",
+        )
+    if effect.low is None or effect.high is None or effect.noise_floor is None:
+        return Verdict.INCONCLUSIVE, "one repeat only: it has no interval"
+    within = max(effect.noise_floor, SMALLEST_FLOOR)
+    floor = f"{100 * within:.1f} %"
+    if within > LARGEST_FLOOR:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"earlier runs differ by ± {floor} without any change: too noisy to judge",
+        )
+    if -within <= effect.low and effect.high <= within:
+        return Verdict.PASS, f"within the ± {floor} that earlier runs differ by without any change"
+    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the ± {floor} that earlier runs differ by"
+
+
+def _reason(
+    verdict: Verdict, series: Sequence[SeriesVerdict], current: Results, baseline: Sequence[PastRun]
+) -> str:
+    if not current.points:
+        return "the suite had no points"
+    counts = Counter(one.verdict for one in series)
+    if verdict is Verdict.NOT_RUN:
+        bad = len(current.points) - current.passed
+        return f"{bad} of {len(current.points)} benchmarks did not pass" if bad else "nothing was timed"
+    if verdict is Verdict.NO_BASELINE:
+        return "no earlier run to compare with" if not baseline else "some series were never measured before"
+    if verdict is Verdict.INCONCLUSIVE:
+        most = max((one.effect.baseline_runs for one in series if one.effect), default=0)
+        if most < ENOUGH_RUNS:
+            return f"compared with {most} earlier run{'s' * (most > 1)}; {ENOUGH_RUNS} are needed to judge"
+        return f"{counts[verdict]} of {len(series)} series cannot be told from noise"
+    return f"{len(series)} series lie within the noise of {len(baseline)} earlier runs"

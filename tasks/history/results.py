@@ -1,0 +1,143 @@
+"""What a run gave, once collected: points, what is missing, and where it ran. Written as points.json beside
+the samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runtime.contract.errors import InfrastructureError
+from runtime.contract.results import SCHEMA_VERSION, PointStatus
+from tasks.history.measurement import Measurement
+
+SAMPLES_FILE = "samples.parquet"
+POINTS_FILE = "points.json"
+
+TroubleKind = Literal["missing", "damaged", "newer_schema", "duplicate", "foreign", "not_run"]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that collect found missing or damaged, as one sentence for people.
+
+    `missing`: results that never arrived; `damaged`: a file that cannot be read whole; `newer_schema`:
+    written by a newer slicebench; `duplicate`: the same sample twice; `foreign`: of another run; `not_run`:
+    nobody ran the point.
+    """
+
+    kind: TroubleKind
+    what: str
+    attempt: int | None = None
+    worker: int | None = None
+
+
+@dataclass(frozen=True)
+class WorkerPoint:
+    """How a point went on one worker."""
+
+    worker: int
+    status: PointStatus
+    cause: str = ""
+    repeats_done: int = 0
+
+
+@dataclass(frozen=True)
+class PointOutcome:
+    """How a point went on all workers: passed only if it passed on every one of them.
+
+    `attempt` is the attempt whose samples count; None when no attempt ran it. `cause` is one line.
+    """
+
+    point: int
+    benchmark: str
+    benchmark_key: str
+    generator: str
+    implementation: str
+    status: PointStatus
+    cause: str = ""
+    attempt: int | None = None
+    workers: Sequence[WorkerPoint] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    mesh: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """One start of the workload and how it ended."""
+
+    n: int
+    end: str
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything collect knows of a run. `measurements` are made from samples.parquet and not stored in
+    points.json.
+
+    `fingerprint` is what must be equal for two numbers to be comparable. `manifest` is that of the lowest
+    worker. `started_at` is seconds since the epoch: when the first sample was taken, or None.
+    """
+
+    run_id: str
+    suite: str
+    target: str
+    workers: int
+    points: Sequence[PointOutcome]
+    troubles: Sequence[Trouble] = ()
+    attempts: Sequence[AttemptEnd] = ()
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = 0
+    started_at: float | None = None
+    collected_at: float | None = None
+    measurements: Sequence[Measurement] = ()
+
+    @property
+    def passed(self) -> int:
+        """How many points passed on every worker."""
+        return sum(point.status == "passed" for point in self.points)
+
+    def of_point(self, point: int) -> list[Measurement]:
+        """Returns what was measured at one point."""
+        return [measurement for measurement in self.measurements if measurement.point == point]
+
+    def to_json(self) -> str:
+        """Returns everything but the measurements, as JSON text."""
+        plain = {
+            name: [dataclasses.asdict(item) for item in value] if name in _NESTED else value
+            for name, value in vars(self).items()
+            if name != "measurements"
+        }
+        return json.dumps({"schema_version": SCHEMA_VERSION, **plain}, indent=1, sort_keys=True, default=dict)
+
+
+_NESTED = ("points", "troubles", "attempts")
+
+
+def results_from_json(content: bytes | str, place: str) -> Results:
+    """Reads points.json, without measurements. Raises InfrastructureError, naming `place`, when it cannot."""
+    try:
+        fields: dict[str, Any] = json.loads(content)
+        version = fields.pop("schema_version")
+        if version > SCHEMA_VERSION:
+            raise InfrastructureError(
+                f"{place} was written by a newer slicebench (schema {version}, "
+                f"this one knows {SCHEMA_VERSION}): upgrade"
+            )
+        fields["points"] = [
+            PointOutcome(**{**point, "workers": [WorkerPoint(**worker) for worker in point["workers"]]})
+            for point in fields["points"]
+        ]
+        fields["troubles"] = [Trouble(**trouble) for trouble in fields["troubles"]]
+        fields["attempts"] = [AttemptEnd(**attempt) for attempt in fields["attempts"]]
+        return Results(**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InfrastructureError(
+            f"{place} is damaged ({error}): run with --resume --from collect again"
+        ) from error

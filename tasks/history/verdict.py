@@ -1,0 +1,99 @@
+"""Verdicts: what may be said of a series and of a run, and how sure it is. Written as verdicts.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.contract.errors import InfrastructureError
+from tasks.history.effect import Effect
+
+VERDICTS_FILE = "verdicts.json"
+_VERSION = 1
+
+
+class Verdict(enum.StrEnum):
+    """What the data can tell. REGRESSED and IMPROVED are for a detector that controls false alarms over all
+    series.
+    """
+
+    PASS = "PASS"
+    REGRESSED = "REGRESSED"
+    IMPROVED = "IMPROVED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NO_BASELINE = "NO_BASELINE"
+    NOT_RUN = "NOT_RUN"
+
+
+_FIRST_THAT_APPLIES = (
+    Verdict.NOT_RUN,
+    Verdict.REGRESSED,
+    Verdict.INCONCLUSIVE,
+    Verdict.NO_BASELINE,
+    Verdict.IMPROVED,
+    Verdict.PASS,
+)
+
+
+@dataclass(frozen=True)
+class SeriesVerdict:
+    """The verdict on one metric of one operation of one point. `reason` is one sentence for people."""
+
+    point: int
+    benchmark: str
+    benchmark_key: str
+    operation: str
+    metric: str
+    unit: str
+    verdict: Verdict
+    reason: str
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The verdict on a run. `baseline` names the runs it was compared with, the latest first.
+
+    `not_comparable` says of earlier runs that were left out how many, and why.
+    """
+
+    run_id: str
+    overall: Verdict
+    reason: str
+    series: Sequence[SeriesVerdict] = ()
+    baseline: Sequence[str] = ()
+    not_comparable: Sequence[str] = ()
+
+    def of_point(self, point: int) -> Verdict:
+        """Returns the verdict on one point: the first of its series' that applies."""
+        return overall([series.verdict for series in self.series if series.point == point])
+
+    def to_json(self) -> str:
+        """Returns all of it as JSON text."""
+        return json.dumps({"version": _VERSION, **dataclasses.asdict(self)}, indent=1, sort_keys=True)
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """Returns the verdict that outranks the others; of none: NOT_RUN, for nothing was measured."""
+    return min(verdicts, key=_FIRST_THAT_APPLIES.index, default=Verdict.NOT_RUN)
+
+
+def verdicts_from_json(content: bytes | str, place: str) -> Verdicts:
+    """Reads verdicts.json. Raises InfrastructureError, naming `place`, when it cannot."""
+    try:
+        fields: dict[str, Any] = json.loads(content)
+        if fields.pop("version") > _VERSION:
+            raise InfrastructureError(f"{place} was written by a newer slicebench: upgrade")
+        fields["series"] = [_series(series) for series in fields["series"]]
+        return Verdicts(**{**fields, "overall": Verdict(fields["overall"])})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InfrastructureError(f"{place} is damaged: {error}") from error
+
+
+def _series(fields: dict[str, Any]) -> SeriesVerdict:
+    effect = Effect(**fields["effect"]) if fields["effect"] else None
+    return SeriesVerdict(**{**fields, "verdict": Verdict(fields["verdict"]), "effect": effect})

@@ -1,0 +1,164 @@
+"""Stage *collect*: what the workers wrote becomes samples.parquet and points.json, and what is missing is
+told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from runtime.contract.names import RESULTS_FOLDER
+from runtime.contract.results import SCHEMA_VERSION, PointResult
+from tasks.history.fingerprint import fingerprint
+from tasks.history.outcomes import point_outcomes, troubles_of
+from tasks.history.reading import attempts_of, load_results
+from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results, Trouble
+from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
+from tasks.stages.context import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Results", "collect"]
+
+_PART = re.compile(r"(samples|points|manifest)-a(\d+)-w(\d+)\.(?:parquet|jsonl|json)")
+
+
+@dataclasses.dataclass
+class _Parts:
+    """What lay in the results folder; each list or mapping by (attempt, worker)."""
+
+    samples: list[pa.Table] = dataclasses.field(default_factory=list)
+    points: dict[tuple[int, int], list[PointResult]] = dataclasses.field(default_factory=dict)
+    manifests: dict[tuple[int, int], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    troubles: list[Trouble] = dataclasses.field(default_factory=list)
+
+
+def collect(run: Run) -> Results:
+    """Gathers all parts of all attempts. A part that cannot be read is a trouble that is told, never a guess.
+
+    Returns what it wrote before when the stage has finished already.
+    """
+    if run.marker("collect") is not None and (done := load_results(run.folder)) is not None:
+        return done
+    results, table = _gather(run)
+    run.folder.write(SAMPLES_FILE, to_parquet(table))
+    run.folder.write(POINTS_FILE, results.to_json().encode())
+    for trouble in results.troubles:
+        run.say(trouble.what)
+    run.say(f"{results.samples} samples of {results.passed} of {len(results.points)} benchmarks collected")
+    run.mark("collect", samples=results.samples, passed=results.passed, points=len(results.points))
+    return results
+
+
+def _gather(run: Run) -> tuple[Results, pa.Table]:
+    parts = _read_parts(run)
+    table, repeated = join_parts(parts.samples)
+    if repeated:
+        parts.troubles.append(
+            Trouble("duplicate", f"{repeated} samples were there twice; the later ones count")
+        )
+    attempts = _attempts(run)
+    plan = run.target.plan(run.spec)
+    points = point_outcomes(run.spec.points, parts.points, plan.workers)
+    latest = max((attempt for attempt, _ in parts.manifests), default=0)
+    manifests = [manifest for (attempt, _), manifest in sorted(parts.manifests.items()) if attempt == latest]
+    started = table.column("started_at").to_pylist()
+    results = Results(
+        run_id=run.spec.run_id,
+        suite=run.spec.suite_name,
+        target=run.spec.target_name,
+        workers=plan.workers,
+        points=points,
+        troubles=[*parts.troubles, *troubles_of(points, set(parts.points), plan.workers)],
+        attempts=attempts,
+        fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
+        manifest=manifests[0] if manifests else {},
+        samples=len(table),
+        started_at=min(started, default=None),
+        collected_at=time.time(),
+        measurements=measurements(table, attempts_of(points)),
+    )
+    return results, table
+
+
+def _attempts(run: Run) -> list[AttemptEnd]:
+    """Returns how the attempts ended, as the run stage wrote it down; none when it did not come to that."""
+    outputs = (run.marker("run") or {}).get("outputs", {})
+    return [
+        AttemptEnd(attempt["n"], attempt["end"], attempt.get("cause", ""))
+        for attempt in outputs.get("attempts", ())
+    ]
+
+
+def _read_parts(run: Run) -> _Parts:
+    parts = _Parts()
+    for name in run.folder.names(RESULTS_FOLDER):
+        match = _PART.fullmatch(name.removeprefix(f"{RESULTS_FOLDER}/"))
+        content = run.folder.read(name) if match else None
+        if match is None or content is None:
+            continue
+        kind, attempt, worker = match[1], int(match[2]), int(match[3])
+        try:
+            _add(parts, run.spec.run_id, kind, (attempt, worker), content)
+        except Damaged as error:
+            whose = f"{kind} of worker {worker} in attempt {attempt}"
+            parts.troubles.append(
+                Trouble("damaged", f"{name}: {whose} cannot be read: {error}", attempt, worker)
+            )
+        except NewerSchema as error:
+            parts.troubles.append(Trouble("newer_schema", f"{name}: {error}", attempt, worker))
+    return parts
+
+
+def _add(parts: _Parts, run_id: str, kind: str, of: tuple[int, int], content: bytes) -> None:
+    if kind == "samples":
+        parts.samples.append(_own(read_part(content), run_id, of))
+    elif kind == "points":
+        parts.points[of] = list(_read_points(content, run_id))
+    else:
+        parts.manifests[of] = _read_json(content)
+
+
+def _own(table: pa.Table, run_id: str, of: tuple[int, int]) -> pa.Table:
+    """Returns the table when every sample is of this run and of the worker whose name the file bears."""
+    for name, expected in (("run_id", run_id), ("attempt", of[0]), ("worker", of[1])):
+        others = set(table.column(name).unique().to_pylist()) - {expected}
+        if others:
+            raise Damaged(
+                f"holds samples of {name} {sorted(others)[0]!r}, not {expected!r}: a file of another run?"
+            )
+    return table
+
+
+def _read_points(content: bytes, run_id: str) -> Iterator[PointResult]:
+    lines = content.splitlines(keepends=True)
+    for line in lines:
+        if not line.endswith(b"\n"):
+            raise Damaged("its last line is torn")
+        fields = dict(_read_json(line))
+        version = fields.pop("schema_version", SCHEMA_VERSION)
+        fields.pop("record", None)
+        if version > SCHEMA_VERSION:
+            raise NewerSchema(f"schema {version}, this slicebench knows {SCHEMA_VERSION}: upgrade it")
+        try:
+            result = PointResult(**fields)
+        except TypeError as error:
+            raise Damaged(str(error)) from error
+        if result.run_id != run_id:
+            raise Damaged(f"tells of run {result.run_id!r}")
+        yield result
+
+
+def _read_json(content: bytes) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(content)
+    except ValueError as error:
+        raise Damaged(f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise Damaged("not a JSON object")
+    return fields

@@ -1,0 +1,178 @@
+"""Verdicts follow the written rule: literal histories in, one verdict and its reason out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from runtime.contract.results import PointStatus
+from tasks.history.comparison import PastRun, comparable, judge, past_run
+from tasks.history.measurement import Measurement
+from tasks.history.results import AttemptEnd, PointOutcome, Results
+from tasks.history.verdict import Verdict, overall, verdicts_from_json
+
+KEY = ("key-tiny", "save", "time_s")
+SAME = {"platform": "cpu", "workers": "2"}
+STEADY = [[1.00, 1.01, 0.99], [1.02, 1.0, 1.01], [0.99, 0.97, 1.0], [1.03, 1.04, 1.02]] * 2
+
+
+def measured(values: Sequence[float], metric: str = "time_s", unit: str = "s", point: int = 0) -> Measurement:
+    return Measurement(
+        point=point,
+        benchmark="tiny",
+        benchmark_key="key-tiny",
+        operation="save",
+        metric=metric,
+        unit=unit,
+        repeats=np.arange(len(values)),
+        warmup=np.zeros(len(values), dtype=np.bool_),
+        workers=np.asarray([0]),
+        values=np.asarray(values, dtype=np.float64).reshape(-1, 1),
+    )
+
+
+def finished(
+    run_id: str = "now",
+    values: Sequence[float] = (1.0, 1.01, 0.99),
+    *,
+    status: PointStatus = "passed",
+    started_at: float | None = 1000.0,
+    end: str = "succeeded",
+    fingerprint: dict[str, str] = SAME,
+) -> Results:
+    point = PointOutcome(
+        0, "tiny", "key-tiny", "G", "native", status, "boom" if status == "failed" else "", attempt=1
+    )
+    return Results(
+        run_id=run_id,
+        suite="s",
+        target="local",
+        workers=1,
+        points=[point],
+        attempts=[AttemptEnd(1, end)],
+        fingerprint=fingerprint,
+        started_at=started_at,
+        measurements=[measured(values)],
+    )
+
+
+def history(runs: Sequence[Sequence[float]]) -> list[PastRun]:
+    return [PastRun(f"past-{n}", {KEY: run}) for n, run in enumerate(runs)]
+
+
+def test_no_history_is_no_baseline() -> None:
+    verdicts = judge(finished(), [])
+    assert (verdicts.overall, verdicts.reason) == (Verdict.NO_BASELINE, "no earlier run to compare with")
+    assert verdicts.series[0].effect is None
+
+
+@pytest.mark.parametrize("runs", [1, 2, 7])
+def test_a_short_history_is_inconclusive_with_an_effect(runs: int) -> None:
+    verdicts = judge(finished(values=[2.0, 2.02, 1.98]), history(STEADY[:runs]))
+    (series,) = verdicts.series
+    assert (verdicts.overall, series.verdict) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE)
+    assert series.effect is not None
+    assert series.effect.effect == pytest.approx(1.0, abs=0.02)
+    assert f"{runs} earlier run" in series.reason
+
+
+def test_within_the_noise_of_enough_runs_is_a_pass() -> None:
+    verdicts = judge(finished(), history(STEADY))
+    (series,) = verdicts.series
+    assert (verdicts.overall, series.verdict) == (Verdict.PASS, Verdict.PASS)
+    assert series.effect is not None and series.effect.noise_floor is not None
+    assert 0.02 < series.effect.noise_floor < 0.06
+
+
+def test_twice_as_slow_is_not_a_pass_and_not_yet_red() -> None:
+    assert judge(finished(values=[2.0, 2.02, 1.98]), history(STEADY)).overall is Verdict.INCONCLUSIVE
+
+
+def test_a_scattered_run_is_not_a_pass() -> None:
+    verdicts = judge(finished(values=[0.7, 1.0, 1.3]), history(STEADY))
+    assert verdicts.overall is Verdict.INCONCLUSIVE
+    assert "beyond" in verdicts.series[0].reason
+
+
+def test_a_history_too_noisy_to_judge_says_so() -> None:
+    noisy = [[level, level * 1.01] for level in (0.5, 2.0, 1.0, 1.5, 0.7, 1.2, 0.9, 1.8)]
+    verdicts = judge(finished(), history(noisy))
+    assert verdicts.overall is Verdict.INCONCLUSIVE
+    assert "too noisy" in verdicts.series[0].reason
+
+
+def test_what_failed_is_not_run_whatever_its_times() -> None:
+    verdicts = judge(finished(status="failed"), history(STEADY))
+    assert (verdicts.overall, verdicts.series[0].reason) == (Verdict.NOT_RUN, "boom")
+    assert verdicts.reason == "1 of 1 benchmarks did not pass"
+
+
+def test_a_passed_point_without_times_is_not_green() -> None:
+    silent = dataclasses.replace(finished(), measurements=[])
+    assert judge(silent, history(STEADY)).overall is Verdict.NOT_RUN
+
+
+def test_a_suite_without_points_is_not_green() -> None:
+    empty = dataclasses.replace(finished(), points=[], measurements=[])
+    assert judge(empty, []).overall is Verdict.NOT_RUN
+
+
+def test_memory_below_a_mebibyte_is_nothing() -> None:
+    def with_memory(run_id: str, value: float) -> Results:
+        memory = measured([value] * 3, "peak_rss_over_start_bytes", "bytes")
+        return dataclasses.replace(finished(run_id), measurements=[memory])
+
+    baseline = [past_run(with_memory(f"past-{n}", 4096.0 * n)) for n in range(8)]
+    assert judge(with_memory("now", 0.0), baseline).overall is Verdict.PASS
+
+
+def test_only_comparable_earlier_runs_are_a_baseline() -> None:
+    now = finished(started_at=100.0)
+    good = finished("good", started_at=50.0)
+    later = finished("later", started_at=150.0)
+    failed = finished("failed", started_at=60.0, status="failed")
+    preempted = finished("preempted", started_at=70.0, end="preempted")
+    elsewhere = finished("elsewhere", started_at=80.0, fingerprint={"platform": "gpu", "workers": "2"})
+    fit, reasons = comparable(now, [good, later, failed, preempted, elsewhere, now])
+    assert [past.run_id for past in fit] == ["good"]
+    assert reasons == [
+        "2 earlier runs: no point passed in an attempt that was not preempted",
+        "1 earlier run: platform gpu instead of cpu",
+    ]
+
+
+def test_the_latest_runs_come_first() -> None:
+    fit, _ = comparable(
+        finished(started_at=100.0), [finished(f"r{n}", started_at=float(n)) for n in range(40)]
+    )
+    assert [past.run_id for past in fit] == [f"r{n}" for n in range(39, 9, -1)]
+
+
+def test_preempted_timings_never_enter() -> None:
+    assert past_run(finished(end="preempted")).series == {}
+    assert past_run(finished()).series == {KEY: [1.0, 1.01, 0.99]}
+
+
+def test_the_worst_verdict_is_the_runs() -> None:
+    assert overall([Verdict.PASS, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
+    assert overall([Verdict.PASS, Verdict.NOT_RUN, Verdict.REGRESSED]) is Verdict.NOT_RUN
+    assert overall([Verdict.PASS, Verdict.IMPROVED]) is Verdict.IMPROVED
+    assert overall([]) is Verdict.NOT_RUN
+
+
+def test_verdicts_are_read_as_they_were_written() -> None:
+    verdicts = judge(finished(), history(STEADY), ["1 earlier run: elsewhere"])
+    assert verdicts_from_json(verdicts.to_json(), "verdicts.json") == verdicts
+
+
+def test_unchanged_code_mostly_passes() -> None:
+    random = np.random.default_rng(5)
+    passes = 0
+    for _ in range(200):
+        levels = np.exp(random.normal(0, 0.03, size=9))
+        runs = [(level * np.exp(random.normal(0, 0.005, size=5))).tolist() for level in levels]
+        passes += judge(finished(values=runs[8]), history(runs[:8])).overall is Verdict.PASS
+    assert passes / 200 > 0.7
