@@ -1,0 +1,95 @@
+"""How a run gets its lease: a new one, the one it had, or the next epoch once the last is proven gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from runtime.contract.errors import Leaked
+from tasks.leases import lease as leases
+from tasks.leases import owner as owners
+from tasks.leases.holding import OVERDUE_S, TERM_S, Holding, Taken
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.release import USUAL, Patience, release
+
+
+def claim(
+    ledger: Ledger,
+    inventories: Inventories,
+    name: str,
+    run_id: str | None,
+    *,
+    now: Callable[[], float] = time.time,
+    term_s: float = TERM_S,
+    patience: Patience = USUAL,
+) -> Holding:
+    """Takes the lease of this name for this process, and writes that down before anything is made.
+
+    A lease whose owner lives raises Taken and says who it is; one whose owner is gone, or that is kept
+    without an owner, is taken over; one that is being released is released to the end, and the next epoch
+    begins. Raises Unwritable when the ledger cannot be written, Leaked when the last epoch cannot be cleared
+    away.
+    """
+    owner = owners.this_process()
+    last = latest(ledger, name)
+    if last and last.state in (State.RELEASING, State.LEAKED):
+        last = _finish(ledger, last, inventories, patience, now)
+    at = now()
+    if last is None or last.state is State.GONE:
+        taken = leases.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)
+    else:
+        _refuse_if_alive(last, at)
+        taken = leases.take(last, owner, at, at + term_s)
+    try:
+        return Holding(ledger, ledger.write(taken), inventories, now=now, term_s=term_s)
+    except Conflict as error:
+        raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
+
+
+def latest(ledger: Ledger, name: str) -> Lease | None:
+    """Returns the lease of the highest epoch of a name, or None."""
+    last = None
+    while following := ledger.read(leases.lease_id(name, last.epoch + 1 if last else 1)):
+        last = following
+    return last
+
+
+def _refuse_if_alive(lease: Lease, now: float) -> None:
+    owner = lease.owner
+    if owner is None or owners.is_this_process(owner):
+        return
+    alive = owners.is_alive(owner)
+    if alive is False:
+        return
+    since = now - lease.renewed_at
+    expired = lease.expires_at is not None and lease.expires_at <= now and since > OVERDUE_S
+    if not expired:
+        raise Taken(
+            f"{lease.name} is held by {owner}, renewed {since:.0f} s ago: wait for it or stop it"
+            + ("" if alive else "; it is on another machine, where only its expiry can tell that it is dead")
+        )
+
+
+def _finish(
+    ledger: Ledger, lease: Lease, inventories: Inventories, patience: Patience, now: Callable[[], float]
+) -> Lease:
+    """Releases to the end what somebody began to release."""
+    if lease.state is State.RELEASING:
+        _refuse_if_alive(lease, now())
+    done = release(
+        ledger,
+        lease,
+        inventories,
+        owners.this_process(),
+        "the run is tried again",
+        patience=patience,
+        now=now,
+    )
+    if done.lease.state is not State.GONE:
+        raise Leaked(
+            f"what {lease.name} made before could not be cleared away: {done.lease.note}; "
+            "see `slicebench leases`, then `slicebench reap`"
+        )
+    return done.lease

@@ -1,0 +1,82 @@
+"""The inventory of scratch folders on this machine: each names its lease in a file of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from runtime.contract.errors import InfrastructureError
+from tasks.leases.inventory import Found
+from tasks.leases.resource import ResourceRef
+
+_LABEL = ".slicebench-lease.json"
+
+
+class DirectoryInventory:
+    """Folders right below one root. Those without a label are never touched. See Inventory."""
+
+    kind = "directory"
+    settle_s = 0.0
+
+    def __init__(self, root: Path, ledger_id: str) -> None:
+        self._root = root
+        self._ledger_id = ledger_id
+
+    def sees(self, scope: str) -> bool:
+        """See Inventory. The scope of a folder is its host."""
+        return scope == socket.gethostname()
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        """See Inventory."""
+        found = []
+        for label in sorted(self._root.glob(f"*/{_LABEL}")):
+            lease = self._lease_of(label.parent)
+            if lease and lease_id in (None, lease):
+                found.append(Found(lease, reference(label.parent)))
+        return found
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        """See Inventory. Only a folder that still carries a label of this ledger is ours."""
+        return ref if self._lease_of(Path(ref.name)) else None
+
+    def delete(self, ref: ResourceRef, *, force: bool) -> None:
+        """See Inventory. The label goes last: a deletion cut short is found again."""
+        folder = Path(ref.name)
+        if folder.parent != self._root or not self._lease_of(folder):
+            return
+        try:
+            for entry in folder.iterdir():
+                if entry.name == _LABEL:
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink(missing_ok=True)
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise InfrastructureError(f"cannot delete {folder}: {error}") from error
+
+    def make(self, folder: Path, lease_id: str) -> str:
+        """Makes a labelled folder; returns its uid. One that carries a label already is used."""
+        if not self._lease_of(folder):
+            try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                (folder / _LABEL).write_text(json.dumps({"lease": lease_id, "ledger": self._ledger_id}))
+            except OSError as error:
+                raise InfrastructureError(f"cannot make {folder}: {error.strerror}") from error
+        return str(folder)
+
+    def _lease_of(self, folder: Path) -> str | None:
+        try:
+            label = json.loads((folder / _LABEL).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return str(label["lease"]) if label.get("ledger") == self._ledger_id else None
+
+
+def reference(folder: Path) -> ResourceRef:
+    """Returns a folder as a resource."""
+    return ResourceRef("directory", socket.gethostname(), str(folder), uid=str(folder))

@@ -1,0 +1,206 @@
+"""Holding: what a run has in hand. What it makes is written down first, fenced, then recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from runtime.contract.errors import InfrastructureError
+from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
+from tasks.leases import lease as leases
+from tasks.leases import owner as owners
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import HELD, Lease, State
+from tasks.leases.ledger import Conflict, Ledger, Unwritable
+from tasks.leases.release import USUAL, Patience, Release, release, sweep
+from tasks.leases.resource import ResourceRef
+
+RENEW_EVERY_S = 10.0
+"""How often a run renews its lease, seconds."""
+
+OVERDUE_S = 60.0
+"""Renewals are overdue when none was seen for so long."""
+
+TERM_S = 180.0
+"""A renewed lease expires after so long without another renewal."""
+
+_TRIES = 10
+
+
+class Fenced(InfrastructureError):
+    """The lease is no longer this run's: somebody released it or took it over. Nothing more may be made."""
+
+
+class Taken(InfrastructureError):
+    """The lease is in another living process's hands."""
+
+
+class Holding:
+    """A lease in this process's hands. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        lease: Lease,
+        inventories: Inventories,
+        *,
+        now: Callable[[], float] = time.time,
+        term_s: float = TERM_S,
+    ) -> None:
+        if lease.owner is None:
+            raise ValueError(f"lease {lease.lease_id} has no owner, so nobody holds it")
+        self.inventories = inventories
+        self._ledger = ledger
+        self._lease = lease
+        self._claim = lease.owner.claim
+        self._now = now
+        self._term_s = term_s
+        self._lock = threading.RLock()
+        self.lost: Fenced | None = None
+
+    @property
+    def lease(self) -> Lease:
+        """The lease as this process last wrote or read it."""
+        return self._lease
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What everything made under the lease is labelled with; the environment variables of a process."""
+        return {LEASE_VARIABLE: self._lease.lease_id, LEDGER_VARIABLE: self._ledger.id}
+
+    def create(
+        self, kind: str, scope: str, name: str, make: Callable[[], str], *, dead_man: str = "none"
+    ) -> ResourceRef:
+        """Makes one thing: writes the intent down, checks the fence, calls `make`, which returns the uid,
+        records it.
+
+        `make` labels what it makes with `labels`, and returns what is there when its exact name is there
+        already. Raises Fenced, Unwritable or Unreadable before anything was made. When the lease was lost
+        while `make` was under way, what it made is deleted again and Fenced raised.
+        """
+        ref = ResourceRef(kind, scope, name, dead_man=dead_man)
+        self._advance(lambda lease: leases.intend(lease, ref))
+        self.check()
+        made = ResourceRef(kind, scope, name, make(), dead_man=dead_man)
+        try:
+            self._advance(lambda lease: leases.confirm(lease, made))
+        except Fenced:
+            sweep(self.inventories, self._lease, USUAL)
+            raise
+        return made
+
+    def adopt(self, kind: str, scope: str, name: str, uid: str | None) -> ResourceRef:
+        """Records something that was there before: used, never deleted."""
+        ref = ResourceRef(kind, scope, name, uid, ours=False)
+        self._advance(lambda lease: leases.adopt(lease, ref))
+        return ref
+
+    def forget(self, ref: ResourceRef) -> None:
+        """Strikes off something that was seen to be gone."""
+        self._advance(lambda lease: leases.forget(lease, ref))
+
+    def live(self) -> None:
+        """Says that all hardware is there."""
+        if self._lease.state is not State.LIVE:
+            self._advance(leases.live)
+
+    def renew(self) -> None:
+        """Says that the run is alive. Raises Fenced when the lease was lost."""
+        self._advance(lambda lease: leases.renew(lease, self._now(), self._now() + self._term_s))
+
+    def detach(self, expires_at: float | None) -> None:
+        """Lets the lease live without this process until `expires_at`; nothing more is made through it."""
+        self._advance(lambda lease: leases.detach(lease, self._now(), expires_at))
+
+    def check(self) -> None:
+        """Raises Fenced unless the ledger still says that the lease is ours."""
+        with self._lock:
+            self._lease = self._reread()
+
+    def release(self, why: str, patience: Patience = USUAL) -> Release:
+        """Deletes everything made under the lease and looks that it is gone. Raises Fenced when it was lost.
+
+        With a ledger that can only be read everything is deleted all the same, and that is told as a problem.
+        """
+        with self._lock:
+            for _ in range(_TRIES):
+                try:
+                    done = release(
+                        self._ledger,
+                        self._lease,
+                        self.inventories,
+                        owners.this_process(),
+                        why,
+                        patience=patience,
+                        now=self._now,
+                    )
+                except Conflict:
+                    self.check()
+                except Unwritable as error:
+                    self.check()
+                    swept = sweep(self.inventories, self._lease, patience)
+                    return replace(swept, problems=(*swept.problems, str(error)))
+                else:
+                    self._lease = done.lease
+                    return done
+            raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
+
+    @contextlib.contextmanager
+    def renewing(
+        self, every_s: float = RENEW_EVERY_S, also: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """Renews in a thread while the block runs; `also` tells the workers, after each renewal that
+        succeeded.
+
+        When the lease is lost the thread ends, `lost` is set, and leaving the block in peace raises it.
+        A ledger that cannot be written is tried again: the lease itself says how long that may last.
+        """
+        done = threading.Event()
+
+        def keep_renewing() -> None:
+            while not done.wait(every_s):
+                try:
+                    self.renew()
+                    also()
+                except Fenced as error:
+                    self.lost = error
+                    return
+                except InfrastructureError:
+                    continue
+
+        thread = threading.Thread(target=keep_renewing, name=f"renew {self._lease.lease_id}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+        if self.lost:
+            raise self.lost
+
+    def _advance(self, step: Callable[[Lease], Lease]) -> None:
+        """Writes the next state; when another writer was faster and the lease is still ours, tries again."""
+        with self._lock:
+            for _ in range(_TRIES):
+                try:
+                    self._lease = self._ledger.write(step(self._lease))
+                except Conflict:
+                    self._lease = self._reread()
+                else:
+                    return
+            raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
+
+    def _reread(self) -> Lease:
+        stored = self._ledger.read(self._lease.lease_id)
+        if stored is None:
+            raise Fenced(f"lease {self._lease.lease_id} is no longer in the ledger {self._ledger.uri}")
+        if stored.owner is None or stored.owner.claim != self._claim or stored.state not in HELD:
+            by = f" by {stored.owner}" if stored.owner else ""
+            why = f" ({stored.note})" if stored.note else ""
+            raise Fenced(
+                f"lease {stored.lease_id} was lost: it is {stored.state}{by}{why}; nothing more is made"
+            )
+        return stored

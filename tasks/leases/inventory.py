@@ -1,0 +1,54 @@
+"""Inventories: per kind of resource, the one way to list what a lease made, look at one, and delete it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tasks.leases.ledger import Ledger
+from tasks.leases.resource import ResourceRef
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that exists and is labelled with a lease."""
+
+    lease_id: str
+    ref: ResourceRef
+
+
+class Inventory(Protocol):
+    """Everything of one kind that slicebench made. Looks at the world, never at the ledger.
+
+    Methods raise InfrastructureError when the world does not answer: "could not look" is not "nothing there".
+    """
+
+    kind: str
+    settle_s: float
+    """How long after a create call its result may take to show up in a list, seconds."""
+
+    def sees(self, scope: str) -> bool:
+        """Whether things in this scope can be looked at from here."""
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        """Returns what is labelled with this ledger and this lease (None: with any)."""
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        """Returns the thing itself, found by its uid (else by name), or None when it is gone."""
+
+    def delete(self, ref: ResourceRef, *, force: bool) -> None:
+        """Asks it to go, without waiting. `force`: at once, without letting it clean up after itself."""
+
+
+Inventories = Mapping[str, Inventory]
+"""Inventories by kind."""
+
+
+def open_inventories(ledger: Ledger, scratch: Path) -> Inventories:
+    """Opens the inventory of every kind. `scratch` holds the folders that are not part of a run's output."""
+    from tasks.leases.directories import DirectoryInventory
+    from tasks.leases.processes import ProcessInventory
+
+    return {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}

@@ -1,0 +1,215 @@
+"""Lease: our claim on hardware, as a pure state machine: no clock, no files, no network.
+
+    PLANNED → CREATING → LIVE → RELEASING → GONE     any state but GONE → RELEASING     RELEASING ⇄ LEAKED
+
+Every transition takes a lease and returns the next one; `generation` is left alone, for it belongs to the
+ledger.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from runtime.contract.errors import InfrastructureError
+from tasks.leases.resource import ResourceRef
+
+
+class State(enum.StrEnum):
+    """How far a lease has come."""
+
+    PLANNED = "planned"
+    CREATING = "creating"
+    LIVE = "live"
+    RELEASING = "releasing"
+    LEAKED = "leaked"
+    GONE = "gone"
+
+
+HELD = frozenset({State.PLANNED, State.CREATING, State.LIVE})
+"""States in which a lease may be used, renewed and added to."""
+
+
+class IllegalTransition(InfrastructureError):
+    """A lease was asked for a step that its state does not allow."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that a lease lives by.
+
+    `started_at` is in seconds after boot; with `boot_id` and `pid_namespace` it makes a pid mean one process
+    only. `claim` is random and new each time a lease is taken: who holds another claim has lost the lease.
+    """
+
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    started_at: float
+    user: str
+    claim: str
+
+    def __str__(self) -> str:
+        return f"{self.user}'s process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a ledger keeps. Times are seconds since the epoch.
+
+    `owner` None: nobody needs to be alive for it, only `expires_at` counts (kept hardware, a run nobody waits
+    for, capacity that outlives runs). `expires_at` None: it does not end by time. `holders` are the lease ids
+    that share it; the last one out may release it. `note` says why it is in its state, for people.
+    """
+
+    lease_id: str
+    name: str
+    run_id: str | None
+    epoch: int
+    owner: Owner | None
+    state: State
+    renewed_at: float
+    expires_at: float | None
+    resources: tuple[ResourceRef, ...] = ()
+    holders: tuple[str, ...] = ()
+    generation: int = 0
+    note: str = ""
+
+    def find(self, kind: str, scope: str, name: str) -> ResourceRef | None:
+        """Returns what the lease has under exactly this name, or None."""
+        for ref in self.resources:
+            if (ref.kind, ref.scope, ref.name) == (kind, scope, name):
+                return ref
+        return None
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether something was about to be made of which nobody knows whether it was."""
+        return any(ref.ours and ref.uid is None for ref in self.resources)
+
+
+def lease_id(name: str, epoch: int) -> str:
+    """Returns the id of a lease, which everything made under it is labelled with."""
+    return f"{name}-e{epoch}"
+
+
+def plan(
+    name: str, run_id: str | None, epoch: int, owner: Owner | None, now: float, expires_at: float | None
+) -> Lease:
+    """Returns a new lease, under which nothing exists yet."""
+    return Lease(lease_id(name, epoch), name, run_id, epoch, owner, State.PLANNED, now, expires_at)
+
+
+def intend(lease: Lease, ref: ResourceRef) -> Lease:
+    """Writes down that something is about to be made. `ref.uid` is None until it has been."""
+    _require(lease, HELD, f"make {ref.kind} {ref.name} under")
+    state = State.CREATING if lease.state is State.PLANNED else lease.state
+    return replace(lease, state=state, resources=_with(lease, replace(ref, uid=None, ours=True)))
+
+
+def confirm(lease: Lease, ref: ResourceRef) -> Lease:
+    """Records the uid of something that was intended and now exists."""
+    _require(lease, HELD, f"confirm {ref.kind} {ref.name} of")
+    known = lease.find(ref.kind, ref.scope, ref.name)
+    if known is None or not known.ours:
+        raise IllegalTransition(f"lease {lease.lease_id} never intended to make {ref.kind} {ref.name}")
+    return replace(lease, resources=_with(lease, ref))
+
+
+def adopt(lease: Lease, ref: ResourceRef) -> Lease:
+    """Records something that was there before: used, never deleted."""
+    _require(lease, HELD, f"adopt {ref.kind} {ref.name} for")
+    known = lease.find(ref.kind, ref.scope, ref.name)
+    if known is not None and known.ours:
+        raise IllegalTransition(f"lease {lease.lease_id} made {ref.kind} {ref.name} itself: it stays its own")
+    state = State.CREATING if lease.state is State.PLANNED else lease.state
+    return replace(lease, state=state, resources=_with(lease, replace(ref, ours=False)))
+
+
+def forget(lease: Lease, ref: ResourceRef) -> Lease:
+    """Strikes off something that has been seen to be gone (a worker that ended, a preempted machine)."""
+    _require(lease, HELD, f"strike {ref.kind} {ref.name} off")
+    kept = tuple(known for known in lease.resources if _place(known) != _place(ref))
+    return replace(lease, resources=kept)
+
+
+def live(lease: Lease) -> Lease:
+    """Says that everything planned is there. Raises IllegalTransition while an intent is unconfirmed."""
+    _require(lease, HELD, "go live with")
+    if lease.unconfirmed:
+        missing = next(ref for ref in lease.resources if ref.ours and ref.uid is None)
+        raise IllegalTransition(
+            f"lease {lease.lease_id}: {missing.kind} {missing.name} is not known to exist"
+        )
+    return replace(lease, state=State.LIVE)
+
+
+def renew(lease: Lease, now: float, expires_at: float | None) -> Lease:
+    """Says that the owner (or, while RELEASING, whoever releases) is alive. Time never runs backwards."""
+    _require(lease, HELD | {State.RELEASING}, "renew")
+    return replace(lease, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+
+
+def take(lease: Lease, owner: Owner, now: float, expires_at: float | None) -> Lease:
+    """Gives the lease to another owner: a run that is resumed, hardware that was kept."""
+    _require(lease, HELD, "take over")
+    return replace(lease, owner=owner, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+
+
+def detach(lease: Lease, now: float, expires_at: float | None) -> Lease:
+    """Lets the lease live without an owner, until `expires_at`."""
+    _require(lease, HELD, "detach")
+    return replace(lease, owner=None, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+
+
+def join(lease: Lease, holder: str) -> Lease:
+    """Adds a lease that shares this one."""
+    _require(lease, HELD, "share")
+    return lease if holder in lease.holders else replace(lease, holders=(*lease.holders, holder))
+
+
+def leave(lease: Lease, holder: str) -> Lease:
+    """Takes a sharer off, in any state; one that is not there is no error.
+
+    When the last one leaves what was made for a run, the lease expires; capacity made for no run stays.
+    """
+    left = tuple(other for other in lease.holders if other != holder)
+    last_out = bool(lease.holders) and not left and lease.run_id is not None
+    return replace(lease, holders=left, expires_at=lease.renewed_at if last_out else lease.expires_at)
+
+
+def releasing(lease: Lease, owner: Owner, now: float, why: str) -> Lease:
+    """Takes the lease for good: `owner` is now whoever releases it, so that the former owner is fenced."""
+    _require(lease, frozenset(State) - {State.GONE}, "release")
+    if lease.holders:
+        raise IllegalTransition(f"lease {lease.lease_id} is still shared by {', '.join(lease.holders)}")
+    renewed_at = max(now, lease.renewed_at)
+    return replace(lease, state=State.RELEASING, owner=owner, renewed_at=renewed_at, note=why)
+
+
+def leaked(lease: Lease, why: str) -> Lease:
+    """Says that something could not be proven gone."""
+    _require(lease, frozenset({State.RELEASING}), "call leaked")
+    return replace(lease, state=State.LEAKED, owner=None, note=why)
+
+
+def gone(lease: Lease) -> Lease:
+    """Says that we looked and nothing is left. The end."""
+    _require(lease, frozenset({State.RELEASING}), "call gone")
+    return replace(lease, state=State.GONE, owner=None)
+
+
+def _place(ref: ResourceRef) -> tuple[str, str, str]:
+    return (ref.kind, ref.scope, ref.name)
+
+
+def _with(lease: Lease, ref: ResourceRef) -> tuple[ResourceRef, ...]:
+    """Returns the resources with `ref` in the place of one of the same name, or added."""
+    others = tuple(known for known in lease.resources if _place(known) != _place(ref))
+    return (*others, ref)
+
+
+def _require(lease: Lease, allowed: frozenset[State], doing: str) -> None:
+    if lease.state not in allowed:
+        raise IllegalTransition(f"cannot {doing} lease {lease.lease_id}: it is {lease.state}")

@@ -1,0 +1,53 @@
+"""Who owns a lease: this process, told apart from every other; and whether an owner still lives."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+from functools import cache
+from pathlib import Path
+
+from runtime.contract.process import started_at
+from tasks.leases.lease import Owner
+
+
+def this_process() -> Owner:
+    """Returns this process as the owner of a new claim."""
+    pid = os.getpid()
+    start = started_at(pid)
+    if start is None:
+        raise RuntimeError(f"/proc does not know process {pid}, which is this one")
+    boot_id, namespace = _machine()
+    return Owner(socket.gethostname(), boot_id, namespace, pid, start, _user(), secrets.token_hex(8))
+
+
+def is_alive(owner: Owner) -> bool | None:
+    """Says whether the owner's process lives; None where it cannot be known (another host or container)."""
+    if owner.host != socket.gethostname():
+        return None
+    boot_id, namespace = _machine()
+    if owner.boot_id != boot_id:
+        return False
+    if owner.pid_namespace != namespace:
+        return None
+    return started_at(owner.pid) == owner.started_at
+
+
+def is_this_process(owner: Owner) -> bool:
+    """Says whether the owner is this process, under whatever claim."""
+    return owner.pid == os.getpid() and is_alive(owner) is True
+
+
+@cache
+def _machine() -> tuple[str, str]:
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return boot_id, str(Path("/proc/self/ns/pid").readlink())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's uid without a name
+        return str(os.getuid())

@@ -1,0 +1,111 @@
+"""The inventory of local processes: labelled by their environment, known by pid and start time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+
+import psutil
+
+from runtime.contract.errors import InfrastructureError
+from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
+from runtime.contract.process import started_at
+from tasks.leases.inventory import Found
+from tasks.leases.resource import ResourceRef
+
+
+class ProcessInventory:
+    """Processes of this machine whose environment names the ledger. See Inventory."""
+
+    kind = "process"
+    settle_s = 1.0
+
+    def __init__(self, ledger_id: str) -> None:
+        self._ledger_id = ledger_id
+
+    def sees(self, scope: str) -> bool:
+        """See Inventory. The scope of a process is its host."""
+        return scope == socket.gethostname()
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        """See Inventory. This process and its ancestors are never among them: nobody ends itself by label."""
+        own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+        found = []
+        for process in psutil.process_iter():
+            labels = environment(process.pid)
+            if labels.get(LEDGER_VARIABLE) != self._ledger_id or process.pid in own:
+                continue
+            lease = labels.get(LEASE_VARIABLE)
+            start = started_at(process.pid)
+            if lease and start is not None and lease_id in (None, lease):
+                found.append(Found(lease, reference(process.pid, start)))
+        return found
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        """See Inventory. A process that never got a uid is found by its label only, through `list`."""
+        if ref.uid is None:
+            return None
+        pid, start = identity(ref.uid)
+        return ref if started_at(pid) == start else None
+
+    def delete(self, ref: ResourceRef, *, force: bool) -> None:
+        """See Inventory. Not forced, only the topmost labelled processes are asked: they end those below."""
+        if ref.uid is None:
+            return
+        pid, start = identity(ref.uid)
+        try:
+            # Held open from before the check until the signal, so that the pid cannot become another's
+            # between.
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        try:
+            if started_at(pid) != start or (not force and self._has_labelled_parent(pid)):
+                return
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL if force else signal.SIGTERM)
+                signal.pidfd_send_signal(descriptor, signal.SIGCONT)
+        except PermissionError as error:
+            raise InfrastructureError(
+                f"process {pid} may not be ended by this user: {error.strerror}"
+            ) from error
+        finally:
+            os.close(descriptor)
+
+    def _has_labelled_parent(self, pid: int) -> bool:
+        try:
+            parent = psutil.Process(pid).ppid()
+        except psutil.Error:
+            return False
+        return environment(parent).get(LEDGER_VARIABLE) == self._ledger_id and parent != os.getpid()
+
+
+def reference(pid: int, start: float, name: str | None = None) -> ResourceRef:
+    """Returns a process as a resource; its name is told by whoever started it, else it is its pid."""
+    return ResourceRef(
+        kind="process",
+        scope=socket.gethostname(),
+        name=name or f"pid {pid}",
+        uid=f"{pid}@{start:.2f}",
+        dead_man="ends itself when its owner is gone or no longer renews",
+    )
+
+
+def identity(uid: str) -> tuple[int, float]:
+    """Returns pid and start (seconds after boot) of a process's uid."""
+    pid, _, start = uid.partition("@")
+    return int(pid), float(start)
+
+
+def environment(pid: int) -> Mapping[str, str]:
+    """Returns the environment a process started with; empty when it is gone, a zombie, or another user's."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:  # noqa: PTH123 (called for every process there is)
+            content = stream.read()
+    except OSError:
+        return {}
+    pairs = (entry.partition(b"=") for entry in content.split(b"\0") if entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}

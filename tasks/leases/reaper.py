@@ -1,0 +1,247 @@
+"""The reaper: what outlived its lease goes, and what carries a label that no lease stands behind. It says why
+for each.
+
+Safe to run twice at once (a lease is released by whoever wins its compare-and-swap), and to run anywhere:
+where it cannot look at something it leaves it alone and says so. A lease that is renewed is never touched,
+whatever clocks say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from runtime.contract.errors import ExitCode, InfrastructureError, worst
+from tasks.leases import lease as leases
+from tasks.leases import owner as owners
+from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
+from tasks.leases.inventory import Found, Inventories
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import Conflict, Ledger, Listing
+from tasks.leases.release import USUAL, Patience, release, sweep
+from tasks.leases.resource import ResourceRef
+
+Act = Literal["keep", "watch", "release"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is to become of a lease, and why. `watch`: release it unless it is renewed before our eyes."""
+
+    act: Act
+    why: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the reaper did about one lease, or (`dry_run`) would do."""
+
+    lease_id: str
+    did: Literal["kept", "released", "would release", "leaked", "unreadable", "not reachable", "elsewhere"]
+    why: str
+    resources: tuple[ResourceRef, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """LEAKED for what could not be proven gone, INFRASTRUCTURE for a file nobody can read."""
+        codes = {"leaked": ExitCode.LEAKED, "unreadable": ExitCode.INFRASTRUCTURE}
+        return codes.get(self.did, ExitCode.DONE)
+
+
+def reap(
+    ledger: Ledger,
+    inventories: Inventories,
+    *,
+    dry_run: bool = False,
+    ended: Callable[[Lease], bool] = lambda lease: False,
+    patience: Patience = USUAL,
+    confirm_s: float = 2.5 * RENEW_EVERY_S,
+    now: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Finding]:
+    """Judges every lease and every label of a ledger; returns what was done about each that is not GONE.
+
+    `ended` tells whether somebody else (Prefect) says that a lease's run is over; that counts only once
+    renewals are overdue. `confirm_s` is how long a lease whose owner cannot be looked at is watched for a
+    renewal, in seconds.
+    """
+    # Labels are listed before leases: what carries one was written down first, so its lease is in the later
+    # list.
+    labelled, findings = _labelled(inventories)
+    listing = ledger.listing()
+    findings += [
+        Finding(str(error).split(maxsplit=1)[0], "unreadable", str(error)) for error in listing.unreadable
+    ]
+    standing = _let_dead_holders_go(ledger, listing, dry_run)
+    judged = [(lease, judge(lease, now(), owners_alive(lease), ended(lease))) for lease in standing]
+    judged = _watch(ledger, judged, confirm_s, sleep)
+    for lease, verdict in judged:
+        if lease.state is State.GONE:
+            continue
+        findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
+    findings += _reap_orphans(listing, labelled, inventories, dry_run, patience)
+    return findings
+
+
+def judge(lease: Lease, now: float, alive: bool | None, ended: bool) -> Judgement:
+    """Says what is to become of a lease, and why. Pure. `alive`: the owner lives; None: not known."""
+    overdue = now - lease.renewed_at > OVERDUE_S
+    expired = lease.expires_at is not None and lease.expires_at <= now
+    silence = f"its last renewal was {max(0.0, now - lease.renewed_at):.0f} s ago"
+    if lease.state is State.GONE:
+        return Judgement("keep", "gone")
+    if lease.holders:
+        return Judgement("keep", f"shared by {', '.join(lease.holders)}")
+    if lease.state is State.LEAKED:
+        return Judgement("release", f"leaked before: {lease.note}")
+    if lease.owner is None:
+        if expired:
+            return Judgement("release", "the time it was kept for is over")
+        return Judgement(
+            "keep", "kept on purpose" + ("" if lease.expires_at is None else ", not expired yet")
+        )
+    if alive is False:
+        return Judgement("release", f"{lease.owner} is gone")
+    if overdue and (expired or ended or lease.state is State.RELEASING):
+        said = "expired" if expired else "its run has ended" if ended else "its release stands still"
+        return Judgement("watch", f"{said} and {silence}")
+    return Judgement("keep", f"{lease.owner} {'lives' if alive else 'is elsewhere'}, {silence}")
+
+
+def owners_alive(lease: Lease) -> bool | None:
+    """Says whether the lease's owner lives; None when there is none, or it cannot be known from here."""
+    return owners.is_alive(lease.owner) if lease.owner else None
+
+
+def exit_code(findings: list[Finding]) -> ExitCode:
+    """Returns the worst of all findings."""
+    return worst(finding.exit_code for finding in findings)
+
+
+def _labelled(inventories: Inventories) -> tuple[list[Found], list[Finding]]:
+    labelled: list[Found] = []
+    findings: list[Finding] = []
+    for kind, inventory in inventories.items():
+        try:
+            labelled += inventory.list(None)
+        except InfrastructureError as error:
+            findings.append(Finding(f"all {kind}", "not reachable", str(error)))
+    return labelled, findings
+
+
+def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> list[Lease]:
+    """Strikes holders whose own lease is GONE or unknown off shared leases; returns all leases."""
+    living = {lease.lease_id for lease in listing.leases if lease.state is not State.GONE}
+    # A holder whose file cannot be read may be alive.
+    living |= {holder for lease in listing.leases for holder in lease.holders if listing.unreadable}
+    standing = []
+    for lease in listing.leases:
+        left = lease
+        for holder in lease.holders:
+            if holder not in living:
+                left = leases.leave(left, holder)
+        if left is not lease and not dry_run:
+            try:
+                left = ledger.write(left)
+            except Conflict:
+                left = lease
+        standing.append(left)
+    return standing
+
+
+def _watch(
+    ledger: Ledger,
+    judged: list[tuple[Lease, Judgement]],
+    confirm_s: float,
+    sleep: Callable[[float], None],
+) -> list[tuple[Lease, Judgement]]:
+    """Looks again at those to be watched: a lease that changed meanwhile is alive, whatever clocks say."""
+    if not any(verdict.act == "watch" for _, verdict in judged):
+        return judged
+    sleep(confirm_s)
+    result = []
+    for lease, verdict in judged:
+        if verdict.act == "watch":
+            again = ledger.read(lease.lease_id)
+            if again is not None and again.generation == lease.generation:
+                verdict = replace(verdict, act="release")
+            else:
+                verdict = Judgement("keep", "it was renewed while the reaper watched")
+        result.append((lease, verdict))
+    return result
+
+
+def _carry_out(
+    ledger: Ledger,
+    lease: Lease,
+    verdict: Judgement,
+    inventories: Inventories,
+    dry_run: bool,
+    patience: Patience,
+    now: Callable[[], float],
+) -> Finding:
+    if verdict.act == "keep":
+        return Finding(lease.lease_id, "kept", verdict.why, lease.resources)
+    unseen = [ref for ref in lease.resources if ref.ours and not _sees(inventories, ref)]
+    if unseen:
+        where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in unseen}))
+        return Finding(
+            lease.lease_id, "not reachable", f"{verdict.why}; run `slicebench reap` where {where} can be seen"
+        )
+    if dry_run:
+        return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
+    try:
+        done = release(
+            ledger, lease, inventories, owners.this_process(), verdict.why, patience=patience, now=now
+        )
+    except Conflict as error:
+        return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
+    if done.lease.state is State.GONE:
+        return Finding(lease.lease_id, "released", verdict.why, done.deleted)
+    return Finding(lease.lease_id, "leaked", done.lease.note, done.left)
+
+
+def _sees(inventories: Inventories, ref: ResourceRef) -> bool:
+    inventory = inventories.get(ref.kind)
+    return inventory is not None and inventory.sees(ref.scope)
+
+
+def _reap_orphans(
+    listing: Listing, labelled: list[Found], inventories: Inventories, dry_run: bool, patience: Patience
+) -> list[Finding]:
+    """Deletes what is labelled with a lease of this ledger that is GONE or that the ledger does not know."""
+    known: Mapping[str, Lease] = {lease.lease_id: lease for lease in listing.leases}
+    orphans: dict[str, list[ResourceRef]] = {}
+    for found in labelled:
+        lease = known.get(found.lease_id)
+        unread = any(f"/{found.lease_id}.json" in str(error) for error in listing.unreadable)
+        if not unread and (lease is None or lease.state is State.GONE):
+            orphans.setdefault(found.lease_id, []).append(found.ref)
+    return [
+        _reap_orphan(lease_id, known.get(lease_id), tuple(refs), inventories, dry_run, patience)
+        for lease_id, refs in orphans.items()
+    ]
+
+
+def _reap_orphan(
+    lease_id: str,
+    lease: Lease | None,
+    refs: tuple[ResourceRef, ...],
+    inventories: Inventories,
+    dry_run: bool,
+    patience: Patience,
+) -> Finding:
+    why = (
+        "labelled with a lease that is gone"
+        if lease
+        else "labelled with a lease that the ledger does not know"
+    )
+    if dry_run:
+        return Finding(lease_id, "would release", why, refs)
+    nameless = Lease(lease_id, lease_id, None, 0, None, State.GONE, 0.0, None)
+    swept = sweep(inventories, lease or nameless, patience)
+    if swept.left or swept.problems:
+        return Finding(lease_id, "leaked", "; ".join((why, *swept.problems)), swept.left)
+    return Finding(lease_id, "released", why, swept.deleted)

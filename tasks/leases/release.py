@@ -1,0 +1,175 @@
+"""The one way to delete: teardown, reaper and `slicebench reap`. It asks, then looks until all is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from runtime.contract.errors import ExitCode, InfrastructureError
+from tasks.leases import lease as leases
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import Lease, Owner, State
+from tasks.leases.ledger import Ledger, Unwritable
+from tasks.leases.resource import ResourceRef
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a release may take: seconds until things are forced, until it gives up, between looks."""
+
+    grace_s: float = 8.0
+    deadline_s: float = 30.0
+    look_every_s: float = 0.1
+    renew_every_s: float = 10.0
+
+
+USUAL = Patience()
+"""Enough for processes and folders on this machine."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """How a release ended. `left` is what was still there, `problems` why; GONE: both are empty."""
+
+    lease: Lease
+    deleted: tuple[ResourceRef, ...] = ()
+    left: tuple[ResourceRef, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """LEAKED unless everything is proven gone."""
+        return ExitCode.DONE if self.lease.state is State.GONE else ExitCode.LEAKED
+
+
+@dataclass
+class _Sweep:
+    """One deletion under way: what was seen, what was asked to go, and what went wrong."""
+
+    inventories: Inventories
+    lease_id: str
+    known: tuple[ResourceRef, ...]
+    seen: dict[tuple[str, str], ResourceRef] = field(default_factory=dict)
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    problems: dict[str, None] = field(default_factory=dict)
+
+    def look(self) -> list[ResourceRef]:
+        """Returns what is there, as far as the inventories can tell; `problems` holds what they cannot."""
+        self.problems.clear()
+        present: dict[tuple[str, str], ResourceRef] = {}
+        adopted = {(ref.kind, ref.uid or ref.name) for ref in self.known if not ref.ours}
+        for kind, inventory in self.inventories.items():
+            try:
+                for found in inventory.list(self.lease_id):
+                    present[kind, found.ref.uid or found.ref.name] = found.ref
+            except InfrastructureError as error:
+                self.problems[f"cannot list {kind}: {error}"] = None
+        for ref in self.known:
+            there = self._get(ref) if ref.ours else None
+            if there is not None:
+                present[ref.kind, there.uid or there.name] = there
+        present = {key: ref for key, ref in present.items() if key not in adopted}
+        self.seen.update(present)
+        return list(present.values())
+
+    def _get(self, ref: ResourceRef) -> ResourceRef | None:
+        inventory = self.inventories.get(ref.kind)
+        if inventory is None:
+            self.problems[f"no inventory of {ref.kind} here, so nobody can say that {ref.name} is gone"] = (
+                None
+            )
+            return None
+        if not inventory.sees(ref.scope):
+            self.problems[f"{ref.kind} {ref.name} is in {ref.scope}, which cannot be looked at from here"] = (
+                None
+            )
+            return None
+        try:
+            return inventory.get(ref)
+        except InfrastructureError as error:
+            self.problems[f"cannot look at {ref.kind} {ref.name}: {error}"] = None
+            return None
+
+    def ask(self, present: Iterable[ResourceRef], force: bool) -> None:
+        """Asks each thing to go: once politely, then again and again with force."""
+        for ref in present:
+            key = (ref.kind, ref.uid or ref.name)
+            if key in self.asked and not force:
+                continue
+            try:
+                self.inventories[ref.kind].delete(ref, force=force)
+                self.asked.add(key)
+            except InfrastructureError as error:
+                self.problems[f"cannot delete {ref.kind} {ref.name}: {error}"] = None
+
+
+def sweep(
+    inventories: Inventories,
+    lease: Lease,
+    patience: Patience,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Release:
+    """Deletes what is labelled with a lease or written in it, and looks until nothing is there or patience
+    ends.
+
+    Touches no ledger; `meanwhile` is called between looks. `Release.left` is empty and `problems` too if, and
+    only if, everything could be looked at and nothing was there: twice, with time to settle, where a create
+    was under way.
+    """
+    work = _Sweep(inventories, lease.lease_id, lease.resources)
+    begin = time.monotonic()
+    empty_since: float | None = None
+    settle_s = (
+        max((inventories[kind].settle_s for kind in inventories), default=0.0) if lease.unconfirmed else 0.0
+    )
+    while True:
+        present = work.look()
+        now = time.monotonic()
+        if present:
+            work.ask(present, force=now - begin >= patience.grace_s)
+        empty_since = None if present or work.problems else (empty_since or now)
+        if empty_since is not None and now - empty_since >= settle_s:
+            return Release(lease, deleted=tuple(work.seen.values()))
+        if now - begin >= patience.deadline_s:
+            deleted = tuple(ref for ref in work.seen.values() if ref not in present)
+            return Release(lease, deleted, tuple(present), tuple(work.problems))
+        meanwhile()
+        time.sleep(patience.look_every_s)
+
+
+def release(
+    ledger: Ledger,
+    lease: Lease,
+    inventories: Inventories,
+    owner: Owner,
+    why: str,
+    *,
+    patience: Patience = USUAL,
+    now: Callable[[], float] = time.time,
+) -> Release:
+    """Takes the lease (whoever had it is fenced), deletes what was made under it, looks, and writes GONE or
+    LEAKED.
+
+    `lease` is as last read: when somebody changed it since, Conflict is raised and nothing was deleted.
+    `owner` is this process. What was adopted is never deleted. A lease that is GONE is only returned.
+    """
+    if lease.state is State.GONE:
+        return Release(lease)
+    held = ledger.write(leases.releasing(lease, owner, now(), why))
+    renewed = time.monotonic()
+
+    def renew() -> None:
+        nonlocal held, renewed
+        if time.monotonic() - renewed >= patience.renew_every_s:
+            renewed = time.monotonic()
+            # A ledger that fails now must not stop the deletion; one that says somebody else took over must.
+            with contextlib.suppress(Unwritable):
+                held = ledger.write(leases.renew(held, now(), held.expires_at))
+
+    swept = sweep(inventories, held, patience, renew)
+    if not swept.left and not swept.problems:
+        return replace(swept, lease=ledger.write(leases.gone(held)))
+    note = "; ".join((*(f"{ref.kind} {ref.name} is still there" for ref in swept.left), *swept.problems))
+    return replace(swept, lease=ledger.write(leases.leaked(held, note)))

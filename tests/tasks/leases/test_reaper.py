@@ -1,0 +1,285 @@
+"""The reaper: what it takes, what it leaves alone, and that it says why."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.errors import ExitCode
+from runtime.contract.process import started_at
+from tasks.leases import lease as leases
+from tasks.leases import owner as owners
+from tasks.leases.claim import claim
+from tasks.leases.holding import Fenced, Holding
+from tasks.leases.inventory import Inventories, open_inventories
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.reaper import Finding, exit_code, judge, reap
+from tasks.leases.release import Patience
+from tasks.leases.resource import ResourceRef
+
+QUICK = Patience(grace_s=0.5, deadline_s=8.0, look_every_s=0.02)
+HERE = owners.this_process()
+
+
+@pytest.fixture
+def holding(ledger: DirectoryLedger, inventories: Inventories) -> Holding:
+    return claim(ledger, inventories, "run", "run")
+
+
+@pytest.fixture
+def sweep_up(ledger: DirectoryLedger, inventories: Inventories) -> Callable[..., list[Finding]]:
+    def call(**more: object) -> list[Finding]:
+        return reap(ledger, inventories, **{"patience": QUICK, "confirm_s": 0.0, **more})  # type: ignore
+
+    return call
+
+
+def state(ledger: DirectoryLedger) -> State:
+    lease = ledger.read("run-e1")
+    assert lease is not None
+    return lease.state
+
+
+def kill_owner(ledger: DirectoryLedger) -> None:
+    """Makes the ledger name an owner that is no longer there: this pid, started at another time."""
+    lease = ledger.read("run-e1")
+    assert lease is not None
+    assert lease.owner is not None
+    ledger.write(replace(lease, owner=replace(lease.owner, started_at=lease.owner.started_at - 1.0)))
+
+
+def lease(**changes: object) -> Lease:
+    base = Lease("run-e1", "run", "run", 1, HERE, State.LIVE, 1000.0, 1180.0)
+    return replace(base, **changes)  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("it", "now", "alive", "ended", "act", "why"),
+    [
+        (lease(), 1010, True, False, "keep", "lives"),
+        (lease(), 1010, None, True, "keep", "is elsewhere"),
+        (lease(), 1010, False, False, "release", "is gone"),
+        (lease(), 1100, True, False, "keep", "100 s ago"),
+        (lease(), 1100, True, True, "watch", "its run has ended"),
+        (lease(), 1181, None, False, "watch", "expired"),
+        (lease(), 1181, True, False, "watch", "expired"),
+        (lease(renewed_at=1170.0), 1181, True, False, "keep", "11 s ago"),
+        (lease(expires_at=None), 9999, True, False, "keep", "lives"),
+        (lease(owner=None), 1010, None, False, "keep", "kept on purpose"),
+        (lease(owner=None), 1181, None, False, "release", "kept for is over"),
+        (lease(owner=None, expires_at=None), 9999, None, False, "keep", "kept on purpose"),
+        (lease(holders=("b-e1",), owner=None), 1181, None, False, "keep", "shared by b-e1"),
+        (lease(state=State.RELEASING), 1010, True, False, "keep", "lives"),
+        (lease(state=State.RELEASING), 1010, False, False, "release", "is gone"),
+        (lease(state=State.RELEASING, expires_at=None), 1100, True, False, "watch", "stands still"),
+        (
+            lease(state=State.LEAKED, owner=None, note="n0 is there"),
+            1010,
+            None,
+            False,
+            "release",
+            "n0 is there",
+        ),
+        (lease(state=State.GONE, owner=None), 9999, None, True, "keep", "gone"),
+    ],
+)
+def test_judgements(it: Lease, now: float, alive: bool | None, ended: bool, act: str, why: str) -> None:
+    verdict = judge(it, now, alive, ended)
+    assert verdict.act == act
+    assert why in verdict.why
+
+
+def test_a_dead_owner_s_processes_go_with_their_setsid_children_and_nothing_else(
+    holding: Holding, ledger: DirectoryLedger, sweep_up, spawn, tmp_path: Path
+) -> None:
+    code = """if True:
+        import subprocess, sys, time, signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"], start_new_session=True)
+        print(child.pid, flush=True)
+        time.sleep(600)
+    """
+    ours = spawn(holding.labels, code, "-m", "runtime.supervise")
+    other_ledger = spawn({**holding.labels, "SLICEBENCH_LEDGER": DirectoryLedger(tmp_path / "other").id})
+    similar = spawn({**holding.labels, "SLICEBENCH_LEASE": "run-e10"}, "print(flush=True); input()", "run-e1")
+    ledger.write(replace(holding.lease, lease_id="run-e10", epoch=10, generation=0))
+    unlabelled = spawn({}, "print(flush=True); import time; time.sleep(600)", "-m", "runtime.supervise")
+    kill_owner(ledger)
+    findings = sweep_up()
+    assert [(found.did, found.lease_id) for found in findings if found.did != "kept"] == [
+        ("released", "run-e1")
+    ]
+    assert state(ledger) is State.GONE
+    assert ours.wait(10) < 0
+    assert started_at(int(ours.first_line)) is None
+    assert [process.poll() for process in (other_ledger, unlabelled)] == [None, None]
+    similar.kill()
+
+
+def test_a_stopped_process_goes_too(holding: Holding, ledger: DirectoryLedger, sweep_up, spawn) -> None:
+    process = spawn(holding.labels)
+    process.send_signal(19)
+    kill_owner(ledger)
+    assert [found.did for found in sweep_up()] == ["released"]
+    assert process.wait(10) < 0
+
+
+def test_supervisors_are_asked_before_they_are_killed(
+    holding: Holding, ledger: DirectoryLedger, sweep_up, spawn
+) -> None:
+    code = """if True:
+        import signal, subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1)
+        child.stdout.readline()
+        def end(*_):
+            child.kill()
+            sys.exit(7 if child.wait() == -9 else 8)
+        signal.signal(signal.SIGTERM, end)
+        print(flush=True)
+        while True: time.sleep(1)
+    """
+    supervisor = spawn(holding.labels, code)
+    kill_owner(ledger)
+    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0, deadline_s=16.0))] == [
+        "released"
+    ]
+    assert supervisor.wait(10) == 7, "its child was alive until the supervisor itself ended it"
+
+
+def test_dry_run_says_what_and_touches_nothing(
+    holding: Holding, ledger: DirectoryLedger, sweep_up, spawn
+) -> None:
+    process = spawn(holding.labels)
+    kill_owner(ledger)
+    before = ledger.listing()
+    assert [found.did for found in sweep_up(dry_run=True)] == ["would release"]
+    assert ledger.listing() == before
+    assert process.poll() is None
+
+
+def test_a_living_owner_is_left_alone(holding: Holding, sweep_up, spawn) -> None:
+    process = spawn(holding.labels)
+    [found] = sweep_up(ended=lambda lease: True)
+    assert found.did == "kept"
+    assert process.poll() is None
+
+
+def test_a_lease_renewed_while_watched_is_left_alone_though_its_clock_is_hours_behind(
+    holding: Holding, ledger: DirectoryLedger, sweep_up
+) -> None:
+    later = time.time() + 7200
+    renewed: list[float] = []
+
+    def renew(seconds: float) -> None:
+        renewed.append(seconds)
+        holding.renew()
+
+    [found] = sweep_up(now=lambda: later, confirm_s=25.0, sleep=renew)
+    assert (found.did, renewed) == ("kept", [25.0])
+    assert state(ledger) is State.PLANNED
+    [found] = sweep_up(now=lambda: later)
+    assert found.did == "released", "and without a renewal it goes"
+    with pytest.raises(Fenced):
+        holding.renew()
+
+
+def test_labels_without_a_lease_go(ledger: DirectoryLedger, holding: Holding, sweep_up, spawn) -> None:
+    unknown = spawn({**holding.labels, "SLICEBENCH_LEASE": "never-e1"})
+    holding.release("done", QUICK)
+    late = spawn(holding.labels)
+    findings = {found.lease_id: found for found in sweep_up()}
+    assert {lease_id: found.did for lease_id, found in findings.items()} == {
+        "never-e1": "released",
+        "run-e1": "released",
+    }
+    assert "does not know" in findings["never-e1"].why
+    assert unknown.wait(10) < 0
+    assert late.wait(10) < 0
+
+
+def test_a_process_whose_lease_cannot_be_read_stays(
+    holding: Holding, ledger: DirectoryLedger, sweep_up, spawn
+) -> None:
+    process = spawn(holding.labels)
+    (Path(ledger.uri) / "run-e1.json").write_text("{")
+    findings = sweep_up()
+    assert [found.did for found in findings] == ["unreadable"]
+    assert exit_code(findings) is ExitCode.INFRASTRUCTURE
+    assert process.poll() is None
+
+
+def test_what_cannot_be_seen_from_here_is_left_to_who_can(
+    holding: Holding, ledger: DirectoryLedger, sweep_up
+) -> None:
+    holding.create("process", "another-host", "supervisor", lambda: "1@1.00")
+    kill_owner(ledger)
+    [found] = sweep_up()
+    assert (found.did, state(ledger)) == ("not reachable", State.CREATING)
+    assert "process in another-host" in found.why
+
+
+def test_what_will_not_go_is_leaked_and_told_again_each_time(ledger: DirectoryLedger, tmp_path: Path) -> None:
+    class Stubborn:
+        kind, settle_s, asked = "rock", 0.0, 0
+        ref = ResourceRef("rock", "z", "r0", "u0")
+
+        def sees(self, scope: str) -> bool:
+            return True
+
+        def list(self, lease_id: str | None) -> list[object]:
+            return []
+
+        def get(self, ref: ResourceRef) -> ResourceRef | None:
+            return ref if self.asked < 100 else None
+
+        def delete(self, ref: ResourceRef, *, force: bool) -> None:
+            self.asked += 1
+
+    rock = Stubborn()
+    all_kinds = {**open_inventories(ledger, tmp_path), "rock": rock}
+    holding = claim(ledger, all_kinds, "run", "run")  # type: ignore
+    holding.create("rock", "z", "r0", lambda: "u0")
+    short = Patience(grace_s=0.0, deadline_s=0.1, look_every_s=0.02)
+    done = holding.release("done", short)
+    assert (done.lease.state, done.exit_code) == (State.LEAKED, ExitCode.LEAKED)
+    assert "rock r0 is still there" in done.lease.note
+    findings = reap(ledger, all_kinds, patience=short)  # type: ignore
+    assert ([found.did for found in findings], exit_code(findings)) == (["leaked"], ExitCode.LEAKED)
+    rock.asked = 1000
+    findings = reap(ledger, all_kinds, patience=short)  # type: ignore
+    assert ([found.did for found in findings], state(ledger)) == (["released"], State.GONE)
+
+
+def test_two_reapers_at_once(holding: Holding, ledger: DirectoryLedger, sweep_up, spawn) -> None:
+    processes = [spawn(holding.labels) for _ in range(3)]
+    kill_owner(ledger)
+    results: list[list[Finding]] = []
+    threads = [threading.Thread(target=lambda: results.append(sweep_up())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    did = sorted(found.did for findings in results for found in findings)
+    assert did.count("released") == 1, did
+    assert set(did) <= {"released", "elsewhere", "kept"}
+    assert state(ledger) is State.GONE
+    assert all(process.wait(10) < 0 for process in processes)
+
+
+def test_dead_holders_are_struck_off_and_the_last_one_out_ends_it(
+    ledger: DirectoryLedger, holding: Holding, sweep_up
+) -> None:
+    cluster = leases.plan("cluster", "run", 1, None, 0.0, None)
+    ledger.write(leases.join(leases.join(cluster, "run-e1"), "never-e1"))
+    assert {found.lease_id: found.did for found in sweep_up()}["cluster-e1"] == "kept"
+    shared = ledger.read("cluster-e1")
+    assert shared is not None
+    assert shared.holders == ("run-e1",)
+    holding.release("done", QUICK)
+    assert [(found.lease_id, found.did) for found in sweep_up()] == [("cluster-e1", "released")]
