@@ -17,11 +17,11 @@ _WORDS = {
     "str": "text",
     "policies": "a mapping",
 }
-_POLICY_KEYS = {
+POLICY_KEYS = {
     "preservation_policies": ("policy_type", "n", "interval_secs", "interval_steps", "custom_steps"),
     "save_decision_policies": ("policy_type", "interval_steps", "custom_steps", "minimum_interval_secs"),
 }
-_POLICY_TYPES = {
+POLICY_TYPES = {
     "preservation_policies": ("LatestN", "EveryNSeconds", "EveryNSteps", "CustomSteps"),
     "save_decision_policies": (
         "FixedIntervalPolicy",
@@ -119,8 +119,8 @@ def _check_policies(name: str, item: Node, found: Findings) -> None:
     entries = found.mapping(item, name)
     if entries is None:
         return
-    found.known_keys(entries, (*_POLICY_KEYS, "expected_preserve_checkpoints"), name)
-    for group, keys in _POLICY_KEYS.items():
+    found.known_keys(entries, (*POLICY_KEYS, "expected_preserve_checkpoints"), name)
+    for group, keys in POLICY_KEYS.items():
         node = item.child(group)
         if node is None:
             found.error(item.place, f"{name} needs {group}", fix=f"write {group}: with a list of policies")
@@ -130,11 +130,11 @@ def _check_policies(name: str, item: Node, found: Findings) -> None:
 
 
 def _check_policy(policy: Node, group: str, keys: tuple[str, ...], found: Findings) -> None:
-    entries = found.mapping(policy, "a policy", f"write policy_type: {_POLICY_TYPES[group][0]}")
+    entries = found.mapping(policy, "a policy", f"write policy_type: {POLICY_TYPES[group][0]}")
     if entries is None:
         return
     found.known_keys(entries, keys, "a policy")
     kind = policy.child("policy_type")
-    if kind is None or kind.value not in _POLICY_TYPES[group]:
+    if kind is None or kind.value not in POLICY_TYPES[group]:
         what = "a policy has no policy_type" if kind is None else f"unknown policy_type {told(kind.value)}"
-        found.error((kind or policy).place, what, fix=f"write one of {', '.join(_POLICY_TYPES[group])}")
+        found.error((kind or policy).place, what, fix=f"write one of {', '.join(POLICY_TYPES[group])}")

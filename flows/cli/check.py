@@ -1,0 +1,128 @@
+"""`slicebench check`: says whether files are right, with nothing made and no benchmark imported."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import cyclopts
+
+from runtime.contract.errors import BadInput, ExitCode, Problem
+from runtime.contract.expand import dropped, expand
+from runtime.contract.overrides import apply_overrides
+from runtime.contract.suite import Suite
+from runtime.contract.suite_reader import inspect_suite
+from runtime.contract.yamlfile import load, read_text
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known of one file. `points` is None when it is no suite, or one with errors."""
+
+    file: str
+    kind: str
+    problems: tuple[Problem, ...]
+    points: int | None = None
+    summary: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be used; warnings do not count."""
+        return all(problem.severity == "warning" for problem in self.problems)
+
+
+def check(
+    *files: Annotated[str, cyclopts.Parameter(help="Suites and targets: YAML files")],
+    set_: Annotated[
+        tuple[str, ...],
+        cyclopts.Parameter("--set", help="Override of a suite, KEY=VALUE, e.g. num_repeats=5"),
+    ] = (),
+    json: Annotated[bool, cyclopts.Parameter(negative="", help="Print one JSON object on stdout")] = False,
+) -> int:
+    """Say whether suites and targets are right: all problems with file, line and column, and the points
+    of a suite."""
+    if not files:
+        raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
+    checked = [check_file(file, set_) for file in files]
+    for each in checked:
+        _tell(each)
+    if json:
+        print(
+            json_module.dumps(
+                {"ok": all(each.ok for each in checked), "files": [_plain(each) for each in checked]}
+            )
+        )
+    return ExitCode.DONE if all(each.ok for each in checked) else ExitCode.BAD_INPUT
+
+
+def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
+    """Returns what is known of a file; what kind it is, its keys tell."""
+    try:
+        text = read_text(file)
+        root = load(text, file).root
+        if root is not None and "kind" in root.entries and "benchmarks" not in root.entries:
+            return _check_target(file)
+        text = apply_overrides(text, overrides, file) if overrides else text
+    except BadInput as refusal:
+        return Checked(file, "unknown", refusal.problems)
+    suite, problems = inspect_suite(text, file)
+    if suite is None:
+        return Checked(file, "suite", tuple(problems))
+    points = len(expand(suite))
+    return Checked(file, "suite", tuple(problems), points, _summary(suite, points))
+
+
+def _check_target(file: str) -> Checked:
+    from pathlib import Path
+
+    from tasks.config.load import load_target
+
+    try:
+        load_target(Path(file))
+    except BadInput as refusal:
+        return Checked(file, "target", refusal.problems)
+    return Checked(file, "target", (), summary="a target")
+
+
+def _summary(suite: Suite, points: int) -> str:
+    repeats = f"{suite.num_repeats} repeat{'s' if suite.num_repeats > 1 else ''}"
+    warmup = f" after {suite.warmup} to warm up" if suite.warmup else ""
+    left_out = len(dropped(suite))
+    invalid = (
+        f", {left_out} invalid combination{'s' if left_out > 1 else ''} of options left out"
+        if left_out
+        else ""
+    )
+    return f"{points} point{'s' if points > 1 else ''}, {repeats} each{warmup}{invalid}"
+
+
+def _tell(checked: Checked) -> None:
+    for problem in checked.problems:
+        print(problem, file=sys.stderr)
+    if checked.ok:
+        print(f"{checked.file}: ok, {checked.summary}", file=sys.stderr)
+
+
+def _plain(checked: Checked) -> dict[str, Any]:
+    return {
+        "file": checked.file,
+        "kind": checked.kind,
+        "ok": checked.ok,
+        "points": checked.points,
+        "problems": [_plain_problem(problem) for problem in checked.problems],
+    }
+
+
+def _plain_problem(problem: Problem) -> dict[str, Any]:
+    place = problem.place
+    return {
+        "severity": problem.severity,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "what": problem.what,
+        "why": problem.why,
+        "fix": problem.fix,
+    }
