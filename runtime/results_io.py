@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, PointResult, Sample
+from runtime.output import placing, write_failed
+from runtime.tensorboard import write_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +44,7 @@ class Journal:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             _cut_torn_tail(self._fd)
         except OSError as error:
-            raise _write_failed(path, error) from error
+            raise write_failed(path, error) from error
 
     def append(self, record: Record) -> None:
         """Writes one record."""
@@ -59,7 +61,7 @@ class Journal:
             except OSError as error:
                 with contextlib.suppress(OSError):  # a device, or the file system went read-only
                     os.ftruncate(self._fd, size)
-                raise _write_failed(self.path, error) from error
+                raise write_failed(self.path, error) from error
 
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
@@ -94,6 +96,8 @@ class Journal:
 def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, str]:
     """Writes one worker's journal into the run's folder: samples as Parquet, point results as JSON lines.
 
+    TensorBoard gets the samples as events, too.
+
     `output` is the run's folder, a path or gs://. Returns where both files lie. Sealing again gives the same
     files, and each appears whole or not at all. The first result of a point stands: a supervisor's, written
     afterwards, only says that the worker ended.
@@ -108,10 +112,11 @@ def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, st
         else:
             points.setdefault(record.point, record)
     samples_at, points_at = samples_file(attempt, worker), points_file(attempt, worker)
-    with _placing(scratch, output, points_at) as path:
+    with placing(output, points_at, scratch) as path:
         path.write_bytes(b"".join(_line(point) for point in points.values()))
-    with _placing(scratch, output, samples_at) as path:
+    with placing(output, samples_at, scratch) as path:
         _write_parquet(samples, path)
+    write_events(samples, output, scratch)
     return f"{output}/{samples_at}", f"{output}/{points_at}"
 
 
@@ -174,13 +179,6 @@ def _refuse_newer(version: int, place: str) -> None:
         )
 
 
-def _write_failed(path: Path, error: OSError) -> InfrastructureError:
-    return InfrastructureError(
-        f"cannot write {path}: {error.strerror or error}; samples taken so far are kept; free space, or "
-        "choose another folder for scratch and output"
-    )
-
-
 def _cut_torn_tail(fd: int) -> None:
     """Truncates after the last newline."""
     end = os.fstat(fd).st_size
@@ -193,31 +191,6 @@ def _cut_torn_tail(fd: int) -> None:
         end = start
     if end != os.fstat(fd).st_size:
         os.ftruncate(fd, end)
-
-
-@contextlib.contextmanager
-def _placing(scratch: Path, output: str, name: str) -> Iterator[Path]:
-    """Yields a path to write to; on a good end the file appears at `output/name` in one step."""
-    remote = "://" in output
-    target = Path(scratch if remote else output, name)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        if remote:
-            from etils import epath
-
-            place = epath.Path(output) / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            epath.Path(temporary).copy(place, overwrite=True)  # an upload to a bucket is whole or absent
-        else:
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
-            temporary.replace(target)
-    except OSError as error:
-        raise _write_failed(Path(output, name), error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_parquet(samples: list[Sample], path: Path) -> None:

@@ -97,7 +97,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def describe(metric: str, unit: str = "") -> Metric:
-    """Returns what is known of a metric; `unit`, as its samples have it, for those that the table cannot list."""
+    """Returns what is known of a metric; `unit`, as its samples have it, for those the table cannot list."""
     known = METRICS.get(metric)
     if known is not None:
         return known
