@@ -20,11 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from runtime.contract.metrics import describe
 from tasks.history.effect import Effect, measure_effect
 from tasks.history.fingerprint import difference
+from tasks.history.intervals import median
 from tasks.history.measurement import Measurement
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import PEAK_MEMORY, TIME, combine_of
+from tasks.history.summary import combine_of
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, overall
 
 ENOUGH_RUNS = 8
@@ -35,8 +37,10 @@ SMALLEST_FLOOR = 0.001
 MOST_RUNS = 30
 """The latest comparable runs that make a baseline; older ones tell of machines and software long gone."""
 
-JUDGED = (TIME, *PEAK_MEMORY)
-"""Metrics that get a verdict: what users feel. The others are kept and shown."""
+_JUDGED_UNITS = ("s", "bytes")
+"""Of the headline metrics, those measured as such: throughput and ratios follow from them and would count
+twice.
+"""
 
 SMALLEST_MEMORY = float(2**20)
 """Less memory than this counts as this much: below a mebibyte a process grows and shrinks by chance, down to
@@ -86,7 +90,7 @@ def past_run(results: Results) -> PastRun:
         {
             (measurement.benchmark_key, measurement.operation, measurement.metric): observed
             for measurement in results.measurements
-            if measurement.point in counting and measurement.metric in JUDGED
+            if measurement.point in counting and _is_judged(measurement)
             if (observed := _observed(measurement))
         },
     )
@@ -106,6 +110,10 @@ def judge(current: Results, baseline: Sequence[PastRun], not_comparable: Sequenc
     )
 
 
+def _is_judged(measurement: Measurement) -> bool:
+    return describe(measurement.metric).headline and measurement.unit in _JUDGED_UNITS
+
+
 def _counts(results: Results, point: PointOutcome) -> bool:
     preempted = {attempt.n for attempt in results.attempts if attempt.end == "preempted"}
     return point.status == "passed" and point.attempt not in preempted
@@ -113,15 +121,13 @@ def _counts(results: Results, point: PointOutcome) -> bool:
 
 def _observed(measurement: Measurement) -> list[float]:
     values = measurement.combined(combine_of(measurement.unit, measurement.metric))
-    if measurement.metric in PEAK_MEMORY:
+    if measurement.unit == "bytes":
         values = np.maximum(values, SMALLEST_MEMORY)
     return [float(value) for value in values]
 
 
 def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]) -> list[SeriesVerdict]:
-    judged = (
-        [m for m in current.of_point(point.point) if m.metric in JUDGED] if point.status == "passed" else []
-    )
+    judged = [m for m in current.of_point(point.point) if _is_judged(m)] if point.status == "passed" else []
     verdicts = [_of_series(point, measurement, baseline) for measurement in judged if _observed(measurement)]
     if verdicts:
         return verdicts
@@ -146,6 +152,7 @@ def _of_series(point: PointOutcome, measurement: Measurement, baseline: Sequence
         verdict=verdict,
         reason=reason,
         effect=effect,
+        previous_median=median(history[0]) if history else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 FIELDS: Mapping[str, str] = {
@@ -11,7 +11,8 @@ FIELDS: Mapping[str, str] = {
     "workers": "workers",
     "devices": "devices of each worker",
     "slices": "slices",
-    "host": "host type",
+    "host": "host",
+    "cpus": "CPUs of each worker",
     "storage": "storage",
 }
 """The parts of a fingerprint, with the words people read."""
@@ -26,17 +27,15 @@ def fingerprint(
     its like. What no manifest tells stays `unknown`, which is comparable only with unknown.
     """
 
-    def told(read: str) -> str:
-        return _joined(_text(_field(manifest, read)) for manifest in manifests)
-
     return {
-        "platform": told("platform"),
-        "device_kind": told("device_kind"),
+        "platform": _told(manifests, "devices", "platform"),
+        "device_kind": _told(manifests, "devices", "kind"),
         "workers": str(workers),
-        "devices": told("local_device_count"),
+        "devices": _told(manifests, "devices", "local_count"),
         "slices": str(slices),
-        "host": told("host"),
-        "storage": _storage(output, manifests),
+        "host": _told(manifests, "host", "cpu_model"),
+        "cpus": _told(manifests, "host", "cpu_usable"),
+        "storage": "gs" if output.startswith("gs://") else _told(manifests, "output", "file_system"),
     }
 
 
@@ -50,23 +49,7 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str | None
     return ", ".join(unequal) or None
 
 
-def _field(manifest: Mapping[str, Any], name: str) -> Any:
-    if name == "host":
-        return manifest.get("machine_type") or manifest.get("cpu_model")
-    return manifest.get(name)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple | set):
-        return _joined(str(item) for item in value)
-    return "unknown" if value is None else str(value)
-
-
-def _joined(values: Iterable[str]) -> str:
-    return " + ".join(sorted(set(values))) or "unknown"
-
-
-def _storage(output: str, manifests: Sequence[Mapping[str, Any]]) -> str:
-    if output.startswith("gs://"):
-        return "gs"
-    return _joined(_text(manifest.get("file_system")) for manifest in manifests).replace("unknown", "local")
+def _told(manifests: Sequence[Mapping[str, Any]], section: str, name: str) -> str:
+    sections = (manifest.get(section) for manifest in manifests)
+    values = {str(found[name]) for found in sections if isinstance(found, Mapping) and name in found}
+    return " + ".join(sorted(values)) or "unknown"

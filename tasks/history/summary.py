@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from runtime.contract.metrics import TIME
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import Results
@@ -21,7 +22,6 @@ Role = Literal["save", "wait", "restore", "other"]
 back.
 """
 
-TIME = "time_s"
 PAYLOAD = "payload_bytes"
 PEAK_MEMORY = ("peak_rss_over_start_bytes", "sampled_peak_rss_over_start_bytes")
 """Most resident memory over that at the operation's start; the first that was measured is taken."""
@@ -40,7 +40,9 @@ def role_of(operation: str) -> Role:
 
 def combine_of(unit: str, metric: str) -> Combine:
     """Says how workers' values become the run's: the slowest and fullest worker counts, work done adds up."""
-    return "sum" if unit in ("count", "bytes/s") or (unit == "bytes" and "peak" not in metric) else "max"
+    if unit == "bytes":
+        return "max" if "peak" in metric or "start" in metric else "sum"
+    return "sum" if unit in ("count", "bytes/s") else "max"
 
 
 @dataclass(frozen=True)

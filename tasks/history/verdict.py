@@ -41,7 +41,10 @@ _FIRST_THAT_APPLIES = (
 
 @dataclass(frozen=True)
 class SeriesVerdict:
-    """The verdict on one metric of one operation of one point. `reason` is one sentence for people."""
+    """The verdict on one metric of one operation of one point. `reason` is one sentence for people.
+
+    `previous_median` is that of the latest earlier run of the series, in `unit`.
+    """
 
     point: int
     benchmark: str
@@ -52,6 +55,7 @@ class SeriesVerdict:
     verdict: Verdict
     reason: str
     effect: Effect | None = None
+    previous_median: float | None = None
 
 
 @dataclass(frozen=True)

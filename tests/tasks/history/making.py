@@ -20,11 +20,12 @@ from tasks.targets.types import Plan
 
 MIB = 2**20
 MANIFEST: dict[str, object] = {
-    "platform": "cpu",
-    "device_kind": "cpu",
-    "local_device_count": 2,
-    "cpu_model": "Imagined CPU",
-    "versions": {"jax": "0.10.2", "orbax-checkpoint": "0.12.8"},
+    "devices": {"platform": "cpu", "kind": "cpu", "count": 4, "local_count": 2},
+    "host": {"hostname": "here", "cpu_model": "Imagined CPU", "cpu_usable": 2},
+    "output": {"file_system": "ext4"},
+    "versions": {"jax": "0.10.2", "orbax-checkpoint": "0.12.8", "python": "3.11.7"},
+    "source": {"commit": "unknown"},
+    "environment": {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
 }
 
 
