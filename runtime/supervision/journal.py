@@ -1,0 +1,104 @@
+"""Writes down what a worker could not: points that failed with it or were never reached, and its sealed results."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime.contract.job import LEASE_VARIABLE, Job
+from runtime.contract.names import JOURNAL_FILE
+from runtime.contract.progress import PointPhase
+from runtime.contract.results import PointResult, PointStatus
+from runtime.results_io import Journal
+from runtime.supervision.verdict import is_consequence
+from runtime.supervision.worker import SESSION_VARIABLE
+
+
+def recorded(job: Job) -> dict[int, PointResult]:
+    """Returns the results that this worker's journal holds for this attempt, by point."""
+    found: dict[int, PointResult] = {}
+    for record in Journal.read(Path(job.scratch, JOURNAL_FILE)):
+        if isinstance(record, PointResult) and (record.attempt, record.worker) == (job.attempt, job.worker):
+            found[record.point] = record
+    return found
+
+
+def write_down(
+    job: Job, causes: Mapping[int, tuple[PointStatus, str]], said: Mapping[int, PointPhase]
+) -> int:
+    """Appends a result for each point that has none, or only the echo of a neighbour's failure.
+
+    `causes` gives status and cause by point, `said` how the worker described the points it began. Returns how many
+    were written. Raises InfrastructureError when the journal cannot be read or written.
+    """
+    known = recorded(job)
+    results = [
+        _result(job, point, status, cause, said.get(point), known.get(point))
+        for point, (status, cause) in sorted(causes.items())
+        if point not in known or (known[point].status == "failed" and is_consequence(known[point].cause))
+    ]
+    if results:
+        with Journal(Path(job.scratch, JOURNAL_FILE)) as journal:
+            journal.extend(results)
+    return len(results)
+
+
+def seal(job: Job, label: str, limit_s: float) -> str:
+    """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it did not."""
+    command = [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid())]
+    command += [
+        job.python,
+        "-m",
+        "runtime.results_io",
+        "seal",
+        "--scratch",
+        job.scratch,
+        "--output",
+        job.output,
+    ]
+    command += ["--attempt", str(job.attempt), "--worker", str(job.worker)]
+    labels = {"PYTHONPATH": job.code, LEASE_VARIABLE: job.lease_id, SESSION_VARIABLE: label}
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **job.env, **labels},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"sealing the results took longer than {limit_s:g} s; they are still in {job.scratch}"
+    if done.returncode == 0:
+        return ""
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    why = lines[-1] if lines else f"exit code {done.returncode}"
+    return f"sealing the results failed: {why}; they are still in {job.scratch}"
+
+
+def _result(
+    job: Job, point: int, status: PointStatus, cause: str, said: PointPhase | None, known: PointResult | None
+) -> PointResult:
+    if known is not None:
+        return PointResult(**{**vars(known), "cause": cause})
+    said = said or PointPhase("begin", point, 0)
+    return PointResult(
+        run_id=job.run_id,
+        attempt=job.attempt,
+        point=point,
+        worker=job.worker,
+        benchmark=said.benchmark,
+        benchmark_key=said.key,
+        generator=said.generator,
+        implementation=said.implementation,
+        status=status,
+        cause=cause,
+        options=said.options or {},
+        mesh=said.mesh,
+        checkpoint=said.checkpoint,
+    )

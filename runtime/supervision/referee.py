@@ -1,0 +1,288 @@
+"""Supervisor 0's judgement: when a session starts, when it has failed, by whose fault, and what comes next.
+
+A state machine without I/O: it is told what happened and at what time, and returns the commands for all supervisors.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+
+from runtime.contract.errors import ExitCode
+from runtime.contract.job import Deadlines
+from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase
+from runtime.supervision import verdict
+from runtime.supervision.messages import (
+    Blame,
+    Command,
+    End,
+    Ended,
+    Finish,
+    Left,
+    Report,
+    Said,
+    Start,
+    Stopping,
+)
+from runtime.supervision.verdict import Seat, Witness
+
+_SETTLE_S = 0.3
+_SETTLE_LONG_S = 1.0
+"""How long others may still tell their side: longer when all that is known may be a consequence."""
+
+_ENDING_S = 20.0
+"""How long a supervisor may take to dump stacks and kill its worker."""
+
+_LEAVING_S = 30.0
+"""How long workers that are through their suite may take to exit."""
+
+
+class _Stage(enum.Enum):
+    GATHERING = enum.auto()
+    RUNNING = enum.auto()
+    SETTLING = enum.auto()
+    ENDING = enum.auto()
+    FINISHED = enum.auto()
+
+
+class Referee:
+    """Judges the sessions of one attempt. `coordinator` returns a fresh host:port for JAX, or None for one worker.
+
+    Every method takes the time in seconds of a monotonic clock and returns commands that go to all supervisors, in
+    order. After a Finish it returns none.
+    """
+
+    def __init__(
+        self, workers: int, deadlines: Deadlines, coordinator: Callable[[], str | None], now: float
+    ) -> None:
+        self._deadlines = deadlines
+        self._coordinator = coordinator
+        self._began = now
+        self._stage = _Stage.GATHERING
+        self._here: set[int] = set()
+        self._workers = workers
+        self._session = 0
+        self._session_began = now
+        self._first_point = 0
+        self._points = 0
+        self._seats: dict[int, Seat] = {}
+        self._witnesses: list[Witness] = []
+        self._deadline: Deadline | None = None
+        self._until = now
+        self._heard = now
+        self._failures: list[str] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last command was given."""
+        return self._stage is _Stage.FINISHED
+
+    def arrived(self, worker: int, first_point: int, now: float) -> list[Command]:
+        """A supervisor is there; it can begin at `first_point`, which is above 0 when it was started again."""
+        self._here.add(worker)
+        self._first_point = max(self._first_point, first_point)
+        if self._stage is _Stage.GATHERING and len(self._here) == self._workers:
+            return self._start(self._first_point, None, now)
+        return []
+
+    def lost(self, worker: int, why: str, now: float) -> list[Command]:
+        """A supervisor cannot be reached any more: without it nothing can go on."""
+        del now
+        return self._abandon(ExitCode.INFRASTRUCTURE, f"lost the supervisor of worker {worker}: {why}")
+
+    def report(self, worker: int, report: Report, now: float) -> list[Command]:
+        """A supervisor told something."""
+        if isinstance(report, Stopping):
+            return self._abandon(report.code, report.cause)
+        if not isinstance(report, Said | Left | Ended) or report.session != self._session or self.finished:
+            return []
+        seat = self._seats[worker]
+        if isinstance(report, Said):
+            return self._said(seat, report.body, now) if self._stage in _LISTENING else []
+        if isinstance(report, Left):
+            return self._left(seat, report, now)
+        seat.ended = report
+        if self._stage is _Stage.ENDING and all(one.ended for one in self._seats.values()):
+            return self._conclude(now)
+        return []
+
+    def tick(self, now: float) -> list[Command]:
+        """Time has passed."""
+        if self._stage is _Stage.GATHERING:
+            limit = self._deadlines.init_s
+            if limit is not None and now - self._began > limit:
+                missing = sorted(set(range(self._workers)) - self._here)
+                cause = f"{verdict.name_workers(missing)} did not arrive within {limit:g} s"
+                return self._abandon(ExitCode.INFRASTRUCTURE, cause)
+        elif self._stage is _Stage.RUNNING:
+            if all(seat.done for seat in self._seats.values()):
+                return self._end(now, dump=False) if now - self._heard > _LEAVING_S else []
+            self._deadline = self._exceeded(now)
+            return self._end(now, dump=True) if self._deadline else []
+        elif self._stage is _Stage.SETTLING and now >= self._until:
+            return self._end(now, dump=not verdict.root(self._witnesses).clear)
+        elif self._stage is _Stage.ENDING and now >= self._until:
+            silent = [seat.worker for seat in self._seats.values() if not seat.ended]
+            return self._abandon(
+                ExitCode.INFRASTRUCTURE,
+                f"the supervisor of {verdict.name_workers(silent)} did not end its worker within {_ENDING_S:g} s",
+            )
+        return []
+
+    def _start(self, first_point: int, blame: Blame | None, now: float) -> list[Command]:
+        self._stage = _Stage.RUNNING
+        self._session += 1
+        self._session_began = self._heard = now
+        self._first_point = first_point
+        self._seats = {worker: Seat(worker, next_point=first_point) for worker in range(self._workers)}
+        self._witnesses.clear()
+        self._deadline = None
+        return [Start(self._session, first_point, self._coordinator(), blame)]
+
+    def _said(self, seat: Seat, body: FromWorker, now: float) -> list[Command]:
+        self._heard = now
+        seat.steps += 1
+        match body:
+            case Init(phase="end"):
+                seat.joined = True
+            case PointPhase(phase="begin"):
+                seat.point, seat.steps, seat.operations = body.point, 0, {}
+                seat.point_began, seat.deadline_s = now, body.deadline_s
+                self._points = max(self._points, body.points)
+            case PointPhase(phase="end"):
+                seat.point, seat.next_point, seat.operations = None, body.point + 1, {}
+                self._points = max(self._points, body.points)
+                if body.status == "failed":
+                    return self._point_failed(seat, body, now)
+            case Operation(phase="begin"):
+                seat.repeat, seat.last_operation = body.repeat, body.operation
+                seat.operations[body.operation] = now
+            case Operation(phase="end"):
+                seat.operations.pop(body.operation, None)
+            case Done():
+                seat.done = True
+                self._points = max(self._points, body.points)
+        return []
+
+    def _point_failed(self, seat: Seat, body: PointPhase, now: float) -> list[Command]:
+        witness = verdict.of_failure(seat, body.point, body.cause, self._workers)
+        if self._workers == 1:  # nobody waits for it in a collective: it goes on by itself
+            self._failures.append(f"point {body.point}: {witness.cause}")
+            return []
+        return self._settle(witness, now)
+
+    def _left(self, seat: Seat, left: Left, now: float) -> list[Command]:
+        seat.left = left
+        if self._stage not in _LISTENING:
+            return []
+        if not seat.done and not any(witness.worker == seat.worker for witness in self._witnesses):
+            return self._settle(verdict.of_exit(seat, left), now)
+        if self._stage is _Stage.RUNNING and all(one.left and one.done for one in self._seats.values()):
+            return self._finish_suite()
+        return []
+
+    def _settle(self, witness: Witness, now: float) -> list[Command]:
+        self._witnesses.append(witness)
+        wait = now + (_SETTLE_S if witness.clear else _SETTLE_LONG_S)
+        self._until = min(self._until, wait) if self._stage is _Stage.SETTLING else wait
+        self._stage = _Stage.SETTLING
+        if len({witness.worker for witness in self._witnesses}) == self._workers:
+            return self._end(now, dump=not verdict.root(self._witnesses).clear)
+        return []
+
+    def _end(self, now: float, *, dump: bool) -> list[Command]:
+        self._stage = _Stage.ENDING
+        self._until = now + _ENDING_S
+        return [End(self._session, dump, self._deadline)]
+
+    def _conclude(self, now: float) -> list[Command]:
+        witness = self._root_cause()
+        if witness is None:
+            return self._finish_suite()
+        out_of_time = self._deadline is not None and self._deadline.what == "run"
+        if not out_of_time and not all(seat.joined for seat in self._seats.values()):
+            return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
+        self._failures.append(f"point {witness.point}: {witness.cause}")
+        if witness.point >= self._points:
+            return self._finish(ExitCode.WORKLOAD_FAILED, None, None)
+        blame = Blame(witness.point, witness.cause)
+        if out_of_time:
+            return self._finish(ExitCode.WORKLOAD_FAILED, blame, witness.point)
+        if witness.point + 1 >= self._points:
+            return self._finish(ExitCode.WORKLOAD_FAILED, blame, None)
+        return self._start(witness.point + 1, blame, now)
+
+    def _root_cause(self) -> Witness | None:
+        if self._deadline:
+            return verdict.of_stall(self._seats, _words(self._deadline))
+        if not self._witnesses:
+            return None
+        witness = verdict.root(self._witnesses)
+        return witness if witness.clear else verdict.of_unwell(self._seats) or witness
+
+    def _finish_suite(self) -> list[Command]:
+        return self._finish(ExitCode.WORKLOAD_FAILED if self._failures else ExitCode.DONE, None, None)
+
+    def _abandon(self, code: int, cause: str) -> list[Command]:
+        """Ends everything at once. What the workers are in has failed, what comes after is not run."""
+        if self.finished:
+            return []
+        self._failures.insert(0, cause)
+        inside = [seat.point for seat in self._seats.values() if seat.point is not None]
+        blame = Blame(min(inside), cause) if inside else None
+        ahead = [seat.blamed_point for seat in self._seats.values() if not seat.done]
+        return self._finish(code, blame, min(ahead, default=None if self._seats else self._first_point))
+
+    def _finish(self, code: int, blame: Blame | None, not_run_from: int | None) -> list[Command]:
+        self._stage = _Stage.FINISHED
+        more = len(self._failures) - 1
+        cause = self._failures[0] if self._failures else ""
+        if more > 0:
+            cause += f" (and {more} more point{'s' if more > 1 else ''} failed)"
+        return [Finish(int(code), cause, blame, not_run_from, self._points)]
+
+    def _exceeded(self, now: float) -> Deadline | None:
+        """Returns the first deadline that has passed."""
+        limits = self._deadlines
+        if limits.run_s is not None and now - self._began > limits.run_s:
+            return self._passed("run", self._lagging(), limits.run_s)
+        absent = [seat for seat in self._seats.values() if not seat.joined]
+        if absent:
+            if limits.init_s is not None and now - self._session_began > limits.init_s:
+                return self._passed("init", absent, limits.init_s)
+            return None
+        for seat in self._seats.values():
+            point_s = seat.deadline_s if seat.deadline_s is not None else limits.point_s
+            if seat.point is not None and point_s is not None and now - seat.point_began > point_s:
+                return self._passed("point", self._lagging(), point_s)
+            for operation, began in seat.operations.items():
+                if limits.operation_s is not None and now - began > limits.operation_s:
+                    inside = [one for one in self._seats.values() if operation in one.operations]
+                    return self._passed("operation", inside, limits.operation_s, operation)
+        idle = not any(seat.operations for seat in self._seats.values())
+        if idle and limits.operation_s is not None and now - self._heard > limits.operation_s:
+            return self._passed("silence", self._lagging(), limits.operation_s)
+        return None
+
+    def _lagging(self) -> list[Seat]:
+        return [self._seats[worker] for worker in verdict.stragglers(self._seats)]
+
+    def _passed(self, what: str, seats: Sequence[Seat], limit_s: float, operation: str = "") -> Deadline:
+        first = seats[0] if seats else self._seats[0]
+        return Deadline(
+            what, first.worker, limit_s, operation, first.blamed_point, tuple(seat.worker for seat in seats)
+        )
+
+
+_LISTENING = (_Stage.RUNNING, _Stage.SETTLING)
+
+
+def _words(deadline: Deadline) -> str:
+    limit = f"exceeded {deadline.limit_s:g} s"
+    return {
+        "run": f"the run {limit}",
+        "init": f"joining {limit}",
+        "point": f"the point {limit}",
+        "operation": f"operation {deadline.operation} {limit}",
+        "silence": f"silence between operations {limit}",
+    }[deadline.what]
