@@ -1,7 +1,8 @@
-"""Supervises one worker of one attempt: starts it, listens, holds deadlines, ends all of it, says how it went.
+"""Supervises one worker of one attempt: starts it, listens, ends all of it, says how it went.
 
-`python -m runtime.supervise JOB.json` needs nothing but Python's standard library and Linux. It exits with 0 when every
-point passed, 1 when one failed, 3 when a machine or the run itself failed it, 130 when it was told to stop.
+`python -m runtime.supervise JOB.json` needs nothing but Python's standard library and Linux. It exits
+with 0 when every point passed, 1 when one failed, 3 when a machine or the run itself failed it, 130 when
+it was told to stop.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ _SEAL_IN_A_HURRY_S = 8.0
 
 
 class Supervisor:
-    """One worker's supervisor. Everything happens in the thread that calls `run`; other threads only post to it."""
+    """One worker's supervisor. Everything happens in the thread that calls `run`; other threads
+    only post to it."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -90,12 +92,12 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         try:
             self._supervise(0)
-            assert self._finished
-            self._stream.close(self._finished)
         finally:
-            self._post.close()
             if self._worker:
                 self._worker.end()
+            self._finished = self._finished or Exited(ExitCode.INFRASTRUCTURE, "the supervisor itself failed")
+            self._stream.close(self._finished)
+            self._post.close()
             assert guard.stdin
             guard.stdin.write(b"all is well\n")
             guard.stdin.close()
@@ -231,7 +233,8 @@ class Supervisor:
                 return
 
     def _end_worker(self, code: int | None) -> str:
-        """Kills the worker with all it started; returns in words what would not go. None there: does nothing."""
+        """Kills the worker with all it started; returns in words what would not go. None there:
+        does nothing."""
         worker, self._worker = self._worker, None
         if worker is None:
             return ""

@@ -1,4 +1,5 @@
-"""Writes down what a worker could not: points that failed with it or were never reached, and its sealed results."""
+"""Writes down what a worker could not: points that failed with it or were never reached, and its
+sealed results."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def write_down(
 ) -> int:
     """Appends a result for each point that has none, or only the echo of a neighbour's failure.
 
-    `causes` gives status and cause by point, `said` how the worker described the points it began. Returns how many
-    were written. Raises InfrastructureError when the journal cannot be read or written.
+    `causes` gives status and cause by point, `said` how the worker described the points it began.
+    Returns how many were written. Raises InfrastructureError when the journal cannot be read or written.
     """
     known = recorded(job)
     results = [
@@ -47,7 +48,8 @@ def write_down(
 
 
 def seal(job: Job, label: str, limit_s: float) -> str:
-    """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it did not."""
+    """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it
+    did not."""
     command = [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid())]
     command += [
         job.python,

@@ -1,4 +1,4 @@
-"""Becomes the worker: asks the kernel to be killed when the supervisor dies, then runs the command in its place.
+"""Becomes the worker: asks the kernel to be killed when the supervisor dies, then runs the command.
 
 A process of its own because code may not run safely between fork and exec of a program with threads.
 """
@@ -12,7 +12,8 @@ from runtime.supervision.processes import die_with_parent
 
 
 def main() -> None:
-    """`python -m runtime.supervision.launch PARENT COMMAND…`; exits with 127 when the command cannot be run."""
+    """`python -m runtime.supervision.launch PARENT COMMAND…`; exits with 127 when the command
+    cannot be run."""
     parent, *command = sys.argv[1:]
     die_with_parent(int(parent))
     try:

@@ -1,4 +1,5 @@
-"""Cuts what a program writes into lines: progress bars, endless lines and bytes that are no text included."""
+"""Cuts what a program writes into lines: progress bars, endless lines and bytes that are no text
+included."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ _CUT = " …[the line is longer than 1 MiB and was cut here]"
 class LineSplitter:
     """Takes bytes as they come, gives whole lines of text. Holds no more than one line of LONGEST_LINE bytes.
 
-    A carriage return starts the line again, as on a terminal: of a progress bar the last state is kept. What is not
-    UTF-8 becomes U+FFFD.
+    A carriage return starts the line again, as on a terminal: of a progress bar the last state is kept.
+    What is not UTF-8 becomes U+FFFD.
     """
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:

@@ -1,4 +1,5 @@
-"""What supervisors tell each other: reports go to supervisor 0, commands come from it. One JSON object a line."""
+"""What supervisors tell each other: reports go to supervisor 0, commands come from it. One JSON
+object a line."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Said:
 
 @dataclass(frozen=True)
 class Left:
-    """A worker process is gone. `tail` is the last that it wrote; `out_of_memory`: the kernel killed for memory."""
+    """A worker process is gone. `tail` is the last that it wrote; `out_of_memory`: the kernel
+    killed for memory."""
 
     session: int
     code: int
@@ -32,8 +34,11 @@ class Left:
 
 @dataclass(frozen=True)
 class Ended:
-    """A session's worker is ended, on command. `state` is how the process was found (stopped, uninterruptible, gone
-    or nothing); `waits`: its stacks show that it waited for others; `left` names what could not be killed."""
+    """A session's worker is ended, on command.
+
+    `state` is how the process was found (stopped, uninterruptible, gone
+    or nothing); `waits`: its stacks show that it waited for others; `left` names what could not be
+    killed."""
 
     session: int
     state: str = ""
@@ -74,7 +79,8 @@ class Start:
 
 @dataclass(frozen=True)
 class End:
-    """End the session's worker; `dump`: have it write its stacks before. `deadline`: what ran out, if that is why."""
+    """End the session's worker; `dump`: have it write its stacks before. `deadline`: what ran out,
+    if that is why."""
 
     session: int
     dump: bool
@@ -83,7 +89,8 @@ class End:
 
 @dataclass(frozen=True)
 class Finish:
-    """It is over. Write down what became of the last session and of the points never reached, seal, exit with code."""
+    """It is over. Write down what became of the last session and of the points never reached, seal,
+    exit with code."""
 
     code: int
     cause: str = ""

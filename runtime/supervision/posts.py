@@ -16,7 +16,8 @@ Later = Callable[[Callable[[], None]], None]
 
 
 class Post(Protocol):
-    """Where a supervisor stands. All methods are called in the main thread; `obey` is called there as well."""
+    """Where a supervisor stands. All methods are called in the main thread; `obey` is called there
+    as well."""
 
     def open(self, first_point: int, now: float) -> None:
         """Finds the others. `first_point` is where this worker can begin."""

@@ -1,4 +1,5 @@
-"""Processes under a label: found in /proc by what is in their environment, known by pid and start, ended for good."""
+"""Processes under a label: found in /proc by what is in their environment, known by pid and start,
+ended for good."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def all_processes() -> Iterator[Process]:
 
 
 def labelled(prefix: bytes) -> list[Process]:
-    """Returns the processes whose environment holds an entry that starts with `prefix`, this one excepted."""
+    """Returns the processes whose environment holds an entry that starts with `prefix`, this one
+    excepted."""
     me = os.getpid()
     return [process for process in all_processes() if process.pid != me and _has_entry(process.pid, prefix)]
 
@@ -56,7 +58,8 @@ def labelled(prefix: bytes) -> list[Process]:
 def tree(label: bytes, root: int) -> list[Process]:
     """Returns what belongs to a worker: labelled, in the root's session, or a descendant of any such process.
 
-    A child may have emptied its environment, another may have left the session: each is found one of these ways.
+    A child may have emptied its environment, another may have left the session: each is found one of
+    these ways.
     """
     everything = list(all_processes())
     me = os.getpid()
@@ -102,12 +105,14 @@ def end_tree(label: bytes, root: int, limit_s: float = 10.0) -> list[Process]:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of descendants whose own parent died, so that none of them can slip away."""
+    """Makes this process the parent of descendants whose own parent died, so that none of them can
+    slip away."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def reap_orphans(*own: int) -> None:
-    """Collects dead children that nobody waits for, but none of `own`: somebody else asks for their exit code."""
+    """Collects dead children that nobody waits for, but none of `own`: somebody else asks for their
+    exit code."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -120,7 +125,8 @@ def reap_orphans(*own: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent's thread ends; exits at once when that happened already."""
+    """Has the kernel kill this process when its parent's thread ends; exits at once when that
+    happened already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
@@ -144,7 +150,8 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def out_of_memory_kills() -> int:
-    """Counts what the kernel's out-of-memory killer ended: in this cgroup where it tells, else on this machine."""
+    """Counts what the kernel's out-of-memory killer ended: in this cgroup where it tells, else on
+    this machine."""
     for path, key in (*_cgroup_counters(), (Path("/proc/vmstat"), "oom_kill")):
         with contextlib.suppress(OSError, ValueError):
             for line in path.read_text().splitlines():

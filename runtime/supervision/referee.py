@@ -1,6 +1,7 @@
 """Supervisor 0's judgement: when a session starts, when it has failed, by whose fault, and what comes next.
 
-A state machine without I/O: it is told what happened and at what time, and returns the commands for all supervisors.
+A state machine without I/O: told what happened and at what time, and returns the commands for all
+supervisors.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class _Stage(enum.Enum):
 
 
 class Referee:
-    """Judges the sessions of one attempt. `coordinator` returns a fresh host:port for JAX, or None for one worker.
+    """Judges the sessions of one attempt. `coordinator` returns a fresh host:port for JAX, if needed.
 
-    Every method takes the time in seconds of a monotonic clock and returns commands that go to all supervisors, in
-    order. After a Finish it returns none.
+    Every method takes the time in seconds of a monotonic clock and returns commands that go to all
+    supervisors, in order. After a Finish it returns none.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Referee:
         self._deadline: Deadline | None = None
         self._until = now
         self._heard = now
-        self._failures: list[str] = []
+        self._failed: dict[int, str] = {}
+        self._not_run: dict[int, str] = {}
 
     @property
     def finished(self) -> bool:
@@ -78,7 +80,8 @@ class Referee:
         return self._stage is _Stage.FINISHED
 
     def arrived(self, worker: int, first_point: int, now: float) -> list[Command]:
-        """A supervisor is there; it can begin at `first_point`, which is above 0 when it was started again."""
+        """A supervisor is there; it can begin at `first_point`, which is above 0 when it was
+        started again."""
         self._here.add(worker)
         self._first_point = max(self._first_point, first_point)
         if self._stage is _Stage.GATHERING and len(self._here) == self._workers:
@@ -125,7 +128,7 @@ class Referee:
             silent = [seat.worker for seat in self._seats.values() if not seat.ended]
             return self._abandon(
                 ExitCode.INFRASTRUCTURE,
-                f"the supervisor of {verdict.name_workers(silent)} did not end its worker within {_ENDING_S:g} s",
+                f"the supervisors of {verdict.name_workers(silent)} did not end them within {_ENDING_S:g} s",
             )
         return []
 
@@ -146,6 +149,7 @@ class Referee:
             case Init(phase="end"):
                 seat.joined = True
             case PointPhase(phase="begin"):
+                self._went_on(seat)
                 seat.point, seat.steps, seat.operations = body.point, 0, {}
                 seat.point_began, seat.deadline_s = now, body.deadline_s
                 self._points = max(self._points, body.points)
@@ -154,12 +158,15 @@ class Referee:
                 self._points = max(self._points, body.points)
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
+                if body.status == "not_run":
+                    self._not_run.setdefault(body.point, body.cause)
             case Operation(phase="begin"):
                 seat.repeat, seat.last_operation = body.repeat, body.operation
                 seat.operations[body.operation] = now
             case Operation(phase="end"):
                 seat.operations.pop(body.operation, None)
             case Done():
+                self._went_on(seat)
                 seat.done = True
                 self._points = max(self._points, body.points)
         return []
@@ -167,9 +174,18 @@ class Referee:
     def _point_failed(self, seat: Seat, body: PointPhase, now: float) -> list[Command]:
         witness = verdict.of_failure(seat, body.point, body.cause, self._workers)
         if self._workers == 1:  # nobody waits for it in a collective: it goes on by itself
-            self._failures.append(f"point {body.point}: {witness.cause}")
+            self._failed.setdefault(witness.point, witness.cause)
             return []
         return self._settle(witness, now)
+
+    def _went_on(self, seat: Seat) -> None:
+        """A worker whose point failed is at the next: all had agreed that it failed, and nobody is
+        stuck in it."""
+        for witness in [one for one in self._witnesses if one.worker == seat.worker]:
+            self._failed.setdefault(witness.point, witness.cause)
+            self._witnesses.remove(witness)
+        if self._stage is _Stage.SETTLING and not self._witnesses:
+            self._stage = _Stage.RUNNING
 
     def _left(self, seat: Seat, left: Left, now: float) -> list[Command]:
         seat.left = left
@@ -179,15 +195,18 @@ class Referee:
             return self._settle(verdict.of_exit(seat, left), now)
         if self._stage is _Stage.RUNNING and all(one.left and one.done for one in self._seats.values()):
             return self._finish_suite()
-        return []
+        return self._end_if_all_left(now)
 
     def _settle(self, witness: Witness, now: float) -> list[Command]:
         self._witnesses.append(witness)
         wait = now + (_SETTLE_S if witness.clear else _SETTLE_LONG_S)
         self._until = min(self._until, wait) if self._stage is _Stage.SETTLING else wait
         self._stage = _Stage.SETTLING
-        if len({witness.worker for witness in self._witnesses}) == self._workers:
-            return self._end(now, dump=not verdict.root(self._witnesses).clear)
+        return self._end_if_all_left(now)
+
+    def _end_if_all_left(self, now: float) -> list[Command]:
+        if self._stage is _Stage.SETTLING and all(seat.left for seat in self._seats.values()):
+            return self._end(now, dump=False)
         return []
 
     def _end(self, now: float, *, dump: bool) -> list[Command]:
@@ -202,7 +221,9 @@ class Referee:
         out_of_time = self._deadline is not None and self._deadline.what == "run"
         if not out_of_time and not all(seat.joined for seat in self._seats.values()):
             return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
-        self._failures.append(f"point {witness.point}: {witness.cause}")
+        if not self._points:
+            return self._abandon(ExitCode.INFRASTRUCTURE, f"no point was run: {witness.cause}")
+        self._failed.setdefault(witness.point, witness.cause)
         if witness.point >= self._points:
             return self._finish(ExitCode.WORKLOAD_FAILED, None, None)
         blame = Blame(witness.point, witness.cause)
@@ -221,25 +242,29 @@ class Referee:
         return witness if witness.clear else verdict.of_unwell(self._seats) or witness
 
     def _finish_suite(self) -> list[Command]:
-        return self._finish(ExitCode.WORKLOAD_FAILED if self._failures else ExitCode.DONE, None, None)
+        return self._finish(ExitCode.WORKLOAD_FAILED if self._failed else ExitCode.DONE, None, None)
 
     def _abandon(self, code: int, cause: str) -> list[Command]:
         """Ends everything at once. What the workers are in has failed, what comes after is not run."""
         if self.finished:
             return []
-        self._failures.insert(0, cause)
         inside = [seat.point for seat in self._seats.values() if seat.point is not None]
         blame = Blame(min(inside), cause) if inside else None
         ahead = [seat.blamed_point for seat in self._seats.values() if not seat.done]
-        return self._finish(code, blame, min(ahead, default=None if self._seats else self._first_point))
+        first = min(ahead, default=None if self._seats else self._first_point)
+        return self._finish(code, blame, first, cause)
 
-    def _finish(self, code: int, blame: Blame | None, not_run_from: int | None) -> list[Command]:
+    def _finish(
+        self, code: int, blame: Blame | None, not_run_from: int | None, cause: str = ""
+    ) -> list[Command]:
         self._stage = _Stage.FINISHED
-        more = len(self._failures) - 1
-        cause = self._failures[0] if self._failures else ""
-        if more > 0:
-            cause += f" (and {more} more point{'s' if more > 1 else ''} failed)"
-        return [Finish(int(code), cause, blame, not_run_from, self._points)]
+        if self._not_run and code in (ExitCode.DONE, ExitCode.WORKLOAD_FAILED):
+            code = ExitCode.INFRASTRUCTURE
+        told = [cause] if cause else []
+        told += [f"point {point} failed: {why}" for point, why in self._failed.items()]
+        told += [f"point {point} was not run: {why}" for point, why in self._not_run.items()]
+        rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        return [Finish(int(code), told[0] + rest if told else "", blame, not_run_from, self._points)]
 
     def _exceeded(self, now: float) -> Deadline | None:
         """Returns the first deadline that has passed."""

@@ -1,4 +1,5 @@
-"""How supervisors find each other: 0 listens, the others connect, both prove that they know the job's token."""
+"""How supervisors find each other: 0 listens, the others connect, both prove that they know the
+job's token."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Arrival(Protocol):
 
 
 class Listener:
-    """Listens at supervisor 0's address until closed. Raises InfrastructureError when the address is not free."""
+    """Listens at supervisor 0's address until closed. Raises InfrastructureError when the address
+    is not free."""
 
     def __init__(self, address: str, token: str, on_arrival: Arrival) -> None:
         self._token, self._on_arrival = token, on_arrival
@@ -134,7 +136,8 @@ class Listener:
 
 
 def join(address: str, token: str, worker: int, first_point: int, limit_s: float | None) -> Connection:
-    """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s` seconds."""
+    """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s`
+    seconds."""
     until = None if limit_s is None else time.monotonic() + limit_s
     while True:
         try:
@@ -144,7 +147,7 @@ def join(address: str, token: str, worker: int, first_point: int, limit_s: float
         except (OSError, ValueError, KeyError, TypeError) as error:
             if until is not None and time.monotonic() > until:
                 raise InfrastructureError(
-                    f"supervisor 0 did not answer at {address} within {limit_s:g} s: {error}; see why it is not there"
+                    f"supervisor 0 did not answer at {address} within {limit_s:g} s: {error}"
                 ) from error
         time.sleep(_RETRY_S)
 

@@ -9,7 +9,7 @@ from runtime.contract.process import started_at
 
 
 class Renewals:
-    """Watches a file that the run touches. Only this host's monotonic clock counts: other clocks may be wrong.
+    """Watches a file that the run touches. Only this host's monotonic clock counts.
 
     Times are seconds of that clock, given by the caller.
     """

@@ -21,10 +21,10 @@ _RESERVE = 256 << 10
 class Stream:
     """Appends records to a stream file; several threads may write.
 
-    Opening goes on after the last whole record of an earlier supervisor of the same attempt: what follows it is cut
-    off. When the file can no longer be written, `write` drops log lines, calls `on_trouble` once with the cause in
-    one line, and never raises or blocks: supervising goes on. Raises InfrastructureError when the file cannot be
-    opened or another supervisor holds it.
+    Opening goes on after the last whole record of an earlier supervisor of the same attempt: what
+    follows it is cut off. When the file can no longer be written, `write` drops log lines, calls
+    `on_trouble` once with the cause in one line, and never raises or blocks: supervising goes on. Raises
+    InfrastructureError when the file cannot be opened or another supervisor holds it.
     """
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:

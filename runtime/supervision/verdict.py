@@ -1,4 +1,5 @@
-"""Finds the root cause among what the workers of a failed session told: never the error it caused on a neighbour."""
+"""Finds the root cause among what the workers of a failed session told: never the error it caused
+on a neighbour."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from runtime.supervision.messages import Ended, Left
 from runtime.supervision.processes import STOPPED, UNINTERRUPTIBLE
 
-# What a worker says when another one failed it: texts of JAX's coordination service, Gloo, gRPC and Orbax's barriers.
+# What a worker says when another one failed it: texts of JAX, Gloo, gRPC and Orbax's barriers.
 _CONSEQUENCE = re.compile(
     r"another task died|tasks are unhealthy|heartbeat timeout|stopped sending heartbeats|coordination service"
     r"|Connection closed by peer|Connection reset by peer|Gloo \w+ failed|sync_global_devices name mismatch"
@@ -22,7 +23,8 @@ _CONSEQUENCE = re.compile(
 
 @dataclass
 class Seat:
-    """What is known of one worker in the running session. Times are seconds of supervisor 0's monotonic clock."""
+    """What is known of one worker in the running session. Times are seconds of supervisor 0's
+    monotonic clock."""
 
     worker: int
     joined: bool = False
@@ -61,7 +63,8 @@ class Seat:
 
 @dataclass(frozen=True)
 class Witness:
-    """One worker's account of a failure. `rank` orders them: 0 is surely a cause, 3 is surely a consequence."""
+    """One worker's account of a failure. `rank` orders them: 0 is surely a cause, 3 is surely a
+    consequence."""
 
     worker: int
     point: int
@@ -120,7 +123,8 @@ def root(witnesses: Sequence[Witness]) -> Witness:
 
 
 def stragglers(seats: Mapping[int, Seat]) -> list[int]:
-    """Returns the workers that hold up the others, by how far they came, how they were found, and their stacks."""
+    """Returns the workers that hold up the others, by how far they came, how they were found, and
+    their stacks."""
     active = [seat for seat in seats.values() if not seat.done]
     if unwell := [seat.worker for seat in active if _unwell(seat)]:
         return unwell

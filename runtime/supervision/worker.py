@@ -1,9 +1,11 @@
-"""One worker process: started under a label, listened to, asked for its stacks, and ended with all it started."""
+"""One worker process: started under a label, listened to, asked for its stacks, and ended with all
+it started."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import os
 import re
 import signal
@@ -43,10 +45,10 @@ _WAITING = re.compile(r"barrier|sync_global|_sync_fn|process_allgather|broadcast
 
 
 class Worker:
-    """The worker of one session. Start it in the supervisor's main thread: the kernel ties its life to that thread.
+    """The worker of one session. Start it in the main thread: the kernel ties its life to that thread.
 
-    `on_progress` gets what it tells, `on_exit` its exit code (negative for a signal) once its progress is read to
-    the end; both come from other threads. What it prints goes to `write`.
+    `on_progress` gets what it tells, `on_exit` its exit code (negative for a signal) once its progress
+    is read to the end; both come from other threads. What it prints goes to `write`.
     """
 
     def __init__(
@@ -119,8 +121,8 @@ class Worker:
     def dump(self) -> tuple[str, bool]:
         """Asks for the stacks of all threads and puts them into the stream.
 
-        Returns how the process is (stopped, uninterruptible, gone, or nothing), and whether its stacks show that it
-        waits for other workers.
+        Returns how the process is (stopped, uninterruptible, gone, or nothing), and whether its stacks
+        show that it waits for other workers.
         """
         text, answered = self._ask_for_stacks()
         self._write(Stacks(text))
@@ -142,7 +144,8 @@ class Worker:
         return True
 
     def end(self) -> str:
-        """Kills the worker and everything it started, however it hid. Returns in words what would not go, or nothing."""
+        """Kills the worker and everything it started, however it hid. Returns in words what would
+        not go, or nothing."""
         self._killed = processes.look(self.pid) is not None
         # Not reaped before this: while it is a zombie nobody else can get its pid.
         left = processes.end_tree(self._label, self.pid)
@@ -238,7 +241,9 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
     command += ["--first-point", str(first_point), "--platform", job.platform]
     command += ["--worker", str(job.worker), "--workers", str(job.workers)]
     if coordinator:
-        command += ["--coordinator", coordinator]
+        command += ["--coordinator", coordinator, "--heartbeat-s", str(job.heartbeat_s)]
+        if job.deadlines.init_s is not None:
+            command += ["--init-deadline-s", str(max(1, math.ceil(job.deadlines.init_s)))]
     if job.devices_per_worker is not None:
         command += ["--devices-per-worker", str(job.devices_per_worker)]
     if job.debug_dumps:
@@ -247,7 +252,8 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
 
 
 def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts the process that ends everything under `label` when this one is killed; a line tells it all is well."""
+    """Starts the process that ends everything under `label` when this one is killed; a line tells
+    it all is well."""
     return subprocess.Popen(
         [sys.executable, "-m", "runtime.supervision.guard", f"{SESSION_VARIABLE}={label}"],
         stdin=subprocess.PIPE,

@@ -1,0 +1,172 @@
+"""Stands in for `python -m runtime` without JAX: goes through points, and misbehaves where its suite says so.
+
+The suite is JSON: {"points": 4, "do": {"WORKER.POINT": "crash"}}. Anything but `-m runtime` goes to the
+real Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from runtime import stacks
+from runtime.results_io import seal
+
+FOREVER_S = 600.0
+
+
+class Said(Exception):
+    """The point fails with this cause."""
+
+
+def tell(kind: str, **fields: object) -> None:
+    os.write(int(os.environ["SLICEBENCH_PROGRESS_FD"]), json.dumps({"kind": kind, **fields}).encode() + b"\n")
+
+
+def wait_at_barrier() -> None:
+    """Waits as JAX does for a neighbour: the name shows in the stacks."""
+    time.sleep(FOREVER_S)
+
+
+def child(code: str, **more: object) -> None:
+    subprocess.Popen([sys.executable, "-c", code], **more)  # type: ignore[call-overload]
+
+
+def misbehave(what: str, given: argparse.Namespace) -> None:
+    name, _, argument = what.partition(":")
+    me = os.getpid()
+    match name:
+        case "crash":
+            print("something went wrong in C++", file=sys.stderr, flush=True)
+            os._exit(7)
+        case "exit0":
+            os._exit(0)
+        case "kill":
+            os.kill(me, signal.Signals[argument])
+            time.sleep(FOREVER_S)
+        case "say_and_abort":
+            print(argument, file=sys.stderr, flush=True)
+            os.kill(me, signal.SIGABRT)
+        case "fail" | "fail_and_go_on":
+            raise Said(argument or "leaf a/b differs")
+        case "wait_and_fail":
+            time.sleep(0.1)
+            raise Said(argument)
+        case "hang":
+            time.sleep(FOREVER_S)
+        case "wait":
+            wait_at_barrier()
+        case "stop":
+            os.kill(me, signal.SIGSTOP)
+        case "ignore_term":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            print("ignoring SIGTERM", flush=True)
+            time.sleep(FOREVER_S)
+        case "leave_at_term":
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(99))
+            print("waiting for SIGTERM", flush=True)
+            time.sleep(FOREVER_S)
+        case "hide":
+            # Out of the session, without the environment, orphaned: and a second one that keeps its label.
+            inner = "import os,time; os.fork() and os._exit(0); os.setsid(); time.sleep(600)"
+            child(inner, env={}, stdout=subprocess.DEVNULL, start_new_session=True)
+            child(inner, stdout=subprocess.DEVNULL)
+            time.sleep(0.3)
+        case "hold_stdout":
+            child("import time; time.sleep(600)", start_new_session=True)
+            os._exit(5)
+        case "flood":
+            line = b"x" * 99 + b"\n"
+            for _ in range(int(argument)):
+                os.write(1, line * 100)
+        case "close_stdout":
+            os.close(1)
+            os.close(2)
+        case "bomb":
+            for _ in range(5):
+                os.fork()
+            time.sleep(FOREVER_S)
+        case "garbage":
+            os.write(
+                int(os.environ["SLICEBENCH_PROGRESS_FD"]),
+                b'\xff\x00{"kind":\n[]\n{"kind":"log","text":"x"}\n',
+            )
+        case "last_line":
+            os.write(1, "no newline é".encode())
+        case "touch":
+            Path(argument).touch()
+            time.sleep(FOREVER_S)
+        case other:
+            raise SystemExit(f"unknown misbehaviour {other}")
+    del given
+
+
+def run(given: argparse.Namespace) -> int:
+    suite = json.loads(Path(given.suite).read_text())
+    points, do = suite["points"], suite.get("do", {})
+    mine = {place: what for place, what in do.items() if place.startswith(f"{given.worker}.")}
+    print(f"stand-in of worker {given.worker} from point {given.first_point}", flush=True)
+    tell("init", phase="begin")
+    if early := mine.get(f"{given.worker}.init"):
+        misbehave(early, given)
+    tell("init", phase="end", process_count=given.workers)
+    failed = 0
+    with Path(given.scratch, "journal.jsonl").open("a") as journal:
+        for point in range(given.first_point, points):
+            head = {"point": point, "points": points, "benchmark": "Fake"}
+            tell("point", phase="begin", key=f"k{point}", generator="fake.Fake", **head)
+            status, cause = "passed", ""
+            try:
+                tell("operation", phase="begin", repeat=0, operation="save", **head)
+                if what := mine.get(f"{given.worker}.{point}"):
+                    misbehave(what, given)
+                tell("operation", phase="end", repeat=0, operation="save", **head)
+            except Said as error:
+                status, cause = "failed", str(error)
+                failed += 1
+            result = {
+                "run_id": given.run_id,
+                "attempt": given.attempt,
+                "point": point,
+                "worker": given.worker,
+            }
+            result |= {"benchmark": "Fake", "benchmark_key": f"k{point}", "generator": "fake.Fake"}
+            result |= {"implementation": "native", "status": status, "cause": cause, "repeats_done": 1}
+            journal.write(json.dumps({"record": "point", **result}) + "\n")
+            journal.flush()
+            tell("point", phase="end", status=status, cause=cause, **head)
+            if cause and given.workers > 1 and "go_on" not in mine[f"{given.worker}.{point}"]:
+                return 1
+    if late := mine.get(f"{given.worker}.end"):
+        misbehave(late, given)
+    seal(Path(given.scratch), given.output, given.attempt, given.worker)
+    tell("done", points=points, failed=failed)
+    if last := mine.get(f"{given.worker}.done"):
+        misbehave(last, given)
+    return 1 if failed else 0
+
+
+def main() -> int:
+    if sys.argv[1:3] != ["-m", "runtime"]:
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    stacks.arm()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("suite")
+    for flag in ("--output", "--run-id", "--scratch", "--platform", "--coordinator"):
+        parser.add_argument(flag)
+    for flag in ("--attempt", "--first-point", "--worker", "--workers", "--devices-per-worker"):
+        parser.add_argument(flag, type=int)
+    for flag in ("--heartbeat-s", "--init-deadline-s"):
+        parser.add_argument(flag, type=float)
+    return run(parser.parse_args(sys.argv[3:]))
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    os._exit(main())
