@@ -99,8 +99,8 @@ def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, st
     TensorBoard gets the samples as events, too.
 
     `output` is the run's folder, a path or gs://. Returns where both files lie. Sealing again gives the same
-    files, and each appears whole or not at all. The first result of a point stands: a supervisor's, written
-    afterwards, only says that the worker ended.
+    files, and each appears whole or not at all. The last result of a point stands: a supervisor writes one only
+    where the worker could not, or to tell the root cause instead of its echo.
     """
     samples: list[Sample] = []
     points: dict[int, PointResult] = {}
@@ -110,7 +110,7 @@ def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, st
         if isinstance(record, Sample):
             samples.append(record)
         else:
-            points.setdefault(record.point, record)
+            points[record.point] = record
     samples_at, points_at = samples_file(attempt, worker), points_file(attempt, worker)
     with placing(output, points_at, scratch) as path:
         path.write_bytes(b"".join(_line(point) for point in points.values()))

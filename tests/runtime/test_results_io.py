@@ -185,9 +185,12 @@ def test_seal_takes_only_this_attempt_and_worker(tmp_path: Path) -> None:
     assert Path(points_at).read_text() == ""
 
 
-def test_first_result_of_a_point_stands(tmp_path: Path) -> None:
+def test_last_result_of_a_point_stands(tmp_path: Path) -> None:
     write(
-        tmp_path / JOURNAL_FILE, point("failed", "ValueError"), point("failed", "exit code 1"), point(index=1)
+        tmp_path / JOURNAL_FILE,
+        point("failed", "Connection closed"),
+        point("failed", "ValueError"),
+        point(index=1),
     )
     _, points_at = seal(tmp_path, str(tmp_path / "out"), 1, 0)
     results = [json.loads(line) for line in Path(points_at).read_text().splitlines()]
