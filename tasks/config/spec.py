@@ -1,4 +1,4 @@
-"""RunSpec: a RunRequest resolved and validated, with everything a stage needs to know and nothing it must look up."""
+"""RunSpec: a RunRequest resolved and validated, with everything that stages need to know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from tasks.config.target import TargetConfig
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """What code is measured. `repo` None: the released Orbax of the lock. At most one of branch, pr, commit."""
+    """What code is measured. `repo` None: the released Orbax of the lock; a path: the tree as it lies there.
+
+    At most one of branch, pr, commit. `credentials` is the user:password that stood in the URL: for the fetch
+    alone, never to be written down.
+    """
 
     repo: str | None = None
     branch: str | None = None
@@ -21,6 +25,7 @@ class SourceSpec:
     commit: str | None = None
     jax_version: str = "locked"
     jax_index: str | None = None
+    credentials: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""Runs another program: in a clean environment, within a time, and not for longer than we live ourselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import InfrastructureError
+
+# Asks the kernel to kill the program when we are killed: a cut-off build or fetch is of no use to anybody.
+_DIE_WITH_PARENT = (
+    "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,9);"
+    "os.getppid()==int(sys.argv[1]) or os._exit(137);os.execvp(sys.argv[2],sys.argv[2:])"
+)
+_PASSED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended. `output` is stdout as bytes, `errors` stderr as text."""
+
+    code: int
+    output: bytes
+    errors: str
+
+    @property
+    def text(self) -> str:
+        """Stdout as text."""
+        return self.output.decode(errors="replace")
+
+
+def clean_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the few variables any program may see: no tokens or credentials, nothing of Python or git."""
+    return {name: environ[name] for name in _PASSED if name in environ}
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    timeout_s: float,
+    cwd: Path | None = None,
+    stdout: int | None = None,
+) -> Finished:
+    """Runs a program to its end; a non-zero exit is no error here.
+
+    `stdout` is a file descriptor that takes the output instead. Raises InfrastructureError when the program
+    cannot be started or does not end in time: then it and everything it started is killed.
+    """
+    trampoline = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
+    try:
+        process = subprocess.Popen(
+            [*(trampoline if sys.platform == "linux" else []), *argv],
+            env=dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise InfrastructureError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(f"{' '.join(argv[:2])} did not end within {timeout_s:.0f} s") from error
+    finally:
+        # On every way out, Ctrl-C too: whatever it started is of no more use.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return Finished(process.returncode, output or b"", errors.decode(errors="replace"))

@@ -1,0 +1,323 @@
+"""Fetches exactly one commit of a repository, and takes a local tree as it lies there."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.command import Finished, clean_environment, run_command
+from tasks.cloud.local_storage import replacing
+from tasks.cloud.locks import locked
+from tasks.cloud.trees import (
+    WORKING_TREE,
+    Tree,
+    copy_files,
+    digest,
+    digest_of,
+    files_below,
+    package_folder,
+    put,
+    scratch_folder,
+    unpack,
+)
+from tasks.config.source import is_local, strip_credentials
+from tasks.config.spec import SourceSpec
+
+Say = Callable[[str], None]
+
+_ASK_S = 60.0
+_FETCH_S = 900.0
+_FULL_COMMIT = 40
+_MISSING = re.compile(
+    r"not our ref|couldn't find remote ref|unadvertised object|no such remote ref", re.IGNORECASE
+)
+_PASSED = (
+    "SSH_AUTH_SOCK",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_ASKPASS",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_SSL_CAINFO",
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a ref meant when we asked: the ref as the remote spells it, and the full hash."""
+
+    ref: str
+    sha: str
+
+
+def resolve_commit(source: SourceSpec) -> Commit:
+    """Asks the remote what branch, tag, pull request or commit is meant; fetches nothing.
+
+    A shortened commit stays as it is: only a fetch can complete it. Raises BadInput, naming the nearest, for
+    a ref that does not exist, InfrastructureError when the remote cannot be asked.
+    """
+    if source.commit is not None:
+        return Commit(source.commit, source.commit)
+    if source.pr is not None:
+        ref = f"refs/pull/{source.pr}/head"
+        found = _remote_refs(source, ref)
+        if ref not in found:
+            raise _no_such_pr(source)
+        return Commit(ref, found[ref])
+    if source.branch is None:
+        found = _remote_refs(source, "HEAD")
+        if "HEAD" not in found:
+            raise BadInput(f"{source.repo} is empty", fix="name a repository with commits")
+        return Commit("HEAD", found["HEAD"])
+    names = [f"refs/heads/{source.branch}", f"refs/tags/{source.branch}^{{}}", f"refs/tags/{source.branch}"]
+    found = _remote_refs(source, *names)
+    for name in names:
+        if name in found:
+            return Commit(name.removesuffix("^{}"), found[name])
+    raise _no_such_branch(source)
+
+
+def fetch_tree(source: SourceSpec, sources: Path, *, say: Say) -> Tree:
+    """Brings the wanted tree into the folder `sources` and returns it; what is there is not fetched again.
+
+    Raises BadInput for what does not exist or is no package, InfrastructureError when remote or disk fail.
+    """
+    assert source.repo is not None
+    if _wants_working_tree(source):
+        return _take_local(Path(source.repo), sources)
+    commit = resolve_commit(source)
+    mirror = sources / f"{hashlib.sha256(source.repo.encode()).hexdigest()[:16]}.git"
+    shown = f"{strip_credentials(source.repo)} at {commit.sha[:12]}"
+    with locked(mirror.with_suffix(".lock"), f"fetching {shown}", say=say, timeout_s=_FETCH_S):
+        sha = _fetch(source, commit, mirror, say, shown)
+        folder, content = _export(mirror, sha, sources, shown)
+    return Tree(folder, content, strip_credentials(source.repo), commit.ref, sha, dirty=False)
+
+
+def known_tree(source: SourceSpec, sources: Path) -> Tree | None:
+    """Returns what `fetch_tree` would, when all of it is there already; fetches and copies nothing."""
+    assert source.repo is not None
+    if _wants_working_tree(source):
+        repo = Path(source.repo)
+        folder, names = _local_files(repo)
+        content, ref = digest_of(folder, names), WORKING_TREE
+        sha, dirty = _state_of(repo, folder)
+    else:
+        commit = resolve_commit(source)
+        note = _note(sources, commit.sha)
+        if not note.is_file():
+            return None
+        content, ref, sha, dirty = note.read_text(), commit.ref, commit.sha, False
+    tree = Tree(sources / "trees" / content, content, source.repo, ref, sha, dirty)
+    return tree if tree.folder.is_dir() else None
+
+
+def _take_local(repo: Path, sources: Path) -> Tree:
+    folder, names = _local_files(repo)
+    with scratch_folder(sources / "trees") as new:
+        # Copied first and hashed afterwards: an editor may be at work.
+        copy_files(folder, names, new)
+        content = digest(new)
+        put(new, sources / "trees" / content)
+    sha, dirty = _state_of(repo, folder)
+    return Tree(sources / "trees" / content, content, str(repo), WORKING_TREE, sha, dirty)
+
+
+def _wants_working_tree(source: SourceSpec) -> bool:
+    return is_local(source.repo or "") and not (source.branch or source.pr or source.commit)
+
+
+def _state_of(repo: Path, folder: Path) -> tuple[str | None, bool]:
+    """Returns the commit that is checked out, if any, and whether the package differs from it."""
+    if not _is_git(repo):
+        return None, False
+    head = _git(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    changes = _checked(_git(repo, "status", "--porcelain", "--", str(folder)), repo).output
+    return (head.text.strip() if head.code == 0 else None), bool(changes)
+
+
+def _local_files(repo: Path) -> tuple[Path, list[str]]:
+    folder = repo / package_folder(repo, str(repo))
+    if not _is_git(repo):
+        return folder, files_below(folder)
+    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    names = [os.fsdecode(name) for name in _checked(listed, repo).output.split(b"\0") if name]
+    # Deleted files are still listed; a folder is a submodule, which is no part of the package.
+    files = [name for name in names if (folder / name).is_symlink() or (folder / name).is_file()]
+    # None at all: the folder only lies within somebody's repository, which ignores it.
+    return folder, files or files_below(folder)
+
+
+def _is_git(repo: Path) -> bool:
+    return _git(repo, "rev-parse", "--is-inside-work-tree").text.strip() == "true"
+
+
+def _fetch(source: SourceSpec, commit: Commit, mirror: Path, say: Say, shown: str) -> str:
+    if not (mirror / "HEAD").is_file():
+        _checked(_git(None, "init", "--quiet", "--bare", "--", str(mirror)), mirror)
+    have = _git(mirror, "rev-parse", "--verify", "--quiet", f"{commit.sha}^{{commit}}")
+    if have.code == 0:
+        return have.text.strip()
+    say(f"fetching {shown}")
+    sha = commit.sha if len(commit.sha) == _FULL_COMMIT else _complete(source, commit.sha, mirror)
+    with _access(source) as env:
+        fetched = _git(
+            mirror, "fetch", "--quiet", "--depth=1", "--no-tags", "--", _url(source), sha,
+            env=env, timeout_s=_FETCH_S,
+        )  # fmt: skip
+    if fetched.code != 0 and _MISSING.search(fetched.errors):
+        raise _no_such_commit(source, sha)
+    _checked(fetched, source.repo)
+    return _checked(_git(mirror, "rev-parse", "--verify", f"{sha}^{{commit}}"), mirror).text.strip()
+
+
+def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
+    """Returns the hash that a shortened one stands for, among the commits of branches and pull requests."""
+    # Not into the mirror: it must not believe that it has commits whose files were left out.
+    names = mirror.with_suffix(".names.git")
+    if not (names / "HEAD").is_file():
+        _checked(_git(None, "init", "--quiet", "--bare", "--", str(names)), names)
+    specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/pull/*/head:refs/pull/*")
+    with _access(source) as env:
+        fetched = _git(
+            names,
+            "fetch",
+            "--quiet",
+            "--filter=tree:0",
+            "--",
+            _url(source),
+            *specs,
+            env=env,
+            timeout_s=_FETCH_S,
+        )
+        _checked(fetched, source.repo)
+    found = _git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
+    if found.code != 0:
+        raise _no_such_commit(source, short)
+    return found.text.strip()
+
+
+def _export(mirror: Path, sha: str, sources: Path, shown: str) -> tuple[Path, str]:
+    note = _note(sources, sha)
+    if note.is_file():
+        content = note.read_text()
+        folder = sources / "trees" / content
+        if folder.is_dir():
+            return folder, content
+    with scratch_folder(sources / "trees") as new:
+        archive = new / "tree.tar"
+        with archive.open("wb") as file:
+            packed = _git(mirror, "archive", "--format=tar", sha, timeout_s=_FETCH_S, stdout=file.fileno())
+        _checked(packed, shown)
+        unpack(archive, new / "tree")
+        package = new / "tree" / package_folder(new / "tree", shown)
+        content = digest(package)
+        put(package, sources / "trees" / content)
+    with replacing(note) as file:
+        file.write(content.encode())
+    return sources / "trees" / content, content
+
+
+def _note(sources: Path, sha: str) -> Path:
+    return sources / "commits" / sha
+
+
+def _remote_refs(source: SourceSpec, *patterns: str) -> dict[str, str]:
+    with _access(source) as env:
+        asked = _git(None, "ls-remote", "--quiet", "--", _url(source), *patterns, env=env, timeout_s=_ASK_S)
+    lines = _checked(asked, source.repo).text.splitlines()
+    return {ref: sha for sha, _, ref in (line.partition("\t") for line in lines)}
+
+
+def _git(
+    folder: Path | None,
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    timeout_s: float = _ASK_S,
+    stdout: int | None = None,
+) -> Finished:
+    # Without a folder of its own, git must not read the settings of whatever repository we stand in.
+    return run_command(
+        ["git", "-C", str(folder or "/"), *arguments],
+        env=_environment() if env is None else env,
+        timeout_s=timeout_s,
+        stdout=stdout,
+    )
+
+
+def _environment() -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    return {
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+        **clean_environment(),
+        **passed,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "https:ssh:file",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "LC_ALL": "C",
+    }
+
+
+@contextmanager
+def _access(source: SourceSpec) -> Iterator[dict[str, str]]:
+    """Yields the environment for talking to the remote; a token goes by it, never by the command line."""
+    env = _environment()
+    if source.credentials is not None:
+        user, colon, password = source.credentials.partition(":")
+        pair = f"{user}:{password}" if colon else f"x-access-token:{user}"
+        basic = base64.b64encode(pair.encode()).decode()
+        env |= {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.{source.repo}.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
+        }
+    yield env
+
+
+def _url(source: SourceSpec) -> str:
+    assert source.repo is not None
+    return Path(source.repo).as_uri() if is_local(source.repo) else source.repo
+
+
+def _checked(finished: Finished, what: object) -> Finished:
+    if finished.code != 0:
+        reason = " ".join(re.sub(r"(://)[^/@\s]+@", r"\1", finished.errors).split())[-500:]
+        fix = "is the address right, and may you read it?"
+        if "dubious ownership" in reason:
+            fix = "the folder belongs to somebody else"
+        raise InfrastructureError(f"git cannot read {what}: {reason or f'exit code {finished.code}'}; {fix}")
+    return finished
+
+
+def _no_such_branch(source: SourceSpec) -> BadInput:
+    refs = _remote_refs(source, "refs/heads/*", "refs/tags/*")
+    names = sorted({re.sub(r"^refs/(heads|tags)/", "", ref).removesuffix("^{}") for ref in refs})
+    near = difflib.get_close_matches(source.branch or "", names, n=3) or names[:5]
+    fix = f"nearest: {', '.join(near)}" if near else "it has no branches at all"
+    return BadInput(f"{source.repo} has no branch {source.branch!r}", fix=fix)
+
+
+def _no_such_pr(source: SourceSpec) -> BadInput:
+    refs = _remote_refs(source, "refs/pull/*/head")
+    numbers = sorted(int(ref.split("/")[2]) for ref in refs)
+    near = sorted(sorted(numbers, key=lambda number: abs(number - (source.pr or 0)))[:3])
+    fix = (
+        f"nearest: {', '.join(map(str, near))}"
+        if near
+        else "it has no pull requests; name the branch instead"
+    )
+    return BadInput(f"{source.repo} has no pull request {source.pr}", fix=fix)
+
+
+def _no_such_commit(source: SourceSpec, sha: str) -> BadInput:
+    return BadInput(
+        f"{source.repo} has no commit {sha}",
+        fix="is it pushed? For a commit on a fork, name the fork with --repo",
+    )

@@ -1,0 +1,191 @@
+"""Decides which packages a worker gets: the lock, or the lock bent as little as a request demands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.uv import run_uv
+
+Say = Callable[[str], None]
+
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
+_ORBAX = "orbax-checkpoint"
+_CUDA = ("cuda12", "cuda13")
+_NEWER_PYTHON = "3.13"
+_PRERELEASE = re.compile(r"(a|b|rc|\.?dev)\d+$")
+
+RUNTIME = Path(__file__).parents[2] / "runtime"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What workers need (`wanted`), what that was resolved to (`pins`), and the folder of extras."""
+
+    wanted: Path = RUNTIME / "requirements.in"
+    pins: Path = RUNTIME / "requirements.lock"
+    extras: Path = RUNTIME
+
+    def extra(self, name: str) -> Path:
+        """Returns the file that says what an extra needs."""
+        return self.extras / f"requirements-{name}.in"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the packages must be good for. `jax` is locked, newest, nightly or x.y.z.
+
+    With a `tree`, Orbax is built from there: only what it depends on is among the packages.
+    """
+
+    jax: str = "locked"
+    jax_index: str | None = None
+    gpu: bool = False
+    extras: tuple[str, ...] = ()
+    tree: Path | None = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Pins with hashes, in the format of requirements files, and the JAX among them, or "locked"."""
+
+    text: str
+    jax: str
+
+
+def pins(text: str) -> dict[str, str]:
+    """Returns name → version of a requirements file. Where markers give a name twice, the last one."""
+    return {name.lower().replace("_", "-"): version for name, version in _PIN.findall(text)}
+
+
+def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) -> Resolved:
+    """Resolves a request for the interpreter `python`; `work` is an empty folder for temporary files.
+
+    The lock is used as it is where nothing else is asked for: then no index is asked either. Raises BadInput
+    for a JAX that does not exist, or not for this Python, naming what does.
+    """
+    locked = lock.pins.read_text()
+    if request == Request():
+        return Resolved(locked, "locked")
+    plugins = _CUDA if request.gpu else ("",)
+    for plugin in plugins:
+        text = _compile(request, lock, python, work, plugin, say=say)
+        if not plugin or f"jax-{plugin}-plugin" in pins(text):
+            break
+    else:
+        raise BadInput(f"JAX {pins(text)['jax']} has no CUDA plugin for this machine", fix="name another JAX")
+    jax = pins(text)["jax"]
+    if request.jax == "nightly" and not _PRERELEASE.search(jax):
+        raise BadInput(
+            f"{request.jax_index} holds no JAX nightly for this Python: the newest there is {jax}",
+            fix="name the index of nightlies with --jax-index",
+        )
+    return Resolved(text, jax)
+
+
+def index_arguments(jax_index: str | None) -> list[str]:
+    """Returns how uv is told of JAX's index: a URL, a folder of wheels, or a folder laid out as an index."""
+    if jax_index is None:
+        return []
+    folder = Path(jax_index)
+    if not folder.is_dir():
+        return ["--index", jax_index]
+    if any(folder.glob("*.whl")):
+        return ["--find-links", str(folder)]
+    return ["--index", folder.as_uri()]
+
+
+def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str, *, say: Say) -> str:
+    wanted, output = work / "wanted.in", work / "resolved.lock"
+    wanted.write_text("\n".join(_wanted(request, lock, plugin)) + "\n")
+    # uv prefers the versions it finds in its output file: whatever need not change does not.
+    output.write_text(
+        _without_jax(lock.pins.read_text()) if request.jax != "locked" else lock.pins.read_text()
+    )
+    sources = [str(wanted)]
+    if request.tree is not None:
+        sources.append(str(request.tree / "pyproject.toml"))
+    try:
+        run_uv(
+            "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate",
+            "--no-emit-package", _ORBAX if request.tree is not None else "slicebench",
+            "--python", python, "--output-file", str(output), *index_arguments(request.jax_index), *sources,
+            foreign_code=request.tree is not None,
+            cwd=work,
+        )  # fmt: skip
+    except BadInput as error:
+        raise _explained(request, python, work, error) from error
+    text = output.read_text()
+    if request.jax == "newest":
+        _tell_of_newer(pins(text)["jax"], work, say=say)
+    return text
+
+
+def _wanted(request: Request, lock: Lock, plugin: str) -> Iterator[str]:
+    extra = f"[{plugin}]" if plugin else ""
+    lines = [line.strip() for line in lock.wanted.read_text().splitlines()]
+    for name in request.extras:
+        lines += lock.extra(name).read_text().splitlines()
+    for line in lines:
+        name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        if not name or name == "jax" or (name == _ORBAX and request.tree is not None):
+            continue
+        yield line
+    match request.jax:
+        case "locked" | "newest":
+            yield f"jax{extra}"
+        case "nightly":
+            # A pre-release in the requirement is what lets uv take one, of these two and of nothing else.
+            yield f"jax{extra}>=0.dev0"
+            yield "jaxlib>=0.dev0"
+        case version:
+            yield f"jax{extra}=={version}"
+            if _PRERELEASE.search(version):
+                yield "jaxlib>=0.dev0"
+
+
+def _without_jax(text: str) -> str:
+    """Returns a lock without the pins of JAX and its parts, so that they may move."""
+    entries = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)
+    return "".join(entry for entry in entries if not re.match(r"jax(lib|-[a-z0-9-]+)?\b", entry))
+
+
+def _tell_of_newer(have: str, work: Path, *, say: Say) -> None:
+    newest = _one_version("jax", work, "--python-version", _NEWER_PYTHON)
+    if newest is not None and newest != have:
+        say(f"JAX {newest} exists, for a newer Python than this; the newest for this one is {have}")
+
+
+def _one_version(requirement: str, work: Path, *options: str) -> str | None:
+    """Returns the version of JAX that a requirement alone leads to, or None when there is none."""
+    question = work / "question.in"
+    question.write_text(f"{requirement}\n")
+    try:
+        answer = run_uv(
+            "pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", *options, str(question),
+            cwd=work,
+        )  # fmt: skip
+    except BadInput:
+        return None
+    return pins(answer.text).get("jax")
+
+
+def _explained(request: Request, python: str, work: Path, error: BadInput) -> BadInput:
+    """Finds out whether it is the JAX version that does not fit, and which ones would."""
+    version = request.jax
+    if version in ("locked", "newest", "nightly"):
+        return error
+    options = ["--python", python, *index_arguments(request.jax_index)]
+    if _one_version(f"jax=={version}", work, *options) is not None:
+        return error
+    below = _one_version(f"jax<{version}", work, *options)
+    above = _one_version(f"jax>{version}", work, *options, "--resolution", "lowest")
+    near = ", ".join(candidate for candidate in (below, above) if candidate)
+    fix = f"nearest for this Python: {near}" if near else "is the package index right?"
+    newer = ["--python-version", _NEWER_PYTHON, *index_arguments(request.jax_index)]
+    if _one_version(f"jax=={version}", work, *newer) is not None:
+        return BadInput(f"JAX {version} needs a newer Python than this", fix=fix)
+    return BadInput(f"there is no JAX {version}", fix=fix)

@@ -1,0 +1,106 @@
+"""Environment of the workers: `--env` and env files, by Docker's rules, and which values are secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import BadInput, Place, Problem
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_SECRET = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|APIKEY|CREDENTIAL|AUTH|COOKIE|DSN)S?(_|$)",
+    re.IGNORECASE,
+)
+_HARMLESS = frozenset({"PWD", "OLDPWD"})
+_OURS = "SLICEBENCH_"
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line or flag: a name, and a value unless the caller's environment is to give it."""
+
+    name: str
+    value: str | None
+    place: Place
+
+
+def resolve_env(
+    env: Sequence[str], env_files: Sequence[str], environ: Mapping[str, str]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Returns the workers' environment, and the names whose values must never be written down.
+
+    Files are read in order, then `env`; later ones win. `KEY` alone takes the value from `environ` and
+    counts as secret, as does a name that sounds like one; where `environ` has no such variable, the line says
+    nothing. Raises BadInput with every bad line, as file:line.
+    """
+    entries: list[_Entry] = []
+    problems: list[Problem] = []
+    for file in env_files:
+        _collect(_lines(file, problems), entries, problems)
+    _collect(((Place("--env"), text) for text in env), entries, problems)
+    if problems:
+        raise BadInput(problems)
+    values: dict[str, str] = {}
+    secret: set[str] = set()
+    for entry in entries:
+        value = environ.get(entry.name) if entry.value is None else entry.value
+        if value is None:
+            continue
+        values[entry.name] = value
+        if entry.value is None or looks_secret(entry.name):
+            secret.add(entry.name)
+    return values, frozenset(secret)
+
+
+def looks_secret(name: str) -> bool:
+    """Tells whether a variable's name says that its value is a secret."""
+    return name not in _HARMLESS and _SECRET.search(name) is not None
+
+
+def _lines(file: str, problems: list[Problem]) -> Iterable[tuple[Place, str]]:
+    path = Path(file).expanduser()
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError("larger than 1 MiB")
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        problems.append(
+            Problem("error", Place(file), "env file cannot be read", reason or "", "name another")
+        )
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        # Docker keeps trailing blanks of a value, and drops the leading ones of a line.
+        stripped = line.removesuffix("\r").lstrip()
+        if stripped and not stripped.startswith("#"):
+            yield Place(file, number), stripped
+
+
+def _collect(lines: Iterable[tuple[Place, str]], entries: list[_Entry], problems: list[Problem]) -> None:
+    for place, text in lines:
+        name, equals, value = text.partition("=")
+        if not equals:
+            name = name.rstrip()
+        fault = _fault(name, value)
+        if fault is None:
+            entries.append(_Entry(name, value if equals else None, place))
+        else:
+            problems.append(Problem("error", place, *fault))
+
+
+def _fault(name: str, value: str) -> tuple[str, str, str] | None:
+    # The value is never shown: it may be a secret.
+    if name.startswith("export "):
+        return "`export` does not belong here", "this is no shell script", f"write {name[7:].strip()}=…"
+    if not _NAME.fullmatch(name):
+        shown = name if len(name) <= 40 and name.isprintable() else f"{name[:40]!r}…"
+        return f"{shown!r} is not the name of a variable", "", "write NAME=value, or NAME alone"
+    if name.startswith(_OURS):
+        return f"{name} belongs to slicebench itself", "", "leave it out"
+    if "\0" in value:
+        return f"the value of {name} holds a NUL byte", "no environment can carry it", "take it out"
+    return None

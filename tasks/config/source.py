@@ -1,0 +1,159 @@
+"""Resolves what code is to be measured: repository or local path, branch, pull request or commit, and JAX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from runtime.contract.errors import BadInput, Problem
+from tasks.config.request import RunRequest
+from tasks.config.spec import SourceSpec
+
+ORBAX_REPO = "https://github.com/google/orbax"
+"""Where a branch, pull request or commit is looked for when no repository is named."""
+
+_PROTOCOLS = ("https", "ssh", "file")
+_SCP_LIKE = re.compile(r"(?P<host>(?:[\w.-]+@)?[\w.-]+):(?P<path>(?!/)[^:\s]+)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_VERSION = re.compile(r"\d+(\.\d+){1,3}((a|b|rc)\d+)?(\.dev\d+)?")
+_NOT_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def resolve_source(request: RunRequest) -> SourceSpec:
+    """Checks the source fields of a request, all of them, without asking git or the network.
+
+    A path becomes absolute, `git@host:path` becomes an ssh:// URL. Raises BadInput with every problem found.
+    """
+    problems = [*_ref_problems(request), *_jax_problems(request)]
+    repo, credentials = request.repo, None
+    if repo is not None:
+        try:
+            repo, credentials = _checked_repo(repo)
+        except BadInput as error:
+            problems += error.problems
+    elif request.branch or request.pr or request.commit:
+        repo = ORBAX_REPO
+    if problems:
+        raise BadInput(problems)
+    return SourceSpec(
+        repo=repo,
+        branch=request.branch,
+        pr=request.pr,
+        commit=request.commit.lower() if request.commit else None,
+        jax_version=request.jax_version.lower(),
+        jax_index=_absolute_index(request.jax_index),
+        credentials=credentials,
+    )
+
+
+def is_local(repo: str) -> bool:
+    """Tells whether a resolved `repo` is a path on this machine."""
+    return not _URL.match(repo)
+
+
+def strip_credentials(url: str) -> str:
+    """Returns a URL without user and password, fit to be written down; anything else is returned as it is."""
+    return _split_credentials(url)[0]
+
+
+def valid_ref(name: str) -> bool:
+    """Tells whether git takes `name` for a branch. Source: git-check-ref-format(1)."""
+    components = name.split("/")
+    return (
+        bool(name)
+        and name != "@"
+        and not name.startswith("-")
+        and not name.endswith(".")
+        and not _NOT_IN_REF.search(name)
+        and all(part and not part.startswith(".") and not part.endswith(".lock") for part in components)
+    )
+
+
+def _ref_problems(request: RunRequest) -> Iterator[Problem]:
+    fields = {"branch": request.branch, "pr": request.pr, "commit": request.commit}
+    given = [name for name, value in fields.items() if value is not None]
+    if len(given) > 1:
+        yield _error(f"{' and '.join(given)} exclude each other", "give one of them")
+    if request.branch is not None and not valid_ref(request.branch):
+        yield _error(f"{request.branch!r} is not a valid branch name", "see git help check-ref-format")
+    if request.commit is not None and not _COMMIT.fullmatch(request.commit.lower()):
+        yield _error(f"{request.commit!r} is not a commit", "write 7 to 40 hexadecimal digits")
+
+
+def _jax_problems(request: RunRequest) -> Iterator[Problem]:
+    version, index = request.jax_version.lower(), request.jax_index
+    if version not in ("locked", "newest", "nightly") and not _VERSION.fullmatch(version):
+        yield _error(
+            f"{request.jax_version!r} is not a JAX version", "write locked, newest, nightly or x.y.z"
+        )
+    if version == "nightly" and index is None:
+        yield _error("JAX nightlies are not in the usual package index", "name theirs with --jax-index")
+    if version == "locked" and index is not None:
+        yield _error("jax_index has no effect on the locked JAX", "add --jax-version nightly, or x.y.z")
+    if index is None:
+        return
+    if strip_credentials(index) != index:
+        yield _error("jax_index holds a password", "put it into ~/.netrc, and leave it out of the URL")
+    elif _URL.match(index):
+        parts = urlsplit(index)
+        loopback = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+        if parts.scheme not in ("https", "file") and not loopback:
+            yield _error(f"jax_index {index}: {parts.scheme}:// is not safe", "use https:// or a folder")
+    elif not Path(index).expanduser().is_dir():
+        yield _error(
+            f"jax_index {index} is neither a URL nor a folder", "write https://… or a folder of wheels"
+        )
+
+
+def _checked_repo(repo: str) -> tuple[str, str | None]:
+    if not repo or repo.startswith("-") or re.search(r"[\x00-\x1f\x7f]", repo):
+        raise BadInput(f"{repo!r} is not a repository", fix="write a URL or a path")
+    if "::" in repo.split("/")[0]:
+        raise BadInput(f"{repo}: git's remote helpers can run any command", fix="use https, ssh or file")
+    path = Path(repo).expanduser()
+    if path.is_dir():
+        return str(path.resolve()), None
+    if _URL.match(repo):
+        scheme = urlsplit(repo).scheme.lower()
+        if scheme not in _PROTOCOLS:
+            raise BadInput(
+                f"{strip_credentials(repo)}: {scheme}:// is not allowed", fix="use https, ssh or file"
+            )
+        host = urlsplit(repo).hostname or ""
+        if host.startswith("-") or (scheme != "file" and not host):
+            raise BadInput(
+                f"{strip_credentials(repo)} names no valid host", fix="write https://host/owner/name"
+            )
+        return _split_credentials(repo)
+    scp_like = _SCP_LIKE.fullmatch(repo)
+    if scp_like and "@" in repo:
+        return f"ssh://{scp_like['host']}/{scp_like['path']}", None
+    fix = "write https://host/owner/name, or the path of a folder that is there"
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        fix = f"write https://github.com/{repo}, or the path of a folder that is there"
+    raise BadInput(f"{repo} is neither a URL nor a folder", fix=fix)
+
+
+def _split_credentials(url: str) -> tuple[str, str | None]:
+    if not _URL.match(url):
+        return url, None
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    # An ssh user is part of the address and no secret, unlike everything else that can stand there.
+    keep = userinfo.partition(":")[0] + at if parts.scheme == "ssh" and at else ""
+    credentials = userinfo if at and parts.scheme != "ssh" else None
+    # A query or fragment has no meaning to git or an index; tokens, though, are found there.
+    return urlunsplit((parts.scheme, keep + host, parts.path, "", "")), credentials
+
+
+def _absolute_index(index: str | None) -> str | None:
+    if index is None or _URL.match(index):
+        return index
+    return str(Path(index).expanduser().resolve())
+
+
+def _error(what: str, fix: str) -> Problem:
+    return Problem("error", None, what, fix=fix)

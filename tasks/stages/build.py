@@ -1,0 +1,160 @@
+"""Build: turns a source and a JAX version into a venv that workers run in, or finds the one that is there."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from tasks.cloud.git import fetch_tree, known_tree
+from tasks.cloud.resolve import Lock, Request, resolve
+from tasks.cloud.trees import WORKING_TREE, Tree, scratch_folder
+from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
+from tasks.config.home import home
+from tasks.config.spec import RunSpec, SourceSpec
+from tasks.stages.context import Run
+from tasks.stages.usercode import check_generators, needs_orbax_classes
+from tasks.targets.types import Image
+
+_KEPT_VENVS = 10
+_RELEASED = "released"
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """Whether a build would make something new; `changed`: which inputs differ from the last of its kind."""
+
+    rebuild: bool
+    key: str | None
+    changed: tuple[str, ...]
+    jax: str
+
+
+def build(run: Run, *, lock: Lock | None = None) -> Image:
+    """Makes sure that the venv is there, checks the suite's foreign classes in it, and writes the marker.
+
+    A run that has the marker keeps what it was built with; where that was deleted since, the same commit is
+    built again. Raises BadInput for a source, JAX version or class that does not exist, InfrastructureError
+    when network or disk fail.
+    """
+    spec, venvs = run.spec, home() / "venvs"
+    marker = run.marker("build")
+    if marker is not None:
+        before = Image(**marker["outputs"]["image"])
+        if adopt_venv(before.reference, venvs) is not None:
+            return replace(before, reused=True)
+        run.say(f"venv {before.reference} of this run is gone")
+        spec = replace(spec, source=_pinned(spec.source, before))
+    tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
+    about = tree.record() if tree else {"ref": _RELEASED}
+    recipe = _recipe(spec, tree, lock or Lock(), run.say)
+    venv, reused = make_venv(recipe, venvs, say=run.say, about=about)
+    run.say(f"venv {venv.key} {_how(venv, reused)}: {_told(venv)}")
+    if not reused:
+        prune(venvs, keep=_KEPT_VENVS, say=run.say)
+    check_generators(spec, venv.python)
+    image = _image(venv, about, reused)
+    run.mark("build", key=venv.key, inputs=dict(venv.inputs), image=asdict(image))
+    return image
+
+
+def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
+    """Says whether `build` would make a new venv, and why. Makes nothing.
+
+    Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
+    """
+    tree = None
+    if spec.source.repo is not None:
+        tree = known_tree(spec.source, home() / "sources")
+        if tree is None:
+            new = ("source: these files have not been built here yet",)
+            return BuildPlan(True, None, new, spec.source.jax_version)
+    recipe = _recipe(spec, tree, lock or Lock(), _quiet)
+    key, venvs = recipe.key(), home() / "venvs"
+    if read_venv(venvs / key) is not None:
+        return BuildPlan(False, key, (), recipe.jax)
+    return BuildPlan(True, key, _changes(recipe.inputs(), all_venvs(venvs)), recipe.jax)
+
+
+def _recipe(spec: RunSpec, tree: Tree | None, lock: Lock, say: Callable[[str], None]) -> Recipe:
+    request = Request(
+        jax=spec.source.jax_version,
+        jax_index=spec.source.jax_index,
+        gpu=spec.target.platform == "gpu",
+        extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
+    )
+    with _workspace() as work:
+        if tree is not None:
+            # From a copy: a build backend asked for its dependencies may write into the tree.
+            request = replace(request, tree=work / "source")
+            shutil.copytree(tree.folder, work / "source", symlinks=True)
+        resolved = resolve(request, lock, sys.executable, work, say=say)
+    return Recipe(
+        requirements=resolved.text,
+        jax=resolved.jax,
+        extras=request.extras + (("gpu",) if request.gpu else ()),
+        jax_index=spec.source.jax_index,
+        source=tree.folder if tree else None,
+        digest=tree.digest if tree else _RELEASED,
+    )
+
+
+@contextmanager
+def _workspace() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder, scratch_folder(Path(folder)) as work:
+        yield work
+
+
+def _pinned(source: SourceSpec, before: Image) -> SourceSpec:
+    """Returns the source with what a branch and a JAX version meant when the run was built first."""
+    if before.source.get("commit") and before.source.get("ref") != WORKING_TREE:
+        source = replace(source, branch=None, pr=None, commit=before.source["commit"])
+    if source.jax_version != "locked":
+        source = replace(source, jax_version=before.versions["jax"])
+    return source
+
+
+def _changes(inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
+    """Compares with the last venv of the same kind (released or not, same extras), else with the last."""
+
+    def kind(of: Mapping[str, str]) -> tuple[bool, str | None]:
+        return of.get("source") == _RELEASED, of.get("extras")
+
+    last = next((venv for venv in past if kind(venv.inputs) == kind(inputs)), past[0] if past else None)
+    if last is None:
+        return ("nothing has been built here yet",)
+    differing = (name for name in inputs if inputs[name] != last.inputs.get(name))
+    return tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in differing)
+
+
+def _short(value: str | None) -> str:
+    if not value:
+        return "none"
+    return value[:12] if len(value) == 64 else value
+
+
+def _image(venv: Venv, about: Mapping[str, str], reused: bool) -> Image:
+    return Image(
+        kind="venv",
+        reference=venv.key,
+        python=venv.python,
+        source=dict(about),
+        versions=venv.versions,
+        reused=reused,
+    )
+
+
+def _how(venv: Venv, reused: bool) -> str:
+    return "is there already" if reused else f"built in {venv.seconds:.1f} s"
+
+
+def _told(venv: Venv) -> str:
+    return ", ".join(f"{name} {version}" for name, version in venv.versions.items())
+
+
+def _quiet(line: str) -> None:
+    """Takes what nobody is there to hear."""
