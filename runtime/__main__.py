@@ -82,12 +82,12 @@ def _measure(
     settings: Settings, suite: Suite, points: Sequence[Point], scratch: Path, progress: ProgressWriter
 ) -> ExitCode:
     from runtime import distributed, results_io
-    from runtime.engine import Engine, fit
+    from runtime.engine import Engine
+    from runtime.fitting import fit_here
 
     worker = settings.membership.worker
     with results_io.Journal(scratch / JOURNAL_FILE) as journal:
-        engine = Engine(settings, suite, journal, progress, len(points))
-        code = engine.run(fit(points))
+        code = Engine(settings, suite, journal, progress, scratch).run(fit_here(points))
     results_io.seal(scratch, settings.output, settings.attempt, worker)
     if code is not ExitCode.WORKLOAD_FAILED or settings.membership.workers == 1:
         distributed.leave(settings.membership)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import jax
+from etils import epath
 
 from runtime import distributed, effective, folders, pytree, verify
 from runtime.benchmarks import loading
@@ -15,70 +17,28 @@ from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, Sli
 from runtime.contract.names import CHECKPOINTS_FOLDER
 from runtime.contract.progress import Done, Operation
 from runtime.contract.results import PointStatus
-from runtime.contract.suite import MeshSpec, Point, Suite
+from runtime.contract.suite import Point, Suite
+from runtime.fitting import Fitted
 from runtime.measure import Phase, Recorder, default_collectors
-from runtime.mesh import make_mesh
 from runtime.progress_out import ProgressWriter
 from runtime.results_io import Journal
 from runtime.settings import Settings
-
-if TYPE_CHECKING:
-    import jax
 
 
 class NotRun(SlicebenchError):
     """A point cannot run here, for a reason that lies outside of what it measures."""
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A point whose mesh fits the devices at hand."""
-
-    point: Point
-    mesh: jax.sharding.Mesh | None
-
-
-def fit(points: Sequence[Point]) -> list[Fitted]:
-    """Returns the points whose mesh fits the devices; tells of those that it leaves out.
-
-    Raises:
-      BadInput: no point is left: then nothing would run, and that must not look like success.
-    """
-    reasons: dict[str, str] = {}
-    meshes: dict[str, jax.sharding.Mesh] = {}
-    fitted = []
-    for point in points:
-        if point.mesh is None:
-            fitted.append(Fitted(point, None))
-            continue
-        name = str(point.mesh)
-        if name not in meshes and name not in reasons:
-            try:
-                meshes[name] = make_mesh(point.mesh)
-            except ValueError as error:
-                reasons[name] = f"mesh {_mesh_name(point.mesh)} is left out: {error}"
-                _say(reasons[name])
-        if name in meshes:
-            fitted.append(Fitted(point, meshes[name]))
-    if not fitted:
-        raise BadInput(
-            "no mesh of the suite fits the devices: " + "; ".join(reasons.values()),
-            fix="choose a target with other devices, or add a mesh",
-        )
-    return fitted
-
-
 class Engine:
     """One worker's passage through a suite."""
 
     def __init__(
-        self, settings: Settings, suite: Suite, journal: Journal, progress: ProgressWriter, points: int
+        self, settings: Settings, suite: Suite, journal: Journal, progress: ProgressWriter, scratch: Path
     ) -> None:
-        """`points` is how many the suite has in all, for people watching."""
-        from etils import epath
-
+        """`scratch` is this worker's own folder. JAX must have been initialised."""
         self._settings, self._suite, self._journal, self._progress = settings, suite, journal, progress
-        self._points = points
+        self._scratch = scratch
+        self._points = 0
         self._member = settings.membership
         self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
         self._local = epath.Path(settings.local_directory) if settings.local_directory else None
@@ -98,6 +58,7 @@ class Engine:
         Returns how it went. With several workers the first failure ends it: the others may be waiting for
         this one inside a collective, and only their supervisors can get them out.
         """
+        self._points = len(fitted)
         codes = [ExitCode.DONE]
         for each in fitted:
             if each.point.index < self._settings.first_point:
@@ -117,7 +78,7 @@ class Engine:
         status: PointStatus = "passed"
         cause, done, leave = "", 0, False
         try:
-            benchmark = self._load(point)
+            benchmark = self._load(fitted)
             for repeat in range(self._suite.repeats):
                 self._run_repeat(benchmark, fitted, repeat)
                 done += 1
@@ -145,12 +106,12 @@ class Engine:
         self._progress.tell(effective.end(point, self._points, status, cause))
         return status, leave
 
-    def _load(self, point: Point) -> Benchmark:
+    def _load(self, fitted: Fitted) -> Benchmark:
         """Returns the benchmark once every worker has it. Raises NotRun on all of them when one has not."""
-        benchmark, cause = None, None
+        benchmark, cause = None, fitted.why_not
         try:
-            benchmark = loading.load(point)
-            cause = benchmark.unavailable()
+            benchmark = loading.load(fitted.point)
+            cause = cause or benchmark.unavailable()
         except BadInput as error:
             cause = str(error)
         cause = distributed.agree(cause)
@@ -200,8 +161,6 @@ class Engine:
             raise _Agreed(cause)
 
     def _make_data(self, context: Context) -> None:
-        import jax
-
         checkpoint = context.point.checkpoint
         seed = pytree.seed_of(checkpoint, context.repeat)
         if checkpoint.spec is not None:
@@ -245,11 +204,6 @@ _CODES: dict[PointStatus, ExitCode] = {
     "failed": ExitCode.WORKLOAD_FAILED,
     "not_run": InfrastructureError.exit_code,
 }
-
-
-def _mesh_name(mesh: MeshSpec) -> str:
-    sizes = ", ".join(f"{axis}={size}" for axis, size in zip(mesh.mesh_axes, mesh.sizes, strict=True))
-    return f"({sizes})"
 
 
 def _in_one_line(error: BaseException) -> str:

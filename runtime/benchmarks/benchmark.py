@@ -49,13 +49,17 @@ class Context:
         """Records a number that the benchmark found itself, beside those of `operation`."""
         self.recorder.value(operation, metric, value, unit)
 
-    def verify(self, restored: pytree.Tree, *, same_sharding: bool = True) -> None:
+    def verify(self, restored: pytree.Tree, *, leaf: str | None = None, same_sharding: bool = True) -> None:
         """Proves, outside of any measured block, that `restored` is the point's tree bit for bit.
 
-        Raises NotEqual naming the first leaf that is not.
+        With `leaf`, that it is this one array of the tree. Raises NotEqual naming the first leaf that is not.
         """
-        assert self.expected is not None
-        verify.check(self.expected, restored, same_sharding=same_sharding)
+        if self.expected is None:
+            raise RuntimeError("this point has no data of its own to compare with")
+        expected = self.expected
+        if leaf is not None:
+            expected, restored = {leaf: expected[leaf]}, {leaf: restored}
+        verify.check(expected, restored, same_sharding=same_sharding)
 
 
 class Benchmark(abc.ABC):

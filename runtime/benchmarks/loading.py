@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from runtime.benchmarks.benchmark import Benchmark
+from runtime.benchmarks.importing import import_class
+from runtime.benchmarks.orbax_adapter import OrbaxBenchmark, is_orbax_class
 from runtime.contract.errors import BadInput
 from runtime.contract.generators import find
 from runtime.contract.suite import Point
@@ -19,36 +20,18 @@ def load(point: Point) -> Benchmark:
       BadInput: the class cannot be imported, is no benchmark, or does not take these options.
     """
     if point.implementation == "orbax":
-        from runtime.benchmarks.orbax_adapter import OrbaxBenchmark
-
         return OrbaxBenchmark.of(point)
     known = find(point.generator)
     name = known.native if known is not None and known.native else point.generator
     cls = import_class(name)
+    if is_orbax_class(cls):
+        return OrbaxBenchmark(cls, point.options)
     if not (isinstance(cls, type) and issubclass(cls, Benchmark)):
         raise BadInput(
             f"{name} is not a benchmark", fix="derive it from runtime.benchmarks.benchmark.Benchmark"
         )
     benchmark: Benchmark = cls(make_options(cls, point.options))
     return benchmark
-
-
-def import_class(name: str) -> Any:
-    """Returns what a dotted name names. Raises BadInput with the reason when it cannot be imported."""
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        raise BadInput(f"generator {name!r} names no module", fix="write package.module.Class")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except AttributeError as error:
-        raise BadInput(
-            f"module {module} has no {attribute}", fix="check the spelling of the generator"
-        ) from error
-    except Exception as error:
-        raise BadInput(
-            f"generator {name} cannot be imported: {type(error).__name__}: {error}",
-            fix="install what it needs in the image or venv, or put its folder on PYTHONPATH",
-        ) from error
 
 
 def make_options(cls: type[Benchmark], options: Mapping[str, Any]) -> Any:
