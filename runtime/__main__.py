@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> ExitCode:
     """Runs the suite and returns how it went; what went wrong is told on stderr."""
     try:
-        settings = parse(arguments, os.environ)
-        return _run(settings)
+        return _run(parse(arguments, os.environ))
     except SlicebenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -35,33 +34,31 @@ def main(arguments: Sequence[str]) -> ExitCode:
 
 
 def _run(settings: Settings) -> ExitCode:
-    from runtime import backend
+    from runtime import distributed
     from runtime.contract.expand import expand
     from runtime.contract.suite_reader import read_suite
     from runtime.contract.yamlfile import read_text
 
     suite = read_suite(read_text(settings.suite), str(settings.suite))
     points = expand(suite)
-    with _scratch(settings) as folder:
-        scratch = Path(folder)
-        worker = settings.membership.worker
-        dumps = backend.dumps_folder(settings.output, scratch, worker) if settings.debug_dumps else None
-        backend.configure(
-            os.environ, platform=settings.platform, devices=settings.devices_per_worker, dumps=dumps
-        )
-        progress = ProgressWriter.from_environment()
+    progress = ProgressWriter.from_environment()
+    with _scratch(settings) as scratch, _dumps(settings, scratch):
         _join(settings, progress)
-        return _measure(settings, suite, points, scratch, progress)
+        code = _measure(settings, suite, points, scratch, progress)
+    if code is not ExitCode.WORKLOAD_FAILED:
+        distributed.leave(settings.membership)
+    return code
 
 
 def _join(settings: Settings, progress: ProgressWriter) -> None:
     """Starts JAX's backend together with the other workers."""
+    from runtime import backend
+
+    backend.configure(os.environ, platform=settings.platform, devices=settings.devices_per_worker)
     progress.tell(Init("begin"))
-    # What is needed only at the end, or only later, is imported while the backend starts.
-    threading.Thread(target=_preload, daemon=True).start()
     import jax
 
-    from runtime import backend, distributed
+    from runtime import distributed
 
     jax.config.update("jax_enable_x64", True)  # as Orbax's own runner does: a suite may name 64-bit dtypes
     distributed.join(settings.membership)
@@ -81,45 +78,78 @@ def _join(settings: Settings, progress: ProgressWriter) -> None:
 def _measure(
     settings: Settings, suite: Suite, points: Sequence[Point], scratch: Path, progress: ProgressWriter
 ) -> ExitCode:
-    from runtime import distributed, results_io
+    """Runs the points; what was measured lies in the run's folder afterwards, however it went."""
+    from runtime import results_io
     from runtime.engine import Engine
     from runtime.fitting import fit_here
 
-    worker = settings.membership.worker
+    fitted = fit_here(points)
+    _write_manifest(settings, suite, scratch)
     with results_io.Journal(scratch / JOURNAL_FILE) as journal:
-        code = Engine(settings, suite, journal, progress, scratch).run(fit_here(points))
-    results_io.seal(scratch, settings.output, settings.attempt, worker)
-    if code is not ExitCode.WORKLOAD_FAILED or settings.membership.workers == 1:
-        distributed.leave(settings.membership)
+        code = Engine(settings, suite, journal, progress, scratch).run(fitted)
+    results_io.seal(scratch, settings.output, settings.attempt, settings.membership.worker)
+    _write_events(settings, scratch)
     return code
 
 
-def _preload() -> None:
-    from runtime import results_io
+def _write_manifest(settings: Settings, suite: Suite, scratch: Path) -> None:
+    from runtime import manifest
 
-    results_io.preload()
+    worker = settings.membership.worker
+    told = {
+        "run_id": settings.run_id,
+        "attempt": settings.attempt,
+        "worker": worker,
+        "workers": settings.membership.workers,
+        "suite": suite.name,
+        "repeats": suite.num_repeats,
+        "warmup": suite.warmup,
+        "command": sys.argv,
+    }
+    found = manifest.collect_manifest(settings.output, told)
+    manifest.write_manifest(found, settings.output, settings.attempt, worker, scratch)
 
 
-def _scratch(settings: Settings) -> tempfile.TemporaryDirectory[str] | _Kept:
-    return _Kept(settings.scratch) if settings.scratch else tempfile.TemporaryDirectory(prefix="slicebench-")
+def _write_events(settings: Settings, scratch: Path) -> None:
+    from runtime import tensorboard
+    from runtime.contract.results import Sample
+    from runtime.results_io import Journal
+
+    records = Journal.read(scratch / JOURNAL_FILE)
+    samples = [each for each in records if isinstance(each, Sample) and each.attempt == settings.attempt]
+    tensorboard.write_events(samples, settings.output, scratch)
 
 
-class _Kept:
-    """A scratch folder that somebody else chose, and looks into afterwards."""
+@contextlib.contextmanager
+def _dumps(settings: Settings, scratch: Path) -> Iterator[None]:
+    """Lets XLA dump what it compiles, if asked to; a bucket gets the dumps at the end."""
+    if not settings.debug_dumps:
+        yield
+        return
+    from runtime import output, profiling
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    name = profiling.xla_dump_folder(settings.membership.worker)
+    folder = (scratch if output.is_remote(settings.output) else Path(settings.output)) / name
+    profiling.prepare_xla_dump(folder)
+    try:
+        yield
+    finally:
+        output.publish(folder, settings.output, name)
 
-    def __enter__(self) -> str:
-        self._path.mkdir(parents=True, exist_ok=True)
-        return str(self._path)
 
-    def __exit__(self, *_: object) -> None:
-        return None
+@contextlib.contextmanager
+def _scratch(settings: Settings) -> Iterator[Path]:
+    """Yields this worker's own folder: one that somebody chose and looks into afterwards, or a temporary."""
+    if settings.scratch is not None:
+        settings.scratch.mkdir(parents=True, exist_ok=True)
+        yield settings.scratch
+        return
+    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
+        yield Path(folder)
 
 
 def leave(code: ExitCode) -> None:
-    """Ends the process at once: everything is written, and taking JAX apart in order takes up to a second."""
+    """Ends the process at once: all is written, and taking JAX apart in order takes up to a second."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

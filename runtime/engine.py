@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import jax
 from etils import epath
 
-from runtime import distributed, effective, folders, pytree, verify
+from runtime import distributed, effective, folders, profiling, pytree, verify
 from runtime.benchmarks import loading
 from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
@@ -129,7 +130,8 @@ class Engine:
         self._now = (fitted.point, repeat)
         try:
             with self._recorder.repeat(fitted.point, repeat, warmup=repeat < self._suite.warmup):
-                benchmark.run(context)
+                with self._trace(fitted.point, repeat):
+                    benchmark.run(context)
                 if self._member.worker == 0:
                     files, size = folders.contents(path)
                     self._recorder.value("checkpoint", "files", files, "count")
@@ -171,6 +173,12 @@ class Engine:
             return
         jax.block_until_ready(context.tree)
         context.expected = verify.expect(context.tree, checkpoint.spec, seed)
+
+    def _trace(self, point: Point, repeat: int) -> AbstractContextManager[None]:
+        trace: AbstractContextManager[None] = profiling.trace_repeat(
+            point, repeat, self._member.worker, self._settings.output, self._scratch
+        )
+        return trace
 
     def _clean(self, context: Context) -> None:
         if self._settings.keep_checkpoints:
