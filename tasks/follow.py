@@ -1,0 +1,207 @@
+"""Merges what workers say, from any target, into log files, progress and a stream that people can read.
+
+with Follower(logs, say) as follower:
+    exits = follower.follow(target.follow(ref, follower.cursors()))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from runtime.contract.errors import InfrastructureError
+from tasks.targets.streams import LOST as LOST
+from tasks.targets.streams import Tail as Tail
+from tasks.targets.streams import event_of as event_of
+from tasks.targets.streams import follow_streams as follow_streams
+from tasks.targets.streams import read_stream as read_stream
+from tasks.targets.types import Event, Exited, LogLine, Progress, State
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Follower:
+    """Writes `logs/worker-NNNN.log`, tells progress, and says a sample of the lines.
+
+    A follower that is killed at any moment loses and repeats nothing in the log files: beside each lies
+    how far it is complete, written after it, and what was appended since is cut off and read again. Use
+    it as a context; a second one on the same folder is refused with InfrastructureError.
+    """
+
+    def __init__(
+        self,
+        logs: Path,
+        say: Callable[[str], None],
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        *,
+        lines_per_s: float = 100.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`logs` is a folder on this machine; at most `lines_per_s` lines of the workers go to `say`."""
+        self._logs, self._say, self._on_progress = logs, say, on_progress
+        self._sampler = Sampler(lines_per_s, clock)
+        self._clock = clock
+        self._files: dict[int, _LogFile] = {}
+        self._saved_at = clock()
+        logs.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(logs / ".follower", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise InfrastructureError(
+                f"{logs} is being written by another process that follows this run"
+            ) from error
+        for path in logs.glob("worker-*.log"):
+            number = path.stem.removeprefix("worker-")
+            if number.isdigit():
+                self._files[int(number)] = _LogFile(path)
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Saves how far the files are complete, and lets others follow."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        os.close(self._lock)
+
+    def cursors(self) -> dict[int, int]:
+        """Returns by worker the cursor after which to go on; a worker that has no log yet begins at 0."""
+        return {worker: file.cursor for worker, file in self._files.items()}
+
+    def follow(self, events: Iterable[Event]) -> dict[int, Exited]:
+        """Takes events to the end; returns how each worker's supervisor ended.
+
+        Raises OSError when a log cannot be written.
+        """
+        exits: dict[int, Exited] = {}
+        for event in events:
+            self._take(event)
+            if isinstance(event, Exited):
+                exits[event.worker] = event
+            if self._clock() - self._saved_at > 0.5:
+                self._save()
+        self._tell_left_out()
+        self._save()
+        return exits
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case LogLine():
+                self._file(event.worker).append(event.text, event.cursor)
+                self._sample(event)
+            case Progress():
+                self._file(event.worker).passed(event.seq)
+                self._on_progress(event)
+            case Exited():
+                if event.code or event.cause:
+                    self._say(f"worker {event.worker} ended with code {event.code}: {clean(event.cause)}")
+            case State():
+                details = "; ".join(part for part in (event.reason, event.evidence) if part)
+                self._say(clean(f"{event.state}: {details}" if details else event.state))
+
+    def _sample(self, event: LogLine) -> None:
+        if not self._sampler.takes():
+            return
+        self._tell_left_out()
+        self._say(f"[{event.worker}] {clean(event.text)}")
+
+    def _tell_left_out(self) -> None:
+        if count := self._sampler.left_out():
+            self._say(f"… {count} lines left out here; all are in {self._logs}")
+
+    def _file(self, worker: int) -> _LogFile:
+        if worker not in self._files:
+            self._files[worker] = _LogFile(self._logs / f"worker-{worker:04d}.log")
+        return self._files[worker]
+
+    def _save(self) -> None:
+        self._saved_at = self._clock()
+        for file in self._files.values():
+            file.save()
+
+
+class Sampler:
+    """Lets a bounded number of lines a second through, and counts the rest."""
+
+    def __init__(self, lines_per_s: float, clock: Callable[[], float]) -> None:
+        self._rate, self._clock = lines_per_s, clock
+        self._room, self._at = lines_per_s, clock()
+        self._dropped = 0
+
+    def takes(self) -> bool:
+        """Says whether the next line goes through."""
+        now = self._clock()
+        self._room = min(self._rate, self._room + (now - self._at) * self._rate)
+        self._at = now
+        if self._room < 1:
+            self._dropped += 1
+            return False
+        self._room -= 1
+        return True
+
+    def left_out(self) -> int:
+        """Returns how many lines were held back since the last call."""
+        count, self._dropped = self._dropped, 0
+        return count
+
+
+class _LogFile:
+    """A log and, beside it, the cursor and size up to which it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._mark = path.with_name(f".{path.name}.cursor")
+        size, self.cursor = self._read_mark()
+        self._file: IO[bytes] = path.open("ab")
+        if path.stat().st_size < size:
+            size, self.cursor = 0, 0  # somebody cut the log: begin again
+        self._file.truncate(size)
+        self._saved = self.cursor
+
+    def append(self, text: str, cursor: int) -> None:
+        if cursor > self.cursor:
+            self._file.write(text.encode("utf-8", "replace") + b"\n")
+            self.cursor = cursor
+
+    def passed(self, cursor: int) -> None:
+        self.cursor = max(self.cursor, cursor)
+
+    def save(self) -> None:
+        self._file.flush()
+        if self.cursor == self._saved:
+            return
+        content = json.dumps({"cursor": self.cursor, "size": os.fstat(self._file.fileno()).st_size})
+        new = self._mark.with_name(f"{self._mark.name}.new")
+        new.write_text(content)
+        new.replace(self._mark)
+        self._saved = self.cursor
+
+    def close(self) -> None:
+        self.save()
+        self._file.close()
+
+    def _read_mark(self) -> tuple[int, int]:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            mark = json.loads(self._mark.read_text())
+            return int(mark["size"]), int(mark["cursor"])
+        return 0, 0
+
+
+def clean(text: str) -> str:
+    """Returns text without the control characters with which a hostile log could write over a terminal."""
+    return _CONTROL.sub("", text)
