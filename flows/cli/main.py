@@ -16,22 +16,23 @@ app = cyclopts.App(
     version_flags=["--version"],
 )
 
-# Each function is imported when its word is used, so that one command never pays for another's libraries.
+# word → (function, what it does). Each function is imported when its word is used, so that one command never pays for
+# another's libraries; the summary stands here so that --help need not import any.
 COMMANDS = {
-    "run": "flows.cli.run:run",
-    "check": "flows.cli.check:check",
-    "plan": "flows.cli.plan:plan",
-    "runs": "flows.cli.runs:runs",
-    "report": "flows.cli.report:report",
-    "logs": "flows.cli.logs:logs",
-    "leases": "flows.cli.leases:leases",
-    "reap": "flows.cli.leases:reap",
-    "up": "flows.cli.up:up",
-    "down": "flows.cli.up:down",
-    "schema": "flows.cli.schema:schema",
+    "run": ("flows.cli.run:run", "Run one suite on one target: the whole pipeline."),
+    "check": ("flows.cli.check:check", "Say whether suite and target files are right. Makes nothing."),
+    "plan": ("flows.cli.plan:plan", "Say what a run would make, use and cost. Makes nothing."),
+    "runs": ("flows.cli.runs:runs", "List past runs."),
+    "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
+    "logs": ("flows.cli.logs:logs", "Show what the workers of a run wrote."),
+    "leases": ("flows.cli.leases:leases", "List what is held on hardware, and by whom."),
+    "reap": ("flows.cli.leases:reap", "Give back what outlived its lease."),
+    "up": ("flows.cli.up:up", "Start a Prefect server with UI, deployments, schedule and reaper, here."),
+    "down": ("flows.cli.up:down", "Stop what `up` started."),
+    "schema": ("flows.cli.schema:schema", "Print the JSON schema of a kind of file, for editors."),
 }
-for _word, _function in COMMANDS.items():
-    app.command(_function, name=_word)
+for _word, (_function, _summary) in COMMANDS.items():
+    app.command(_function, name=_word, help=_summary)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -63,7 +63,7 @@ SAMPLE_COLUMNS: Mapping[str, str] = {
 class PointResult:
     """How one point of a suite went on one worker.
 
-    `options`, `mesh` and `checkpoint` are the effective values in JSON. `implementation` is `native`, `orbax` or `user`.
+    `options`, `mesh` and `checkpoint` are the effective values in JSON. `implementation`: `native`, `orbax` or `user`.
     `cause` says in one line what went wrong, for a status other than passed.
     """
 

@@ -1,0 +1,77 @@
+"""`slicebench plan`: what a run would make, use and cost, and whether it builds anew. Makes nothing."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from flows.cli.run import Flags
+from runtime.contract.errors import ExitCode, Problem
+from tasks.config.request import RunRequest
+
+
+def plan(
+    suite: Annotated[str, Parameter(help="Suite to plan: a path, or a name in configs/suites/")],
+    /,
+    *,
+    flags: Annotated[Flags, Parameter(name="*", negative="")] = Flags(),  # noqa: B008 (frozen)
+    json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
+) -> int:
+    """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
+    from tasks.targets.open import open_target
+
+    from tasks.stages.build import explain_build
+    from tasks.stages.prepare import resolve
+
+    request = RunRequest(**flags.model_dump(exclude={"suite"}) | {"suite": suite})
+    spec = resolve(request, os.environ)
+    target = open_target(spec.target)
+    planned = target.plan(spec)
+    problems = [*planned.warnings, *target.preflight(planned)]
+    build = explain_build(spec)
+    told: dict[str, Any] = {
+        "run_id": spec.run_id,
+        "suite": spec.suite_name,
+        "points": len(spec.points),
+        "repeats": spec.num_repeats,
+        "output": f"{spec.output}/{spec.run_id}",
+        **asdict(planned),
+        "build": asdict(build),
+        "problems": [str(problem) for problem in problems],
+    }
+    if json:
+        print(jsonlib.dumps(told, default=str))
+    else:
+        print("\n".join(_lines(told, build_said=str(build))))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return ExitCode.BAD_INPUT if _stops(problems) else ExitCode.DONE
+
+
+def _stops(problems: list[Problem]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
+
+
+def _lines(told: dict[str, Any], build_said: str) -> list[str]:
+    """Returns the plan for people: one fact a line."""
+    made = [f"{ref['kind']} {ref['name']} ({ref['scope']})" for ref in told["resources"] if ref["ours"]]
+    price = told["price_per_hour"]
+    facts = {
+        "suite": f"{told['suite']}: {told['points']} points, {told['repeats']} repeats each",
+        "target": f"{told['target']}: {told['slices']} slice(s), {told['workers']} worker(s) × "
+        f"{told['devices_per_worker']} {told['platform']} device(s)",
+        "makes": "; ".join(made) or "nothing",
+        "price": "not known"
+        if price is None
+        else f"${price:.2f} an hour"
+        if price
+        else "nothing beyond this machine",
+        "build": build_said,
+        "output": told["output"],
+    }
+    return [f"{name + ':':8} {fact}" for name, fact in facts.items()]

@@ -1,0 +1,196 @@
+"""From what somebody asked for to a run that can start: everything is checked here, before anything is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import pydantic
+
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from runtime.contract.expand import expand
+from runtime.contract.job import Deadlines
+from runtime.contract.names import SUITE_FILE
+from runtime.contract.overrides import apply_overrides
+from runtime.contract.suite_reader import read_suite
+from runtime.contract.yamlfile import read_text
+from tasks.cloud.storage import Folder, open_folder, probe_writable
+from tasks.config.envfile import resolve_env
+from tasks.config.home import runs_folder
+from tasks.config.load import load_target
+from tasks.config.locate import locate
+from tasks.config.request import RunRequest
+from tasks.config.source import resolve_source
+from tasks.config.spec import RunSpec
+from tasks.stages.context import Run, Say
+from tasks.targets.open import open_target
+
+REQUEST_FILE = "request.json"
+
+_RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_Resolved = TypeVar("_Resolved")
+
+
+def prepare(request: RunRequest, say: Say) -> Run:
+    """Checks a request and opens its run's folder. Raises BadInput, with all problems, having made nothing.
+
+    With `resume`, the request and the suite that the run's folder holds are taken: the files may have changed since.
+    """
+    if request.resume:
+        return _reopen(request, say)
+    spec = resolve(request, os.environ)
+    output = open_folder(spec.output)
+    if problem := probe_writable(output):
+        raise BadInput(problem)
+    folder = output.child(spec.run_id)
+    if not folder.create(REQUEST_FILE, _stored(request, spec)):
+        raise BadInput(
+            f"{folder.uri} is a run already",
+            fix=f"go on with it by --resume {spec.run_id}, or choose another --run-id",
+        )
+    folder.write(SUITE_FILE, spec.suite_text.encode())
+    return Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
+
+
+def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | None = None) -> RunSpec:
+    """Returns the RunSpec of a request: files read, overrides applied, names made. Makes nothing.
+
+    Raises BadInput with the problems of all inputs together, the suite's fit on the target included. `suite_text`,
+    given on resume, is taken in place of the suite file's content and of the overrides.
+    """
+    problems: list[Problem] = []
+
+    def gather(step: Callable[[], _Resolved]) -> _Resolved | None:
+        try:
+            return step()
+        except BadInput as refusal:
+            problems.extend(refusal.problems)
+            return None
+
+    path = Path(request.suite) if suite_text is not None else gather(lambda: locate(request.suite, "suites"))
+    text = suite_text
+    if path is not None and text is None:
+        text = gather(lambda: apply_overrides(read_text(path), request.set, str(path)))
+    suite = gather(lambda: read_suite(text, str(path))) if text is not None else None
+    target_path = gather(lambda: locate(request.target, "targets"))
+    target = gather(lambda: load_target(target_path)) if target_path else None
+    source = gather(lambda: resolve_source(request))
+    env = gather(lambda: _environment(request, environ))
+    run_id = gather(lambda: _checked_run_id(request.run_id or _new_run_id(request.suite)))
+    if problems or not (path and text and suite and target_path and target and source and env and run_id):
+        raise BadInput(problems)
+    spec = RunSpec(
+        run_id=run_id,
+        suite_name=suite.name,
+        suite_path=str(path),
+        suite_text=text,
+        points=expand(suite),
+        num_repeats=suite.num_repeats,
+        target_name=target_path.stem,
+        target=target.with_choices(request.workers, request.devices_per_worker),
+        source=source,
+        output=_absolute(request.output or str(runs_folder())),
+        keep=request.keep,
+        deadlines=_deadlines(request),
+        env=env[0],
+        secret_env=frozenset(env[1]),
+        debug_dumps=request.debug_dumps,
+    )
+    open_target(spec.target).plan(spec)
+    return spec
+
+
+def _reopen(request: RunRequest, say: Say) -> Run:
+    """Opens a run that exists, as it was asked for at first."""
+    if request.run_id is None:
+        raise BadInput("resume needs the id of a run", fix="name it: --resume RUN")
+    folder = open_folder(_absolute(request.output or str(runs_folder()))).child(request.run_id)
+    stored, text = folder.read(REQUEST_FILE), folder.read(SUITE_FILE)
+    if stored is None or text is None:
+        raise BadInput(
+            f"there is no run {request.run_id} in {request.output or runs_folder()}",
+            fix="see slicebench runs",
+        )
+    first = _read_stored(stored, folder)
+    spec = resolve(first.model_copy(update={"run_id": request.run_id}), os.environ, text.decode())
+    run = Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
+    if request.from_stage is not None:
+        run.forget_from(request.from_stage)
+    return run
+
+
+def _read_stored(content: bytes, folder: Folder) -> RunRequest:
+    try:
+        return RunRequest.model_validate(json.loads(content)["request"])
+    except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
+        raise InfrastructureError(f"{folder.uri}/{REQUEST_FILE} is damaged: {error}") from error
+
+
+def _stored(request: RunRequest, spec: RunSpec) -> bytes:
+    """Returns request.json: all that resuming needs, paths absolute. Env files are read again, so no secret is kept."""
+    kept = request.model_copy(
+        update={
+            "run_id": spec.run_id,
+            "suite": spec.suite_path,
+            "target": str(locate(request.target, "targets")),
+            "output": spec.output,
+            "set": [],
+            "env_file": [str(Path(file).expanduser().absolute()) for file in request.env_file],
+        }
+    )
+    about = {
+        "request": kept.model_dump(),
+        "suite_name": spec.suite_name,
+        "target": spec.target_name,
+        "created_at": time.time(),
+    }
+    return json.dumps(about, indent=1, sort_keys=True).encode()
+
+
+def _environment(request: RunRequest, environ: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]]:
+    """Returns the workers' environment and the secret names in it; refuses a secret that would be written down."""
+    values, secret = resolve_env(request.env, request.env_file, environ)
+    written = [line.partition("=")[0] for line in request.env if "=" in line]
+    if told := [name for name in written if name in secret]:
+        raise BadInput(
+            [
+                Problem(
+                    "error",
+                    None,
+                    f"--env {name}=… would keep a secret in the run's parameters",
+                    fix=f"give --env {name}, which takes the value from the environment, or an --env-file",
+                )
+                for name in told
+            ]
+        )
+    return values, secret
+
+
+def _deadlines(request: RunRequest) -> Deadlines:
+    operation_s = request.operation_deadline_s or Deadlines().operation_s
+    return Deadlines(operation_s=operation_s, run_s=request.run_deadline_s)
+
+
+def _absolute(uri: str) -> str:
+    return uri if uri.startswith("gs://") else str(Path(uri).expanduser().absolute())
+
+
+def _new_run_id(suite: str) -> str:
+    """Returns a name that sorts by time, says what ran, and is new."""
+    stem = re.sub(r"[^a-z0-9]+", "-", Path(suite).stem.lower()).strip("-")[:36].strip("-") or "run"
+    return f"{stem}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+
+
+def _checked_run_id(run_id: str) -> str:
+    if not _RUN_ID.fullmatch(run_id):
+        raise BadInput(
+            f"{run_id!r} cannot be the name of a run",
+            fix="use up to 63 of a-z, 0-9 and -, no - at either end",
+        )
+    return run_id
