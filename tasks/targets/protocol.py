@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, WorkloadRef
+from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, WorkloadRef, Workers
 
 if TYPE_CHECKING:
     from runtime.contract.errors import Problem

@@ -1,0 +1,256 @@
+"""A running Prefect server, spoken to directly: importing Prefect's own client costs two seconds of CPU, this
+does not.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.config.home import home
+
+UP_FILE = "prefect/up.json"
+"""In $SLICEBENCH_HOME: what `slicebench up` started and how to reach it. Holds the auth string, hence mode
+0600.
+"""
+
+DEPLOYMENT = "benchmark/adhoc"
+
+RUN_LOG = "run.log"
+"""In a run's folder: everything the run said, a time and a text a line."""
+
+TERMINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
+"""State types that a flow run never leaves by itself."""
+
+_ERROR = 40
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where an API is and how to prove who we are. `source` tells people where we know it from."""
+
+    api_url: str
+    source: str
+    auth_string: str | None = None
+    api_key: str | None = None
+
+    def __str__(self) -> str:
+        return f"the Prefect server at {self.api_url} (from {self.source})"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Returns the header that authenticates, if any is needed."""
+        if self.auth_string:
+            return {"Authorization": f"Basic {base64.b64encode(self.auth_string.encode()).decode()}"}
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    @property
+    def ui_url(self) -> str:
+        """Returns the address for a browser."""
+        return self.api_url.rstrip("/").removesuffix("/api")
+
+
+@dataclass(frozen=True)
+class FlowRunState:
+    """A flow run as the server knows it."""
+
+    id: str
+    name: str
+    state_type: str
+    state_name: str
+    message: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not change by itself any more."""
+        return self.state_type in TERMINAL
+
+
+def known_server(environ: Mapping[str, str] = os.environ) -> Server | None:
+    """Returns the server the user means: environment, else what `slicebench up` started, else the user's
+    Prefect profile.
+    """
+    auth, key = environ.get("PREFECT_API_AUTH_STRING"), environ.get("PREFECT_API_KEY")
+    if url := environ.get("PREFECT_API_URL"):
+        return Server(url, "PREFECT_API_URL", auth, key)
+    if up := read_up_file():
+        return Server(up["api_url"], "slicebench up", up["auth_string"])
+    profile = _profile(environ)
+    if url := profile.get("PREFECT_API_URL"):
+        return Server(
+            url,
+            "your Prefect profile",
+            auth or profile.get("PREFECT_API_AUTH_STRING"),
+            key or profile.get("PREFECT_API_KEY"),
+        )
+    return None
+
+
+def read_up_file() -> dict[str, Any] | None:
+    """Returns what `slicebench up` wrote down, or None when it is not up."""
+    try:
+        content: dict[str, Any] = json.loads((home() / UP_FILE).read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"{home() / UP_FILE} cannot be read: {error}; delete it, then: slicebench up"
+        ) from error
+    return content
+
+
+def _profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings of the active Prefect profile; nothing where there is none."""
+    folder = Path(environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    path = Path(environ.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml")
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is not a Prefect profiles file: {error}") from error
+    name = environ.get("PREFECT_PROFILE") or content.get("active")
+    settings = content.get("profiles", {}).get(name, {})
+    return {key: str(value) for key, value in settings.items()}
+
+
+class PrefectApi:
+    """The few calls that `slicebench` needs. Every one raises InfrastructureError when the server cannot be
+    reached.
+    """
+
+    def __init__(self, server: Server, *, timeout_s: float = 10.0) -> None:
+        self.server = server
+        self._http = httpx.Client(
+            base_url=server.api_url.rstrip("/") + "/",
+            headers=server.headers,
+            timeout=timeout_s,
+            # A proxy for the outside has no business between us and a server on this machine.
+            trust_env=not _is_loopback(server.api_url),
+        )
+
+    def __enter__(self) -> PrefectApi:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._http.close()
+
+    def check(self) -> None:
+        """Asks whether the server is there and lets us in."""
+        self._call("POST", "flows/count", {})
+
+    def deployment_id(self, name: str) -> str | None:
+        """Returns the id of FLOW/DEPLOYMENT, or None when there is no such deployment."""
+        found = self._call("GET", f"deployments/name/{name}", None, missing_ok=True)
+        return None if found is None else str(found["id"])
+
+    def create_flow_run(self, deployment_id: str, parameters: Mapping[str, Any]) -> FlowRunState:
+        """Starts a run of a deployment. Raises BadInput when the server's schema refuses the parameters."""
+        return _flow_run(
+            self._call("POST", f"deployments/{deployment_id}/create_flow_run", {"parameters": parameters})
+        )
+
+    def flow_run(self, flow_run_id: str) -> FlowRunState:
+        """Returns how a flow run is now."""
+        return _flow_run(self._call("GET", f"flow_runs/{flow_run_id}", None))
+
+    def cancel(self, flow_run_id: str) -> None:
+        """Asks for a flow run to be cancelled; its worker then ends it."""
+        state = {"type": "CANCELLING", "name": "Cancelling"}
+        self._call("POST", f"flow_runs/{flow_run_id}/set_state", {"state": state})
+
+    def errors(self, flow_run_id: str) -> list[str]:
+        """Returns what is logged of a flow run as an error, oldest first: for one that never came to say
+        anything.
+        """
+        condition = {"flow_run_id": {"any_": [flow_run_id]}, "level": {"ge_": _ERROR}}
+        found = self._call("POST", "logs/filter", {"logs": condition, "sort": "TIMESTAMP_ASC"})
+        return [str(line["message"]) for line in found]
+
+    def going(self) -> list[FlowRunState]:
+        """Returns all flow runs that a process works on, or is about to."""
+        states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+        found = self._call("POST", "flow_runs/filter", {"flow_runs": {"state": states}})
+        return [_flow_run(flow_run) for flow_run in found]
+
+    def has_worker(self, pool: str) -> bool:
+        """Whether a worker of a pool has been heard of lately."""
+        workers = self._call("POST", f"work_pools/{pool}/workers/filter", {})
+        return any(worker["status"] == "ONLINE" for worker in workers)
+
+    def pause_pool(self, pool: str) -> None:
+        """Lets a pool's workers take no more runs."""
+        self._call("PATCH", f"work_pools/{pool}", {"is_paused": True})
+
+    def schedules(self) -> list[tuple[str, str]]:
+        """Returns what starts by itself: the deployment's name, and when."""
+        found = []
+        for deployment in self._call("POST", "deployments/filter", {}):
+            for entry in deployment["schedules"]:
+                when = entry["schedule"]
+                if entry["active"] and "cron" in when:
+                    found.append(
+                        (deployment["name"], f"cron {when['cron']} ({when.get('timezone') or 'UTC'})")
+                    )
+        return sorted(found)
+
+    def _call(self, method: str, path: str, body: Any, *, missing_ok: bool = False) -> Any:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise Unreachable(f"{self.server} does not answer: {error}") from error
+        if response.status_code == httpx.codes.NOT_FOUND and missing_ok:
+            return None
+        if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise InfrastructureError(
+                f"{self.server} does not let us in: "
+                "set PREFECT_API_AUTH_STRING to its auth string, or PREFECT_API_KEY"
+            )
+        if response.status_code in (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY):
+            raise BadInput(f"the Prefect server refuses the run: {_detail(response)}")
+        if response.is_error:
+            raise InfrastructureError(
+                f"{self.server} answers {response.status_code} to {method} {path}: {_detail(response)}"
+            )
+        return response.json() if response.content else None
+
+
+class Unreachable(InfrastructureError):
+    """Nothing answers at the server's address."""
+
+
+def _flow_run(found: Mapping[str, Any]) -> FlowRunState:
+    state = found.get("state") or {}
+    return FlowRunState(
+        id=str(found["id"]),
+        name=str(found["name"]),
+        state_type=str(state.get("type") or "PENDING"),
+        state_name=str(state.get("name") or "Pending"),
+        message=str(state.get("message") or ""),
+    )
+
+
+def _detail(response: httpx.Response) -> str:
+    """Returns what the server says is wrong, in short."""
+    try:
+        told = response.json()
+    except ValueError:
+        return response.text[:300]
+    return (
+        str(told.get("detail") or told.get("exception_message") or told)[:600]
+        if isinstance(told, dict)
+        else str(told)
+    )
+
+
+def _is_loopback(url: str) -> bool:
+    return httpx.URL(url).host in ("127.0.0.1", "localhost", "::1")

@@ -1,0 +1,59 @@
+"""Which run a Prefect flow run is: its name, the same on every retry, and what a retry still has to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+from tasks.cloud.storage import open_folder
+from tasks.config.home import runs_folder
+from tasks.config.request import RunRequest
+
+_LONGEST_STEM = 37
+
+
+def run_id_of(flow_run_id: UUID, created: datetime | None, parameters: Mapping[str, Any]) -> str:
+    """Returns the run id of a flow run: the one asked for, else made of suite, time of creation and flow run.
+
+    Flow, hooks and retries must come to the same answer, so nothing here may depend on when it is called.
+    """
+    if asked := parameters.get("run_id"):
+        return str(asked)
+    name = PurePosixPath(str(parameters["suite"])).name.removesuffix(".yaml").removesuffix(".yml")
+    stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_STEM].strip("-") or "run"
+    when = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
+    return f"{stem}-{when:%Y%m%d-%H%M%S}-{flow_run_id.hex[-8:]}"
+
+
+def run_uri(run_id: str, output: str | None) -> str:
+    """Returns where the run's folder lies."""
+    return f"{(output or str(runs_folder())).rstrip('/')}/{run_id}"
+
+
+def request_of_this_run(request: RunRequest) -> RunRequest:
+    """Returns what the flow run that this is called in has to do: named, and on a retry only the rest."""
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        raise RuntimeError("this is not called within a flow run")
+    flow_run = context.flow_run
+    return this_attempt(
+        request, run_id_of(flow_run.id, flow_run.created, request.model_dump()), flow_run.run_count
+    )
+
+
+def this_attempt(request: RunRequest, run_id: str, run_count: int) -> RunRequest:
+    """Returns what this attempt of a flow run has to do: a retry goes on with the folder that the first one
+    opened.
+    """
+    request = request.model_copy(update={"run_id": run_id})
+    if run_count <= 1 or (request.resume and request.from_stage is None):
+        return request
+    opened = open_folder(run_uri(run_id, request.output)).read("request.json") is not None
+    # `from_stage` was obeyed by the first attempt; obeying it again would throw away what that one finished.
+    return request.model_copy(update={"resume": opened, "from_stage": None})

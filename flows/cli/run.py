@@ -1,0 +1,152 @@
+"""`slicebench run`: one suite on one target. Through a Prefect server where one is up, else with one of its
+own.
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from flows.attempt import run_uri
+from runtime.contract.errors import BadInput, ExitCode, Interrupted
+from tasks.cloud.storage import Folder, open_folder
+from tasks.config.request import RunRequest, Stage
+
+
+class Flags(RunRequest):
+    """RunRequest as flags; what the command spells otherwise is taken out or renamed here."""
+
+    suite: Annotated[str, Parameter(parse=False)] = ""
+    resume: Annotated[bool, Parameter(parse=False)] = False
+    from_stage: Annotated[Stage | None, Parameter(name="--from")] = Field(
+        None, description="With --resume: do this stage and those after it again"
+    )
+
+
+_NO_FLAGS = Flags.model_validate({})
+
+
+def run(
+    suite: Annotated[str | None, Parameter(help="Suite to run: a path, or a name in configs/suites/")] = None,
+    /,
+    *,
+    flags: Annotated[Flags, Parameter(name="*", negative="")] = _NO_FLAGS,
+    resume: Annotated[str | None, Parameter(help="Go on with this run: only what is missing is done")] = None,
+    server: Annotated[
+        bool, Parameter(help="Go through the Prefect server when one is up", negative="--no-server")
+    ] = True,
+    json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
+) -> int:
+    """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
+    request = _checked(_request(suite, flags, resume))
+    assert request.run_id is not None
+    folder = open_folder(run_uri(request.run_id, request.output))
+    _tell(f"run {request.run_id} in {folder.uri}")
+    before = folder.read("outcome.json")
+    try:
+        message = _run_somewhere(request, folder, go_through_server=server)
+    except (KeyboardInterrupt, Interrupted):
+        message = f"{ExitCode.INTERRUPTED.name}: interrupted"
+    outcome = _outcome(folder, before, request.run_id, message)
+    code = ExitCode(outcome["exit_code"])
+    if code is not ExitCode.DONE:
+        for cause in outcome["causes"]:
+            _tell(f"slicebench: {cause}")
+    if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
+        _tell(f"{code.name.lower().replace('_', ' ')}; go on with: slicebench run --resume {request.run_id}")
+    if json:
+        print(jsonlib.dumps(outcome | {"folder": folder.uri}))
+    return code
+
+
+def _request(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
+    given = flags.model_dump(exclude={"suite", "resume"})
+    if resume is not None:
+        if suite is not None or flags.run_id is not None:
+            raise BadInput(
+                "--resume goes on with what the run was asked for", fix="give neither SUITE nor --run-id"
+            )
+        if changed := flags.model_fields_set - {"output", "from_stage"}:
+            told = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(changed))
+            raise BadInput(
+                f"--resume takes {told} from the run itself", fix=f"leave out {told}, or start a new run"
+            )
+        return RunRequest(**given | {"suite": resume, "run_id": resume, "resume": True})
+    if suite is None:
+        raise BadInput(
+            "there is no suite to run", fix="name one: slicebench run SUITE, or go on: --resume RUN"
+        )
+    if flags.from_stage is not None:
+        raise BadInput("--from is for a run that exists", fix="add --resume RUN, or leave it out")
+    return RunRequest(**given | {"suite": suite})
+
+
+def _checked(request: RunRequest) -> RunRequest:
+    """Refuses, before anything slow is imported, what cannot run; returns the request named and with absolute
+    paths.
+
+    A worker of the server starts elsewhere, so a relative path would mean another file there.
+    """
+    from tasks.stages.prepare import resolve
+
+    output = _absolute(request.output) if request.output else None
+    request = request.model_copy(update={"output": output})
+    if request.resume:
+        return request
+    spec = resolve(request, os.environ)
+    here = {
+        "run_id": spec.run_id,
+        "suite": spec.suite_path,
+        "target": _absolute_if_file(request.target),
+        "output": spec.output,
+        "env_file": [_absolute_if_file(path) for path in request.env_file],
+        "repo": _absolute_if_file(request.repo) if request.repo else None,
+    }
+    return request.model_copy(update=here)
+
+
+def _absolute(uri: str) -> str:
+    return uri if "://" in uri else str(Path(uri).expanduser().absolute())
+
+
+def _absolute_if_file(path: str) -> str:
+    found = Path(path).expanduser()
+    return str(found.absolute()) if found.exists() else path
+
+
+def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bool) -> str:
+    """Runs through the server, or here when there is none; returns its last state's message."""
+    from flows.here import run_here
+    from flows.through import NoServer, run_through_server
+
+    if go_through_server:
+        try:
+            return run_through_server(request, folder, _tell)
+        except NoServer as reason:
+            if str(reason):
+                _tell(f"{reason}; going on without")
+    return run_here(request, _tell)
+
+
+def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) -> dict[str, Any]:
+    """Returns how the run ended: as its folder says, or, where it never came to write that, as Prefect's
+    state says.
+    """
+    written = folder.read("outcome.json")
+    if written is not None and written != before:
+        outcome: dict[str, Any] = jsonlib.loads(written)
+        return outcome
+    name, _, cause = message.partition(": ")
+    code = ExitCode.__members__.get(name, ExitCode.INFRASTRUCTURE)
+    told = cause if name in ExitCode.__members__ else message or "the run ended without saying how"
+    return {"run_id": run_id, "exit_code": int(code), "verdict": None, "causes": [told], "report": None}
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,108 @@
+"""`slicebench up` and `down`: a Prefect server with UI, workers, deployments and schedule, here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.api import PrefectApi
+from flows.serving import children, place
+from flows.serving.drain import drain
+from flows.serving.station import Station, clear_leftovers, raise_up
+from runtime.contract.errors import ExitCode
+
+_DOWN_S = 120.0
+
+
+def up(
+    *,
+    port: Annotated[int, Parameter(help="Port of the server and its UI, on loopback")] = 4200,
+) -> int:
+    """Start a Prefect server with UI, workers, deployments and schedule here; runs until Ctrl-C."""
+    if (found := clear_leftovers(_tell)) is not None:
+        _tell(f"up already, by process {found.owner.pid}: {_ui(found.api_url)} (stop it: slicebench down)")
+        return ExitCode.DONE
+    signals = _Signals()
+    _tell("starting a Prefect server, its workers and deployments …")
+    station = raise_up(port, _tell)
+    try:
+        _welcome(station)
+        while not signals.heard.wait(1.0):
+            station.look()
+        with PrefectApi(station.server) as api:
+            drain(api, lambda: signals.count - 1, _tell)
+    finally:
+        station.stop()
+    _tell("down")
+    return ExitCode.DONE
+
+
+def down(
+    *,
+    now: Annotated[bool, Parameter(help="Cancel what runs instead of waiting for it", negative="")] = False,
+) -> int:
+    """Stop what `slicebench up` started; waits until running benchmarks have ended."""
+    found = clear_leftovers(_tell)
+    if found is None:
+        _tell("nothing is up")
+        return ExitCode.DONE
+    owner = found.owner.found()
+    if owner is not None:
+        owner.terminate()
+        if now:
+            time.sleep(0.5)
+            owner.terminate()
+        _tell(
+            f"asked process {owner.pid} to go down"
+            + ("" if now else " once nothing runs any more (at once: --now)")
+        )
+    while found.owner.found() is not None:
+        time.sleep(0.2)
+    left = [child for child in found.children if child.found() is not None]
+    for child in left:
+        children.stop(child)
+    place.forget_up()
+    return ExitCode.DONE
+
+
+class _Signals:
+    """Counts SIGINT and SIGTERM from now on, also where a script started us deaf to SIGINT."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.heard = threading.Event()
+        self._starting = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.heard.set()
+
+
+def _welcome(station: Station) -> None:
+    """Says where it is, how to get in, and what will happen by itself."""
+    with PrefectApi(station.server) as api:
+        scheduled = api.schedules()
+    _tell(f"up: {_ui(station.server.api_url)}")
+    _tell(
+        f"log in with the line in {place.auth_file()}; on the command line: "
+        f"PREFECT_API_URL={station.server.api_url} PREFECT_API_AUTH_STRING=$(cat {place.auth_file()})"
+    )
+    for deployment, schedule in scheduled:
+        _tell(f"scheduled: {deployment}, {schedule}")
+    _tell("start a run: slicebench run quickstart, or by the form of benchmark/adhoc in the UI; stop: Ctrl-C")
+
+
+def _ui(api_url: str) -> str:
+    return api_url.removesuffix("/api")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,107 @@
+"""How a run ends: the exit code and causes of everything that happened in it, for outcome.json and for
+Prefect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
+from prefect.states import Completed, Failed
+
+from runtime.contract.errors import ExitCode, SlicebenchError
+from tasks.history.results import Results
+from tasks.history.verdict import Verdict, Verdicts
+from tasks.stages.context import Run, Say
+from tasks.stages.finish import finish
+
+_INCOMPLETE = frozenset({"missing", "damaged", "newer_schema", "not_run"})
+"""Troubles of collect that make the results less than what was asked for."""
+
+
+@dataclass
+class Ending:
+    """Filled in as the stages go by. `error` is what ended them early, if anything did."""
+
+    run: Run
+    results: Results | None = None
+    verdicts: Verdicts | None = None
+    report: str | None = None
+    error: BaseException | None = None
+    not_given_back: SlicebenchError | None = None
+    code: ExitCode = ExitCode.DONE
+    causes: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def written_down(self) -> Iterator[None]:
+        """Around teardown: writes outcome.json when it is through. What teardown raises counts, and ends
+        here.
+        """
+        try:
+            yield
+        except SlicebenchError as error:
+            self.not_given_back = error
+        finally:
+            found = list(self._found())
+            self.causes = [cause for _, cause in found]
+            verdict = str(self.verdicts.overall) if self.verdicts else None
+            self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
+
+    def state(self) -> State[Any]:
+        """Returns the flow run's last state; its message leads with the exit code's name."""
+        if self.code is ExitCode.DONE:
+            return Completed(
+                message=f"{self.verdicts.overall}: {self.verdicts.reason}" if self.verdicts else None
+            )
+        return Failed(message=f"{self.code.name}: {one_line(self.causes)}")
+
+    def _found(self) -> Iterator[tuple[ExitCode, str]]:
+        """Yields every code that applies and why; what was noticed first comes first, as the likely root."""
+        if self.results is not None:
+            for point in self.results.points:
+                if point.status == "failed":
+                    yield ExitCode.WORKLOAD_FAILED, f"{point.benchmark}: {point.cause}"
+            for trouble in self.results.troubles:
+                if trouble.kind in _INCOMPLETE:
+                    yield ExitCode.INFRASTRUCTURE, trouble.what
+        if self.verdicts is not None and self.verdicts.overall is Verdict.REGRESSED:
+            yield ExitCode.REGRESSION, self.verdicts.reason
+        if self.error is not None:
+            yield _code_of(self.error), _told(self.error)
+        if self.not_given_back is not None:
+            yield _code_of(self.not_given_back), _told(self.not_given_back)
+
+
+def failed(error: SlicebenchError, say: Say) -> State[Any]:
+    """Returns the state of a run that never began, having said everything that is wrong."""
+    say(str(error))
+    lines = str(error).splitlines()
+    return Failed(message=f"{error.exit_code.name}: {one_line(lines)}")
+
+
+def one_line(causes: list[str]) -> str:
+    """Returns the first cause, and how many more there are."""
+    first = causes[0].splitlines()[0] if causes and causes[0] else "no cause is known"
+    return first if len(causes) <= 1 else f"{first} (and {len(causes) - 1} more)"
+
+
+def _code_of(error: BaseException) -> ExitCode:
+    if isinstance(error, SlicebenchError):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt | TerminationSignal | SystemExit):
+        return ExitCode.INTERRUPTED
+    return ExitCode.INFRASTRUCTURE
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, SlicebenchError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, TerminationSignal | SystemExit):
+        return "ended by a signal"
+    return f"slicebench itself failed: {type(error).__name__}: {error}"

@@ -1,0 +1,70 @@
+"""A run in this process, with a Prefect server of its own for as long as it takes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from flows.serving.ephemeral import ephemeral_server, wait_until_ready
+from runtime.contract.errors import Interrupted
+from tasks.config.request import RunRequest
+
+_QUIET = {
+    # Our own lines reach the terminal without Prefect's decoration; what it has to say itself is in its API's
+    # log.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
+    # The server is ours and near: an answer that does not come within seconds will not come.
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+}
+
+
+_FLUSH_S = 5.0
+
+
+def run_here(request: RunRequest, listener: Callable[[str], None]) -> str:
+    """Runs the flow to its end; returns the message of its last state.
+
+    Raises KeyboardInterrupt or Interrupted when a signal ended it; by then everything was given back.
+    """
+    with _sigterm_raises(), ephemeral_server() as settings:
+        for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+            del os.environ[name]
+        os.environ.update(settings | _QUIET)
+        from flows.benchmark import benchmark
+        from flows.narration import heard_by
+
+        wait_until_ready(settings)
+        with heard_by(listener), _flushed():
+            state = benchmark(**request.model_dump(), return_state=True)
+        return str(state.message or "")
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Sends what Prefect has queued while there still is a server to send it to."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    try:
+        yield
+    finally:
+        for queue in (APILogWorker, EventsWorker):
+            queue.drain_all(timeout=_FLUSH_S)
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Outside the flow, where Prefect does not do it, SIGTERM ends the process by an exception too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted("interrupted by SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,50 @@
+"""A run's lease: held while its stages run, given back by whoever finds that the run cannot do so itself any
+more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runtime.contract.errors import Leaked
+from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases import owner as owners
+from tasks.leases.claim import claim, latest
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import open_inventories
+from tasks.leases.lease import State
+from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.release import release
+from tasks.stages.context import Run
+
+
+@contextmanager
+def hold(run: Run) -> Iterator[Holding]:
+    """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the
+    block.
+    """
+    ledger = DirectoryLedger(ledger_folder())
+    inventories = open_inventories(ledger, scratch_folder())
+    lease = claim(ledger, inventories, run.spec.run_id, run.spec.run_id)
+    with lease.renewing():
+        yield lease
+
+
+def release_run(run_id: str, why: str) -> None:
+    """Releases what a run still has, unless its owner lives: then it is that process's own business.
+
+    Raises Leaked when something could not be proven gone.
+    """
+    ledger = DirectoryLedger(ledger_folder())
+    lease = latest(ledger, run_id)
+    if lease is None or lease.state is State.GONE or lease.owner is None:
+        # Without an owner: kept on purpose, or leaked, which is the reaper's.
+        return
+    if owners.is_alive(lease.owner) and not owners.is_this_process(lease.owner):
+        logging.getLogger(__name__).warning("%s is left to %s, which lives", lease.lease_id, lease.owner)
+        return
+    done = release(ledger, lease, open_inventories(ledger, scratch_folder()), owners.this_process(), why)
+    if done.lease.state is not State.GONE:
+        raise Leaked(f"{lease.lease_id}: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")

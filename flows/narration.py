@@ -1,0 +1,159 @@
+"""What a run says while it goes: to Prefect in a sampled stream, whole to run.log, and to whoever listens
+here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
+
+from flows.api import RUN_LOG
+from runtime.contract.errors import InfrastructureError, SlicebenchError
+from tasks.cloud.storage import Folder
+
+LINES_A_SECOND = 100
+"""What Prefect's API takes without falling behind: at 500 a second it drains for minutes and stores lines
+twice.
+"""
+
+_WRITE_EVERY_S = 0.5
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("slicebench_listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
+    """Within, every line of a flow called in this process also goes to `listener`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+class Valve:
+    """Lets at most `lines_a_second` through in any second, and counts the rest."""
+
+    def __init__(self, lines_a_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = lines_a_second
+        self._clock = clock
+        self._second = float("-inf")
+        self._let_through = 0
+        self._held = 0
+
+    def admit(self) -> tuple[bool, int]:
+        """Returns whether a line may pass, and how many were held back since the last that passed."""
+        now = self._clock()
+        if now - self._second >= 1.0:
+            self._second, self._let_through = now, 0
+        if self._let_through >= self._limit:
+            self._held += 1
+            return False, 0
+        self._let_through += 1
+        held, self._held = self._held, 0
+        return True, held
+
+
+class Narrator:
+    """The `say` of a run. Any thread may call it; it must be closed so that run.log is whole."""
+
+    def __init__(self, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+        self._logger = logger
+        self._listener = _listener.get()
+        self._valve = Valve(LINES_A_SECOND)
+        self._lock = threading.Lock()
+        self._lines: list[str] = []
+        self._written = 0
+        self._folder: Folder | None = None
+        self._closing = threading.Event()
+        self._writer = threading.Thread(target=self._keep_writing, name="run.log", daemon=True)
+
+    def __call__(self, text: str) -> None:
+        """Tells one line, or several with line feeds between."""
+        with self._lock:
+            self._lines += [f"{_now()} {line}\n" for line in text.splitlines()]
+            passes, held = self._valve.admit()
+            if self._listener is not None:
+                self._listener(text)
+            if held:
+                self._log(f"… {held} lines are only in {RUN_LOG}")
+            if passes:
+                self._log(text)
+
+    def write_to(self, folder: Folder) -> None:
+        """From now on, and for what was said already, keeps run.log in the run's folder; a resumed run
+        appends.
+        """
+        earlier = (folder.read(RUN_LOG) or b"").decode(errors="replace").splitlines(keepends=True)
+        with self._lock:
+            self._lines[:0] = earlier
+            self._folder = folder
+        self._writer.start()
+
+    def close(self) -> None:
+        """Writes what is left. A storage that fails now is told, and does not hide how the run ended."""
+        self._closing.set()
+        if self._folder is not None:
+            self._writer.join()
+            self._write(self._folder)
+
+    def _keep_writing(self) -> None:
+        """A thread of its own, because a run that has just said something may then be silent for an hour."""
+        assert self._folder is not None
+        took = 0.0
+        # The file is written whole, so the longer that takes the more seldom it is done.
+        while not self._closing.wait(max(_WRITE_EVERY_S, 20 * took)):
+            before = time.monotonic()
+            self._write(self._folder)
+            took = time.monotonic() - before
+
+    def _write(self, folder: Folder) -> None:
+        with self._lock:
+            lines = list(self._lines)
+        if len(lines) == self._written:
+            return
+        try:
+            folder.write(RUN_LOG, "".join(lines).encode())
+            self._written = len(lines)
+        except InfrastructureError as error:
+            self._log(f"{RUN_LOG} lacks its last lines: {error}")
+
+    def _log(self, text: str) -> None:
+        try:
+            # Within a task this is the task's own logger, so that the line stands below its stage in the UI.
+            get_run_logger().info("%s", text)
+        except MissingContextError:
+            # Followers say things from threads of their own, which know no run.
+            self._logger.info("%s", text)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class _OneLine(logging.Filter):
+    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to
+    say.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], SlicebenchError):
+            record.exc_info = None
+        return True
+
+
+def drop_expected_tracebacks() -> None:
+    """Makes Prefect log expected errors as one line. May be called again."""
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(known, _OneLine) for known in logger.filters):
+            logger.addFilter(_OneLine())

@@ -1,0 +1,38 @@
+"""While things are given back, impatience must not cut it short: a second Ctrl-C is answered, a third one
+obeyed.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from tasks.stages.context import Say
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def undisturbed(say: Say, *, tolerated: int = 1) -> Iterator[None]:
+    """Within, `tolerated` SIGINTs or SIGTERMs are only answered; the next raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    left = tolerated
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        nonlocal left
+        if left <= 0:
+            raise KeyboardInterrupt
+        left -= 1
+        say("giving back what was made, a moment … (once more: leave; `slicebench reap` does the rest)")
+
+    before = {number: signal.signal(number, answer) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,102 @@
+"""Where a Prefect server that `slicebench up` starts keeps its state, and what is written down of it while it
+is up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from flows.api import UP_FILE, read_up_file
+from flows.serving.settings import new_auth_string
+from runtime.contract.errors import InfrastructureError
+from tasks.config.home import home
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process by what makes it one and no other: a pid alone may be another's tomorrow."""
+
+    what: str
+    pid: int
+    started_at: float
+
+    @classmethod
+    def of(cls, what: str, pid: int) -> Process:
+        """Returns the process that has this pid now."""
+        return cls(what, pid, psutil.Process(pid).create_time())
+
+    def found(self) -> psutil.Process | None:
+        """Returns it, or None when it has ended."""
+        try:
+            process = psutil.Process(self.pid)
+            alive = process.create_time() == self.started_at and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return None
+        return process if alive else None
+
+
+@dataclass(frozen=True)
+class Up:
+    """What runs: the `slicebench up` itself, and what it started."""
+
+    api_url: str
+    auth_string: str
+    owner: Process
+    children: tuple[Process, ...]
+
+
+def folder() -> Path:
+    """Returns the server's own PREFECT_HOME: its database, logs and auth string."""
+    return home() / "prefect" / "server"
+
+
+def auth_file() -> Path:
+    """Returns where the auth string lies, mode 0600."""
+    return home() / "prefect" / "auth"
+
+
+def auth_string() -> str:
+    """Returns the auth string, the same every time, so that browsers and runs that go on need no new one."""
+    path = auth_file()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(new_auth_string() + "\n")
+    except FileExistsError:
+        if path.stat().st_mode & 0o077:
+            raise InfrastructureError(
+                f"others may read {path}: chmod 600 {path}, or delete it for a new one"
+            ) from None
+    return path.read_text().strip()
+
+
+def write_up(up: Up) -> None:
+    """Writes down that it is up, whole or not at all, readable by its user only."""
+    path = home() / UP_FILE
+    draft = path.with_suffix(".draft")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(asdict(up), file, indent=1)
+    draft.replace(path)
+
+
+def read_up() -> Up | None:
+    """Returns what is written down, whether or not it still runs."""
+    found = read_up_file()
+    if found is None:
+        return None
+    return Up(
+        found["api_url"],
+        found["auth_string"],
+        Process(**found["owner"]),
+        tuple(Process(**child) for child in found["children"]),
+    )
+
+
+def forget_up() -> None:
+    """Takes it back."""
+    (home() / UP_FILE).unlink(missing_ok=True)

@@ -1,0 +1,113 @@
+"""Puts into a Prefect server what slicebench needs there: work pools, deployments, and the heartbeat
+automation.
+
+`python -m flows.serving.register`, from the root of the checkout, with PREFECT_API_URL set; `slicebench up`
+calls it.
+Prints one word a line as it gets there: `pools`, then `deployments`. May be run again at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from prefect import get_client
+from prefect.cli import app
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
+from prefect.workers.process import ProcessWorker
+
+from flows.serving.ephemeral import wait_until_ready
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PREFECT_FILE = "deployments/prefect.yaml"
+
+POOLS = {
+    "slicebench": "Benchmarks.",
+    "slicebench-reaper": "The reaper alone: it must get its turn when all benchmarks wait.",
+}
+
+SILENCE_S = 90
+"""Three heartbeats of 30 s, the shortest that Prefect sends."""
+
+CRASH_SILENT_RUNS = "slicebench: a silent run has crashed"
+
+
+def main() -> None:
+    """Registers everything with the server of PREFECT_API_URL."""
+    wait_until_ready(os.environ)
+    with get_client(sync_client=True) as client:
+        for name, description in POOLS.items():
+            ensure_pool(client, name, description)
+        print("pools", flush=True)
+        ensure_heartbeat_automation(client)
+    deploy()
+    print("deployments", flush=True)
+
+
+def ensure_pool(client: SyncPrefectClient, name: str, description: str) -> None:
+    """Makes a work pool of type process, or lets the one that is there take work again."""
+    try:
+        client.read_work_pool(name)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        client.create_work_pool(
+            WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
+        )
+    else:
+        client.update_work_pool(name, WorkPoolUpdate(is_paused=False))
+
+
+def ensure_heartbeat_automation(client: SyncPrefectClient) -> None:
+    """Makes the server call a run crashed that has gone silent: a killed one would stay Running for ever."""
+    if client.read_automations_by_name(CRASH_SILENT_RUNS):
+        return
+    client.create_automation(
+        AutomationCore(
+            name=CRASH_SILENT_RUNS,
+            description=f"A flow run that is not heard for {SILENCE_S} s is dead; the reaper does the rest.",
+            trigger=EventTrigger(
+                after={"prefect.flow-run.heartbeat"},
+                # Any word of the run counts as a sign of life, its end included.
+                expect={"prefect.flow-run.*"},
+                match=ResourceSpecification.model_validate({"prefect.resource.id": ["prefect.flow-run.*"]}),
+                for_each={"prefect.resource.id"},
+                posture=Posture.Proactive,
+                threshold=1,
+                within=timedelta(seconds=SILENCE_S),
+            ),
+            actions=[
+                ChangeFlowRunState(
+                    state=StateType.CRASHED, name=None, message=f"not heard for {SILENCE_S} s", force=False
+                )
+            ],
+        )
+    )
+
+
+def deploy() -> None:
+    """Deploys what deployments/prefect.yaml says, by Prefect's own command, in this process: imports are half
+    its time.
+    """
+    os.chdir(ROOT)
+    os.environ["PWD"] = str(ROOT)
+    before, sys.argv = sys.argv, ["prefect", "--no-prompt", "deploy", "--all", "--prefect-file", PREFECT_FILE]
+    try:
+        app()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.argv = before
+
+
+if __name__ == "__main__":
+    main()

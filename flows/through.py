@@ -1,0 +1,140 @@
+"""A run through a Prefect server's deployment, so that its UI shows it and can retry it. Speaks REST only."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from flows.api import DEPLOYMENT, RUN_LOG, FlowRunState, PrefectApi, Unreachable, known_server
+from runtime.contract.errors import ExitCode, InfrastructureError
+from tasks.cloud.storage import Folder
+from tasks.config.request import RunRequest
+
+POLL_S = 0.5
+
+PATIENCE_FOR_A_WORKER_S = 30.0
+
+
+class NoServer(InfrastructureError):
+    """There is no server to go through, and why; no reason where none was to be expected."""
+
+
+def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str], None]) -> str:
+    """Starts a flow run of the deployment, follows it to its end, and returns the message of its last state.
+
+    SIGINT and SIGTERM cancel the run and wait until it has given everything back; a second one leaves it
+    alone.
+    Raises NoServer, having started nothing, when there is no server or it has no such deployment.
+    """
+    server = known_server()
+    if server is None:
+        raise NoServer("")
+    with PrefectApi(server) as api:
+        try:
+            deployment = api.deployment_id(DEPLOYMENT)
+        except InfrastructureError as error:
+            raise NoServer(str(error)) from error
+        if deployment is None:
+            raise NoServer(f"{server} has no deployment {DEPLOYMENT}")
+        if bare := [entry for entry in request.env if "=" not in entry]:
+            tell(f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker")
+        flow_run = api.create_flow_run(deployment, request.model_dump())
+        tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
+        return _Following(api, flow_run, folder, tell).to_the_end()
+
+
+class _Following:
+    """One flow run being watched."""
+
+    def __init__(
+        self, api: PrefectApi, flow_run: FlowRunState, folder: Folder, tell: Callable[[str], None]
+    ) -> None:
+        self._api = api
+        self._flow_run = flow_run
+        self._folder = folder
+        self._tell = tell
+        # A run that is resumed has a log already.
+        self._read = len(folder.read(RUN_LOG) or b"")
+        self._away = False
+        self._asked_to_stop = 0
+        self._cancelled = False
+        self._waiting_since: float | None = time.monotonic()
+
+    def to_the_end(self) -> str:
+        with self._stopping():
+            while not self._flow_run.ended:
+                self._once()
+                if self._asked_to_stop > 1:
+                    return (
+                        f"{ExitCode.INTERRUPTED.name}: left before the run had ended; it is being cancelled"
+                    )
+                time.sleep(POLL_S)
+            self._print_log()
+        if self._flow_run.state_type == "CRASHED":
+            self._tell_errors()
+        if self._flow_run.state_type == "CANCELLED":
+            return f"{ExitCode.INTERRUPTED.name}: {self._flow_run.message or 'cancelled'}"
+        return self._flow_run.message
+
+    def _once(self) -> None:
+        try:
+            if self._asked_to_stop and not self._cancelled:
+                self._api.cancel(self._flow_run.id)
+                self._cancelled = True
+            self._flow_run = self._api.flow_run(self._flow_run.id)
+            if self._away:
+                self._tell("the Prefect server is back")
+            self._away = False
+        except Unreachable as error:
+            if not self._away:
+                self._tell(f"{error}; the run goes on by itself")
+            self._away = True
+        self._print_log()
+        self._mention_waiting()
+
+    def _tell_errors(self) -> None:
+        try:
+            for line in self._api.errors(self._flow_run.id):
+                self._tell(line)
+        except Unreachable as error:
+            self._tell(str(error))
+
+    def _print_log(self) -> None:
+        written = self._folder.read(RUN_LOG) or b""
+        whole = written[self._read : written.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            self._tell(line.partition(" ")[2])
+
+    def _mention_waiting(self) -> None:
+        if self._flow_run.state_type not in ("SCHEDULED", "PENDING"):
+            self._waiting_since = None
+        elif (
+            self._waiting_since is not None
+            and time.monotonic() - self._waiting_since > PATIENCE_FOR_A_WORKER_S
+        ):
+            self._waiting_since = None
+            self._tell(
+                f"the flow run is still {self._flow_run.state_name}: no worker has taken it yet. "
+                "Another run may be in the way, or no worker runs (start one: slicebench up)"
+            )
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        def ask(number: int, frame: FrameType | None) -> None:
+            self._asked_to_stop += 1
+            self._tell(
+                "cancelling; waiting until everything is given back (once more: leave now)"
+                if self._asked_to_stop == 1
+                else "left; `slicebench leases` shows what is still being given back"
+            )
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,103 @@
+"""What a run leaves in Prefect's UI besides its log. The UI may be away: a run never fails for want of an
+artifact.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.exceptions import PrefectException
+
+from tasks.stages.context import Say
+
+UPDATE_EVERY_S = 1.0
+
+_UNREACHABLE = (httpx.HTTPError, PrefectException, TimeoutError)
+
+
+def key_of(*words: str) -> str:
+    """Returns an artifact key, which may hold lower-case letters, digits and dashes only."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")
+
+
+def escaped(text: str) -> str:
+    """Returns text that Markdown shows as it is: logs and messages may hold anything, on purpose too."""
+    return re.sub(r"([\\`*_{}\[\]()#+\-.!|~$])", r"\\\1", html.escape(text))
+
+
+def code_block(text: str) -> str:
+    """Returns text as a code block that its content cannot leave."""
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def post_markdown(say: Say, key: str, markdown: str, description: str) -> None:
+    """Leaves a page."""
+    with _as_it_may(say, key):
+        create_markdown_artifact(markdown=markdown, key=key, description=description)
+
+
+def post_table(say: Say, key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:
+    """Leaves a table; the rows of one key over many runs are its history in the UI."""
+    with _as_it_may(say, key):
+        create_table_artifact(table=[dict(row) for row in rows], key=key, description=description)
+
+
+@contextmanager
+def progress_bar(say: Say, key: str, description: str) -> Iterator[Callable[[float], None]]:
+    """Shows a bar while the block runs. The function it gives takes percent and returns at once.
+
+    A thread of its own tells Prefect, at most once a second: neither a slow server nor a fast worker holds
+    the other up.
+    """
+    latest = 0.0
+    moved, over = threading.Event(), threading.Event()
+
+    def show(percent: float) -> None:
+        nonlocal latest
+        latest = max(latest, min(100.0, percent))
+        moved.set()
+
+    def keep_telling(artifact: UUID) -> None:
+        while not over.wait(UPDATE_EVERY_S):
+            if moved.is_set():
+                moved.clear()
+                with _as_it_may(say, key):
+                    update_progress_artifact(artifact, latest)
+        with _as_it_may(say, key):
+            update_progress_artifact(artifact, latest)
+
+    teller = None
+    with _as_it_may(say, key):
+        artifact = create_progress_artifact(progress=0.0, key=key, description=description)
+        assert isinstance(artifact, UUID)
+        teller = threading.Thread(target=keep_telling, args=(artifact,), name="progress", daemon=True)
+        teller.start()
+    try:
+        yield show
+    finally:
+        over.set()
+        if teller is not None:
+            teller.join(timeout=UPDATE_EVERY_S)
+
+
+@contextmanager
+def _as_it_may(say: Say, key: str) -> Iterator[None]:
+    try:
+        yield
+    except _UNREACHABLE as error:
+        say(f"Prefect's UI lacks the artifact {key}: {type(error).__name__}: {error}")
