@@ -155,5 +155,5 @@ def _dumped(data: Any) -> str:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    text: str = yaml.dump(data, Dumper=NoAliases, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(data, Dumper=NoAliases, sort_keys=False)
     return text

@@ -15,7 +15,7 @@ from runtime.contract.errors import BadInput, Place, Problem
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 40
-MAX_NODES = 50_000
+MAX_NODES = 20_000
 """Limits of one file, aliases counted as often as they are used: far above any real suite, far below a
 bomb."""
 
@@ -274,6 +274,7 @@ class _Builder:
 
 def _kind(value: Any) -> str:
     names = {
+        str: "text",
         bool: "a bool",
         int: "an integer",
         float: "a number",
