@@ -15,6 +15,7 @@ Say = Callable[[str], None]
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _ORBAX = "orbax-checkpoint"
 _CUDA = ("cuda12", "cuda13")
+_PARTS = ("jax", "jaxlib", *(f"jax-{cuda}-{part}" for cuda in _CUDA for part in ("plugin", "pjrt")))
 _NEWER_PYTHON = "3.13"
 _PRERELEASE = re.compile(r"(a|b|rc|\.?dev)\d+$")
 
@@ -86,18 +87,6 @@ def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) 
     return Resolved(text, jax)
 
 
-def index_arguments(jax_index: str | None) -> list[str]:
-    """Returns how uv is told of JAX's index: a URL, a folder of wheels, or a folder laid out as an index."""
-    if jax_index is None:
-        return []
-    folder = Path(jax_index)
-    if not folder.is_dir():
-        return ["--index", jax_index]
-    if any(folder.glob("*.whl")):
-        return ["--find-links", str(folder)]
-    return ["--index", folder.as_uri()]
-
-
 def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str, *, say: Say) -> str:
     wanted, output = work / "wanted.in", work / "resolved.lock"
     wanted.write_text("\n".join(_wanted(request, lock, plugin)) + "\n")
@@ -112,7 +101,9 @@ def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str,
         run_uv(
             "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate",
             "--no-emit-package", _ORBAX if request.tree is not None else "slicebench",
-            "--python", python, "--output-file", str(output), *index_arguments(request.jax_index), *sources,
+            "--python", python, "--output-file", str(output),
+            *_prereleases(request.jax), *sources,
+            jax_index=request.jax_index,
             foreign_code=request.tree is not None,
             cwd=work,
         )  # fmt: skip
@@ -122,6 +113,13 @@ def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str,
     if request.jax == "newest":
         _tell_of_newer(pins(text)["jax"], work, say=say)
     return text
+
+
+def _prereleases(jax: str) -> Iterator[str]:
+    """Yields the options that let uv take pre-releases of JAX and its parts, and of nothing else."""
+    if jax == "nightly" or _PRERELEASE.search(jax):
+        for name in _PARTS:
+            yield from ("--prerelease-package", f"{name}=allow")
 
 
 def _wanted(request: Request, lock: Lock, plugin: str) -> Iterator[str]:
@@ -135,16 +133,10 @@ def _wanted(request: Request, lock: Lock, plugin: str) -> Iterator[str]:
             continue
         yield line
     match request.jax:
-        case "locked" | "newest":
+        case "locked" | "newest" | "nightly":
             yield f"jax{extra}"
-        case "nightly":
-            # A pre-release in the requirement is what lets uv take one, of these two and of nothing else.
-            yield f"jax{extra}>=0.dev0"
-            yield "jaxlib>=0.dev0"
         case version:
             yield f"jax{extra}=={version}"
-            if _PRERELEASE.search(version):
-                yield "jaxlib>=0.dev0"
 
 
 def _without_jax(text: str) -> str:
@@ -154,18 +146,19 @@ def _without_jax(text: str) -> str:
 
 
 def _tell_of_newer(have: str, work: Path, *, say: Say) -> None:
-    newest = _one_version("jax", work, "--python-version", _NEWER_PYTHON)
+    newest = _one_version("jax", work, "--no-deps", "--python-version", _NEWER_PYTHON)
     if newest is not None and newest != have:
         say(f"JAX {newest} exists, for a newer Python than this; the newest for this one is {have}")
 
 
-def _one_version(requirement: str, work: Path, *options: str) -> str | None:
+def _one_version(requirement: str, work: Path, *options: str, jax_index: str | None = None) -> str | None:
     """Returns the version of JAX that a requirement alone leads to, or None when there is none."""
     question = work / "question.in"
     question.write_text(f"{requirement}\n")
     try:
         answer = run_uv(
-            "pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", *options, str(question),
+            "pip", "compile", "--quiet", "--no-header", "--no-annotate", *options, str(question),
+            jax_index=jax_index,
             cwd=work,
         )  # fmt: skip
     except BadInput:
@@ -178,14 +171,16 @@ def _explained(request: Request, python: str, work: Path, error: BadInput) -> Ba
     version = request.jax
     if version in ("locked", "newest", "nightly"):
         return error
-    options = ["--python", python, *index_arguments(request.jax_index)]
-    if _one_version(f"jax=={version}", work, *options) is not None:
+    index = request.jax_index
+    if _one_version(f"jax=={version}", work, "--python", python, jax_index=index) is not None:
         return error
-    below = _one_version(f"jax<{version}", work, *options)
-    above = _one_version(f"jax>{version}", work, *options, "--resolution", "lowest")
+    below = _one_version(f"jax<{version}", work, "--python", python, jax_index=index)
+    above = _one_version(
+        f"jax>{version}", work, "--python", python, "--resolution", "lowest", jax_index=index
+    )
     near = ", ".join(candidate for candidate in (below, above) if candidate)
     fix = f"nearest for this Python: {near}" if near else "is the package index right?"
-    newer = ["--python-version", _NEWER_PYTHON, *index_arguments(request.jax_index)]
-    if _one_version(f"jax=={version}", work, *newer) is not None:
+    newer = ["--no-deps", "--python-version", _NEWER_PYTHON]
+    if _one_version(f"jax=={version}", work, *newer, jax_index=index) is not None:
         return BadInput(f"JAX {version} needs a newer Python than this", fix=fix)
     return BadInput(f"there is no JAX {version}", fix=fix)

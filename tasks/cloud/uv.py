@@ -11,7 +11,6 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from tasks.cloud.command import Finished, clean_environment, run_command
-from tasks.config.source import strip_credentials
 
 _TIMEOUT_S = 1800.0
 _PASSED = re.compile(
@@ -34,16 +33,18 @@ _UNREACHABLE = re.compile(
 )
 
 
-def run_uv(
-    *arguments: str, foreign_code: bool = False, extra: Mapping[str, str] | None = None, cwd: Path
-) -> Finished:
+def run_uv(*arguments: str, cwd: Path, jax_index: str | None = None, foreign_code: bool = False) -> Finished:
     """Runs uv to a good end. `foreign_code`: it may run a build backend, which gets to see no password.
+
+    `jax_index` comes before the usual indexes: a URL, a folder of wheels, or a folder laid out as an index.
 
     Raises BadInput when no set of packages fits, InfrastructureError when index or disk fail.
     """
     from uv import find_uv_bin
 
-    env = uv_environment(os.environ, foreign_code=foreign_code) | dict(extra or {})
+    env = uv_environment(os.environ, foreign_code=foreign_code)
+    if jax_index is not None:
+        env |= _with_index(jax_index, env)
     done = run_command([find_uv_bin(), *arguments], env=env, timeout_s=_TIMEOUT_S, cwd=cwd)
     if done.code != 0:
         raise _failure(arguments, done)
@@ -63,11 +64,20 @@ def uv_environment(environ: Mapping[str, str], *, foreign_code: bool = False) ->
     env |= clean_environment(environ)
     if foreign_code:
         env = {
-            name: " ".join(strip_credentials(word) for word in value.split(" "))
+            name: _without_credentials(value)
             for name, value in env.items()
             if not name.endswith(("_USERNAME", "_PASSWORD"))
         }
     return env | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+
+
+def _with_index(index: str, env: Mapping[str, str]) -> dict[str, str]:
+    # By variables: an option on the command line would replace what the variables say, not add to it.
+    folder = Path(index)
+    if any(folder.glob("*.whl")):
+        return {"UV_FIND_LINKS": ",".join(filter(None, (str(folder), env.get("UV_FIND_LINKS"))))}
+    url = folder.as_uri() if folder.is_dir() else index
+    return {"UV_INDEX": " ".join(filter(None, (url, env.get("UV_INDEX"))))}
 
 
 def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
@@ -106,8 +116,12 @@ def _pip_files(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(override)
 
 
+def _without_credentials(text: str) -> str:
+    return re.sub(r"(://)[^/@\s]+@", r"\1", text)
+
+
 def _failure(arguments: Sequence[str], done: Finished) -> SlicebenchError:
-    told = re.sub(r"(://)[^/@\s]+@", r"\1", " ".join(done.errors.split()))
+    told = _without_credentials(" ".join(done.errors.split()))
     told = re.sub(r"^error: ", "", told)[-1500:]
     what = "uv " + " ".join(word for word in arguments[:2] if not word.startswith("-"))
     if "No space left on device" in told or "os error 28" in told:

@@ -20,7 +20,6 @@ from tasks.cloud.command import clean_environment, run_command
 from tasks.cloud.installed import damaged_files
 from tasks.cloud.local_storage import replacing
 from tasks.cloud.locks import hold_shared, if_free, locked
-from tasks.cloud.resolve import index_arguments
 from tasks.cloud.uv import run_uv
 
 Say = Callable[[str], None]
@@ -188,9 +187,9 @@ def _fill(recipe: Recipe, folder: Path) -> None:
     work.mkdir()
     pins = work / "requirements.txt"
     pins.write_text(recipe.requirements)
-    index = index_arguments(recipe.jax_index)
     install = ["pip", "install", "--quiet", "--python", python]
-    run_uv(*install, "--require-hashes", "--no-deps", *index, "--requirement", str(pins), cwd=work)
+    pinned = ["--require-hashes", "--no-deps", "--requirement", str(pins)]
+    run_uv(*install, *pinned, jax_index=recipe.jax_index, cwd=work)
     if recipe.source is not None:
         run_uv(*install, "--no-deps", str(_wheel(recipe.source, python, work)), cwd=work)
     shutil.rmtree(work)
