@@ -2,7 +2,7 @@
 here.
 
 A suite names a class by its dotted path. A path that is in no table here is a user's class: its options
-are looked at later, where its code may run. tests/runtime/contract/test_generators.py holds the table
+are looked at later, where its code may run. tests/runtime/contract/test_orbax_suites.py holds the table
 against Orbax itself.
 """
 

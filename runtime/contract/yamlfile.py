@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from runtime.contract.errors import BadInput, Place, Problem
+from runtime.contract.yamlsyntax import malformed, place_at, unreadable
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 40
@@ -126,9 +127,9 @@ def load(text: str, file: str) -> Loaded:
             None, (*builder.problems, Problem("error", error.place(file), error.what, fix=error.fix))
         )
     except yaml.reader.ReaderError as error:
-        return Loaded(None, (_unreadable(error, text, file),))
+        return Loaded(None, (unreadable(error, text, file),))
     except yaml.MarkedYAMLError as error:
-        return Loaded(None, (_malformed(error, text, file),))
+        return Loaded(None, (malformed(error, text, file),))
     if root is None and not builder.problems:
         empty = Problem("error", Place(file, 1, 1), "the file is empty", fix="see configs/ for examples")
         return Loaded(None, (empty,))
@@ -159,7 +160,7 @@ class _TooMuch(yaml.YAMLError):
         self.what, self.mark, self.fix = what, mark, fix
 
     def place(self, file: str) -> Place:
-        return _place(file, self.mark)
+        return place_at(file, self.mark)
 
 
 class _BoundedLoader(yaml.SafeLoader):
@@ -217,12 +218,16 @@ class _Builder:
             self._open.pop()
 
     def _problem(self, node: yaml.Node, what: str, fix: str, why: str = "") -> None:
-        self.problems.append(Problem("error", _place(self.file, node.start_mark), what, why, fix))
+        self.problems.append(Problem("error", place_at(self.file, node.start_mark), what, why, fix))
 
     def _node(self, node: yaml.Node, value: Any, **parts: Any) -> Node:
         span = (node.start_mark.index, node.end_mark.index)
         return Node(
-            value, _place(self.file, node.start_mark), span, bool(getattr(node, "flow_style", False)), **parts
+            value,
+            place_at(self.file, node.start_mark),
+            span,
+            bool(getattr(node, "flow_style", False)),
+            **parts,
         )
 
     def _scalar(self, node: yaml.ScalarNode) -> Node:
@@ -265,14 +270,15 @@ class _Builder:
             key = self.build(key_node).value
             node = self.build(value_node)
             if isinstance(key, str):
-                yield key, Entry(key, _place(self.file, key_node.start_mark), node)
+                yield key, Entry(key, place_at(self.file, key_node.start_mark), node)
                 continue
             written = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
-            what = f"key {written or 'here'} is read as {_kind(key)}, not as text"
+            what = f"key {written or 'here'} is read as {kind_of(key)}, not as text"
             self._problem(key_node, what, f"write '{written}' in quotes" if written else "give it a name")
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Says in words what kind of value YAML made: 'a bool', 'a list' …"""
     names = {
         str: "text",
         bool: "a bool",
@@ -285,40 +291,5 @@ def _kind(value: Any) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-kind_of = _kind
-"""Says in words what kind of value YAML made: 'a bool', 'a list' …"""
-
-
 def _short(tag: str) -> str:
     return tag.removeprefix("tag:yaml.org,2002:")
-
-
-def _place(file: str, mark: Any) -> Place:
-    return Place(file, mark.line + 1, mark.column + 1)
-
-
-def _unreadable(error: yaml.reader.ReaderError, text: str, file: str) -> Problem:
-    before = text[: error.position]
-    place = Place(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    what = f"character {ord(text[error.position]):#x} is not allowed in YAML"
-    return Problem("error", place, what, fix="remove it, or write it as an escape in double quotes")
-
-
-def _malformed(error: yaml.MarkedYAMLError, text: str, file: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    place = Place(file) if mark is None else _place(file, mark)
-    what = f"not YAML: {error.problem or error.context or 'malformed'}"
-    return Problem("error", place, what, error.context or "", _remedy(what, mark, text))
-
-
-def _remedy(what: str, mark: Any, text: str) -> str:
-    line = text.splitlines()[mark.line] if mark is not None and mark.line < len(text.splitlines()) else ""
-    if "\\t" in what or "\t" in line[: len(line) - len(line.lstrip())]:
-        return "indent with spaces, never with tabs"
-    if "mapping values are not allowed" in what:
-        return "check the indentation, or quote the text that holds ': '"
-    if "expected a single document" in what or "another document" in what:
-        return "keep one document: remove the second '---'"
-    if "undefined alias" in what:
-        return "define the anchor before it is used"
-    return "check indentation, brackets and quotes here"
