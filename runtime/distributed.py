@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 
 from runtime.contract.errors import InfrastructureError
 from runtime.settings import Membership
@@ -23,6 +25,9 @@ def join(membership: Membership) -> None:
 
     assert membership.coordinator is not None
     _keep_proxies_out_of(membership.coordinator)
+    deadline = threading.Timer(membership.init_deadline_s, _give_up, [membership])
+    deadline.daemon = True
+    deadline.start()
     try:
         jax.distributed.initialize(
             coordinator_address=membership.coordinator,
@@ -30,16 +35,30 @@ def join(membership: Membership) -> None:
             process_id=membership.worker,
             # All is said explicitly: detection asks metadata servers, and waits where there are none.
             cluster_detection_method="deactivate",
-            initialization_timeout=membership.init_deadline_s,
+            # JAX ends the process when its own time is up, with nothing said that helps: ours comes first.
+            initialization_timeout=membership.init_deadline_s + 60,
             heartbeat_timeout_seconds=membership.heartbeat_s,
             coordinator_bind_address=_bind_address(membership.coordinator),
         )
     except (RuntimeError, ValueError) as error:
-        raise InfrastructureError(
-            f"worker {membership.worker} of {membership.workers} could not join the others at"
-            f" {membership.coordinator} within {membership.init_deadline_s} s: {_first_line(error)};"
-            " check that worker 0 runs and that its port is free and reachable from here"
-        ) from error
+        raise InfrastructureError(_why_apart(membership, _first_line(error))) from error
+    finally:
+        deadline.cancel()
+
+
+def _give_up(membership: Membership) -> None:
+    """Ends this process from a thread of its own: the main one is inside JAX and does not come back."""
+    error = InfrastructureError(_why_apart(membership, f"{membership.init_deadline_s} s are over"))
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    os._exit(error.exit_code)
+
+
+def _why_apart(membership: Membership, reason: str) -> str:
+    return (
+        f"worker {membership.worker} of {membership.workers} could not join the others at"
+        f" {membership.coordinator}: {reason}; check that all workers were started, that worker 0 can"
+        " listen there and that the others reach it"
+    )
 
 
 def expect_everybody(membership: Membership) -> None:
@@ -95,6 +114,8 @@ def _bind_address(coordinator: str) -> str | None:
 def _keep_proxies_out_of(coordinator: str) -> None:
     """Workers talk to each other directly: gRPC would otherwise ask an HTTP proxy to, and hang."""
     host = coordinator.rpartition(":")[0].strip("[]")
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return
     for variable in ("no_proxy", "NO_PROXY"):
         known = os.environ.get(variable, "")
         if host not in known.split(","):
