@@ -48,10 +48,10 @@ def needs(point: Point) -> frozenset[Requirement]:
 
 
 def devices_wanted(points: Sequence[Point]) -> int | None:
-    """Returns the number of devices that most points fit on, the smaller one when tied; None: any number
+    """Returns the number of devices that most points fit on, the larger one when tied; None: any number
     will do."""
     counts = Counter(math.prod(point.mesh.sizes) for point in points if point.mesh is not None)
-    return min(counts, key=lambda devices: (-counts[devices], devices)) if counts else None
+    return max(counts, key=lambda devices: (counts[devices], devices)) if counts else None
 
 
 def fit(points: Sequence[Point], backend: Backend) -> Fit:

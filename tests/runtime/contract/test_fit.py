@@ -108,5 +108,5 @@ def test_meshes_fit_by_the_rules_of_orbax(mesh: MeshSpec, backend: Backend, fits
 def test_the_number_of_devices_that_most_points_want() -> None:
     eight, two, other = (f"ici_parallelism: {{{sizes}}}" for sizes in ("data: 8", "data: 2", "model: 2"))
     assert devices_wanted(points([eight, two, other])) == 2
-    assert devices_wanted(points([eight, two])) == 2
+    assert devices_wanted(points([eight, two])) == 8
     assert devices_wanted(points([])) is None
