@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runtime.contract.metrics import describe
-from tasks.history.effect import Effect, measure_effect
+from tasks.history.effect import ENOUGH_RUNS, Effect, measure_effect
 from tasks.history.fingerprint import difference
 from tasks.history.intervals import median
 from tasks.history.measurement import Measurement
@@ -29,8 +29,7 @@ from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import combine_of
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, overall
 
-ENOUGH_RUNS = 8
-LARGEST_FLOOR = 0.2
+LARGEST_FLOOR = 0.25
 SMALLEST_FLOOR = 0.001
 """A history that never moved still allows this much: clocks and rounding are no regressions."""
 
@@ -168,17 +167,17 @@ def _verdict(effect: Effect | None, runs: int) -> tuple[Verdict, str]:
             f"{runs} earlier run{'s' * (runs > 1)}: {more} more until this can be judged",
         )
     if effect.low is None or effect.high is None or effect.noise_floor is None:
-        return Verdict.INCONCLUSIVE, "one repeat only: it has no interval"
+        return Verdict.INCONCLUSIVE, "one repeat has no interval"
     within = max(effect.noise_floor, SMALLEST_FLOOR)
     floor = f"{100 * within:.1f} %"
     if within > LARGEST_FLOOR:
         return (
             Verdict.INCONCLUSIVE,
-            f"earlier runs differ by ± {floor} without any change: too noisy to judge",
+            f"earlier runs reach ± {floor} without any change: too noisy to judge",
         )
-    if -within <= effect.low and effect.high <= within:
-        return Verdict.PASS, f"within the ± {floor} that earlier runs differ by without any change"
-    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the ± {floor} that earlier runs differ by"
+    if 1 / (1 + within) - 1 <= effect.low and effect.high <= within:
+        return Verdict.PASS, f"within the ± {floor} that earlier runs reach without any change"
+    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the ± {floor} of earlier runs"
 
 
 def _reason(
@@ -196,5 +195,5 @@ def _reason(
         most = max((one.effect.baseline_runs for one in series if one.effect), default=0)
         if most < ENOUGH_RUNS:
             return f"compared with {most} earlier run{'s' * (most > 1)}; {ENOUGH_RUNS} are needed to judge"
-        return f"{counts[verdict]} of {len(series)} series cannot be told from noise"
+        return f"for {counts[verdict]} of {len(series)} series the data cannot tell"
     return f"{len(series)} series lie within the noise of {len(baseline)} earlier runs"

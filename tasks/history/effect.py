@@ -1,10 +1,13 @@
 """How much one run differs from earlier ones: a ratio of medians, its interval, and the noise to judge it by.
 Pure.
 
-    effect       median of this run's repeats ÷ centre of the baseline, minus one; + 0.10 means 10 % more
-    interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are alike)
-    noise floor  how far the median of one run of unchanged code lands from the centre of the others, 95 % of
-    times
+    effect       median of this run's repeats over the centre of the baseline, minus one: +0.10 means 10 %
+    more interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are
+    alike) noise floor  how far the interval of an earlier run reaches, at most, when it is compared in the
+    same way with
+                 the other earlier runs. Nothing changed among them, so whatever they show is noise. A further
+                 run of unchanged code is as likely as any of k runs to reach furthest: it stays within in k
+                 of k + 1 cases
 
 With one baseline run the scatter is that of its repeats: nothing is known of how runs differ from each other,
 and the basis says so. With two or more it is the scatter of the runs' medians.
@@ -17,16 +20,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
+from tasks.history.intervals import median, median_variance, t_quantile
 
-from tasks.history.intervals import median, median_variance, spread_of_next, t_quantile
+ENOUGH_RUNS = 8
+"""Earlier runs from which on noise can be told from change."""
 
 Basis = Literal["within one run", "run to run"]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """`effect`, `low`, `high`, `noise_floor` are fractions. None: cannot be told from so few values."""
+    """`effect`, `low`, `high`, `noise_floor` are fractions. None: too few values or runs to tell."""
 
     effect: float
     low: float | None
@@ -42,28 +46,42 @@ def measure_effect(current: Sequence[float], baseline: Sequence[Sequence[float]]
     """Compares one run's repeats with those of earlier runs, at least one. None: a value is not positive."""
     if not current or any(value <= 0 for run in (current, *baseline) for value in run):
         return None
-    logs = np.log(np.asarray(current, dtype=np.float64))
-    run_logs = [np.log(np.asarray(run, dtype=np.float64)) for run in baseline]
-    if len(run_logs) == 1:
-        basis: Basis = "within one run"
-        base = run_logs[0]
-        noise_floor = None
-    else:
-        basis = "run to run"
-        base = np.asarray([median(run) for run in run_logs])
-        noise_floor = math.expm1(spread_of_next(base))
-    centre = median(logs) - median(base)
-    reach = _reach(logs.tolist(), base.tolist())
+    runs = [[math.log(value) for value in run] for run in baseline]
+    difference = _difference([math.log(value) for value in current], runs)
+    floor = _noise_floor(runs) if len(runs) >= ENOUGH_RUNS else None
     return Effect(
-        effect=math.expm1(centre),
-        low=None if reach is None else math.expm1(centre - reach),
-        high=None if reach is None else math.expm1(centre + reach),
-        basis=basis,
-        noise_floor=noise_floor,
+        effect=math.expm1(difference.centre),
+        low=None if difference.reach is None else math.expm1(difference.centre - difference.reach),
+        high=None if difference.reach is None else math.expm1(difference.centre + difference.reach),
+        basis="within one run" if len(runs) == 1 else "run to run",
+        noise_floor=None if floor is None else math.expm1(floor),
         current_median=median(current),
-        baseline_median=math.exp(median(base)),
+        baseline_median=math.exp(_centre(runs)),
         baseline_runs=len(baseline),
     )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """Of two logarithms; `reach` is half the width of the interval, None when it cannot be told."""
+
+    centre: float
+    reach: float | None
+
+
+def _difference(current: Sequence[float], runs: Sequence[Sequence[float]]) -> _Difference:
+    base = runs[0] if len(runs) == 1 else [median(run) for run in runs]
+    return _Difference(median(current) - _centre(runs), _reach(current, base))
+
+
+def _centre(runs: Sequence[Sequence[float]]) -> float:
+    return median([median(run) for run in runs])
+
+
+def _noise_floor(runs: Sequence[Sequence[float]]) -> float | None:
+    """Returns the furthest that any of the runs reaches when it is compared with the others."""
+    each = [_difference(run, [*runs[:n], *runs[n + 1 :]]) for n, run in enumerate(runs)]
+    return max((abs(one.centre) + one.reach for one in each if one.reach is not None), default=None)
 
 
 def _reach(current: Sequence[float], base: Sequence[float]) -> float | None:

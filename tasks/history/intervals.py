@@ -1,13 +1,12 @@
 """Medians with honest uncertainty, for the few values a benchmark gives. Pure; no random numbers anywhere.
 
-Three tools, each for one question:
+Two tools, each for one question:
 
 - `median_interval`: where does the true median of these repeats lie? Exact and free of any distribution:
   between two order statistics. With fewer than six values no such interval reaches 95 %; then it spans all
   values and says which confidence it has (two values: 50 %, five: 93.75 %).
 - `median_variance`: how much does such a median scatter? Maritz and Jarrett (1978): what a bootstrap of the
   median converges to, in closed form, so that the same samples always give the same answer.
-- `spread_of_next`: where will one more value land, if nothing changed? The normal prediction interval.
 """
 
 from __future__ import annotations
@@ -76,12 +75,3 @@ def t_quantile(degrees: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
-
-
-def spread_of_next(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Returns how far from the centre of these values (at least 2) one more will lie, at most, in 95 % of
-    cases.
-    """
-    n = len(values)
-    deviation = float(np.std(np.asarray(values, dtype=np.float64), ddof=1))
-    return t_quantile(n - 1) * deviation * math.sqrt(1 + 1 / n)

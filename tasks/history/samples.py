@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runtime.contract.metrics import TIME
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY
 from tasks.history.measurement import Measurement
 
@@ -114,7 +115,7 @@ def measurements(table: pa.Table, attempts: Mapping[int, int]) -> list[Measureme
             key = (point, columns["operation"][row], columns["metric"][row])
             groups.setdefault(key, []).append(row)
     began = {key: min(columns["started_at"][row] for row in rows) for key, rows in groups.items()}
-    ordered = sorted(groups, key=lambda key: (key[0], began[key], key[1:]))
+    ordered = sorted(groups, key=lambda key: (key[0], began[key], key[1], key[2] != TIME, key[2]))
     return [_measurement(columns, groups[key]) for key in ordered]
 
 

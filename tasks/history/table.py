@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from tasks.history.labels import labels
 from tasks.history.quantities import between, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, Role, summarize_results
@@ -32,8 +33,8 @@ _STYLES = {
 
 def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
     """Returns a row per point, keys as in COLUMNS, in the words that people read."""
-    summaries = summarize_results(results)
-    return [_row(point, summaries[point.point], verdicts) for point in results.points]
+    summaries, names = summarize_results(results), labels(results.points)
+    return [_row(point, names[point.point], summaries[point.point], verdicts) for point in results.points]
 
 
 def render_table(
@@ -73,13 +74,15 @@ def duration(operation: OperationSummary | None) -> str:
     return seconds(operation.time.median) + (f"\n({interval})" if interval else "")
 
 
-def _row(point: PointOutcome, operations: Sequence[OperationSummary], verdicts: Verdicts) -> dict[str, str]:
+def _row(
+    point: PointOutcome, name: str, operations: Sequence[OperationSummary], verdicts: Verdicts
+) -> dict[str, str]:
     save = headline(operations, "save")
     memory = max((one.memory_bytes for one in operations if one.memory_bytes is not None), default=None)
     verdict = Verdict.NOT_RUN if point.status != "passed" else verdicts.of_point(point.point)
     told = verdict.value if point.status != "failed" else "NOT_RUN (failed)"
     cells = (
-        point.benchmark,
+        name,
         duration(save),
         duration(headline(operations, "wait")),
         duration(headline(operations, "restore")),
@@ -117,8 +120,9 @@ def _table(results: Results, verdicts: Verdicts) -> object:
 
 
 def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
+    names = labels(results.points)
     bad = [
-        (f"{point.benchmark}: {point.status.replace('_', ' ')}: {_printable(point.cause)}", "red")
+        (f"{names[point.point]}: {point.status.replace('_', ' ')}: {_printable(point.cause)}", "red")
         for point in results.points
         if point.status != "passed"
     ]

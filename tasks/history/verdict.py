@@ -86,6 +86,13 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
     return min(verdicts, key=_FIRST_THAT_APPLIES.index, default=Verdict.NOT_RUN)
 
 
+def series_words(series: SeriesVerdict) -> str:
+    """Returns what a series measures, in words: save, save memory, save device memory."""
+    if series.unit == "s":
+        return series.operation
+    return f"{series.operation} {'device ' if series.metric.startswith('device') else ''}memory"
+
+
 def verdicts_from_json(content: bytes | str, place: str) -> Verdicts:
     """Reads verdicts.json. Raises InfrastructureError, naming `place`, when it cannot."""
     try:

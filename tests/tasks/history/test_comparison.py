@@ -84,7 +84,7 @@ def test_within_the_noise_of_enough_runs_is_a_pass() -> None:
     (series,) = verdicts.series
     assert (verdicts.overall, series.verdict) == (Verdict.PASS, Verdict.PASS)
     assert series.effect is not None and series.effect.noise_floor is not None
-    assert 0.02 < series.effect.noise_floor < 0.06
+    assert 0.03 < series.effect.noise_floor < 0.15
 
 
 def test_twice_as_slow_is_not_a_pass_and_not_yet_red() -> None:
@@ -175,4 +175,4 @@ def test_unchanged_code_mostly_passes() -> None:
         levels = np.exp(random.normal(0, 0.03, size=9))
         runs = [(level * np.exp(random.normal(0, 0.005, size=5))).tolist() for level in levels]
         passes += judge(finished(values=runs[8]), history(runs[:8])).overall is Verdict.PASS
-    assert passes / 200 > 0.7
+    assert passes / 200 > 0.8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ def test_ten_percent_more_is_ten_percent() -> None:
     assert effect is not None
     assert effect.effect == pytest.approx(0.1)
     assert (effect.low, effect.high) == (pytest.approx(0.1), pytest.approx(0.1))
-    assert effect.noise_floor == pytest.approx(0)
+    assert effect.noise_floor is None
     assert (effect.current_median, effect.baseline_median) == (pytest.approx(1.1), pytest.approx(1.0))
     assert (effect.baseline_runs, effect.basis) == (2, "run to run")
 
@@ -49,10 +51,31 @@ def test_no_ratio_without_positive_values(current: list[float], baseline: list[l
 def test_unchanged_code_is_inside_the_interval(repeats: int, runs: int) -> None:
     random = np.random.default_rng(repeats * 100 + runs)
     inside = 0
-    for _ in range(300):
+    for _ in range(150):
         draws = np.exp(random.normal(0, 0.1, size=(runs + 1, repeats))).tolist()
         effect = measure_effect(draws[0], draws[1:])
         assert effect is not None and effect.low is not None and effect.high is not None
         assert effect.low <= effect.effect <= effect.high
         inside += effect.low <= 0 <= effect.high
-    assert inside / 300 >= 0.93
+    assert inside / 150 >= 0.93
+
+
+def test_the_noise_floor_is_the_furthest_that_an_unchanged_run_reached() -> None:
+    steady = [[level, level] for level in (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.1)]
+    effect = measure_effect([1.0, 1.0], steady)
+    assert effect is not None and effect.noise_floor is not None
+    assert effect.noise_floor >= 0.1 - 1e-9
+    assert math.log1p(effect.noise_floor) < 0.15
+
+
+def test_unchanged_code_stays_within_the_floor_eight_of_nine_times() -> None:
+    random = np.random.default_rng(8)
+    within = 0
+    for _ in range(150):
+        levels = random.normal(0, 0.05, size=(9, 1))
+        draws = np.exp(levels + random.normal(0, 0.05, size=(9, 6))).tolist()
+        effect = measure_effect(draws[8], draws[:8])
+        assert effect is not None and effect.low is not None and effect.high is not None
+        assert effect.noise_floor is not None
+        within += effect.high <= effect.noise_floor and effect.low >= 1 / (1 + effect.noise_floor) - 1
+    assert within / 150 == pytest.approx(8 / 9, abs=0.06)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.history.intervals import Interval, median_interval, median_variance, spread_of_next
+from tasks.history.intervals import Interval, median_interval, median_variance
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,3 @@ def test_variance_of_the_median_errs_on_the_wide_side(n: int) -> None:
 
 def test_equal_values_have_no_variance() -> None:
     assert median_variance([3.0, 3.0, 3.0]) == pytest.approx(0, abs=1e-12)
-
-
-def test_the_next_value_lands_within_the_spread() -> None:
-    random = np.random.default_rng(3)
-    draws = random.normal(size=(3000, 9))
-    inside = [abs(row[8] - row[:8].mean()) <= spread_of_next(row[:8]) for row in draws]
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)

@@ -1,0 +1,65 @@
+"""Short names for points: what makes each one different from the others of its suite. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tasks.history.results import PointOutcome
+
+
+def labels(points: Sequence[PointOutcome]) -> dict[int, str]:
+    """Returns point → label, all different: `use_ocdbt=false, mesh …`, or the benchmark's name."""
+    several = len({point.generator for point in points}) > 1
+    told = {
+        point.point: _label(point, [p for p in points if p.generator == point.generator], several)
+        for point in points
+    }
+    taken: dict[str, int] = {}
+    for number, label in told.items():
+        taken[label] = taken.get(label, 0) + 1
+        if taken[label] > 1:
+            told[number] = f"{label} ({taken[label]})"
+    return told
+
+
+def short_generator(generator: str) -> str:
+    """Returns the class of a dotted path without what every benchmark is called: PyTreeCheckpoint."""
+    name = generator.rpartition(".")[2]
+    if name == "Benchmark":  # Orbax names its classes of the v1 API by their module.
+        name = generator.split(".")[-2]
+    return name.removesuffix("Benchmark") or name
+
+
+def plain(value: Any) -> str:
+    """Returns an option's value as YAML writes it."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def mesh_label(mesh: Mapping[str, Any]) -> str:
+    """Returns a mesh by the sizes of its axes: data 2 × model 1, those across slices after a plus."""
+    axes = mesh.get("mesh_axes", ())
+
+    def told(sizes: Mapping[str, int]) -> str:
+        return " × ".join(f"{axis} {sizes.get(axis, 1)}" for axis in axes)
+
+    across = mesh.get("dcn_parallelism")
+    return told(mesh.get("ici_parallelism") or {}) + (f" + {told(across)} across slices" if across else "")
+
+
+def _label(point: PointOutcome, kin: Sequence[PointOutcome], several: bool) -> str:
+    varying = sorted(
+        name
+        for name in {name for one in kin for name in one.options}
+        if len({plain(one.options.get(name)) for one in kin}) > 1
+    )
+    parts = [f"{name}={plain(point.options.get(name))}" for name in varying]
+    if point.mesh is not None and len({plain(one.mesh) for one in kin}) > 1:
+        parts.append(mesh_label(point.mesh))
+    checkpoints = list(dict.fromkeys(plain(one.checkpoint) for one in kin))
+    if len(checkpoints) > 1:
+        parts.append(f"checkpoint {checkpoints.index(plain(point.checkpoint)) + 1}")
+    if several or not parts:
+        parts.insert(0, short_generator(point.generator) if point.generator else point.benchmark)
+    return ", ".join(parts)

@@ -1,0 +1,246 @@
+"""The report: everything a page says, gathered as plain words, and put into the templates with all text
+escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tasks.history.effect import ENOUGH_RUNS
+from tasks.history.labels import labels, short_generator
+from tasks.history.quantities import between, moment, percent, quantity, seconds, speed
+from tasks.history.report import charts
+from tasks.history.report.chart import WIDTH
+from tasks.history.report.facts import environment, facts, settings
+from tasks.history.results import PointOutcome, Results
+from tasks.history.summary import OperationSummary, summarize_results
+from tasks.history.table import COLUMNS, table_rows
+from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
+
+Cell = tuple[str, str]
+"""What a cell says, and what stands small below it."""
+
+_MOODS = {
+    Verdict.PASS: "good",
+    Verdict.IMPROVED: "good",
+    Verdict.REGRESSED: "bad",
+    Verdict.NOT_RUN: "bad",
+}
+_MEANS = {
+    Verdict.PASS: "What changed is within what runs differ by when nothing changed.",
+    Verdict.REGRESSED: "Something became slower or needs more than before.",
+    Verdict.IMPROVED: "Something became faster or needs less than before, and nothing got worse.",
+    Verdict.INCONCLUSIVE: "The data cannot tell whether anything changed.",
+    Verdict.NO_BASELINE: "There is no earlier run to compare with.",
+    Verdict.NOT_RUN: "Something failed or never ran: no verdict on speed.",
+}
+_ROLE_WORDS = {"save": "save", "wait": "background of a save", "restore": "restore"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by
+    name.
+    """
+
+    request: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
+    log_ends: Mapping[int, str] = field(default_factory=dict)
+    files: Sequence[str] = ()
+
+
+def render_report(results: Results, verdicts: Verdicts, around: Surroundings) -> str:
+    """Returns the page: one HTML document that loads nothing from anywhere."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Path(__file__).with_name("templates")
+    engine = Environment(
+        loader=FileSystemLoader(templates),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    from markupsafe import Markup
+
+    style = Markup((templates / "style.css").read_text())  # our own file: the only text that is not escaped
+    page = _page(results, verdicts, around)
+    return engine.get_template("page.html.j2").render(page=page, style=style, width=WIDTH)
+
+
+def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
+    summaries, names = summarize_results(results), labels(results.points)
+    everything = [one for operations in summaries.values() for one in operations]
+    return {
+        "run_id": results.run_id,
+        "title": f"{results.suite} on {results.target}",
+        "when": moment(results.started_at) or "nothing was measured",
+        "mood": _MOODS.get(verdicts.overall, "calm"),
+        "answer": _answer(results, verdicts, everything),
+        "verdict": verdicts.overall.value,
+        "verdict_means": _MEANS[verdicts.overall],
+        "failures": [_failure(point, names, around) for point in results.points if point.status != "passed"],
+        "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
+        "confidence": _confidence(everything),
+        "columns": COLUMNS,
+        "rows": _rows(results, verdicts),
+        "durations": charts.durations_chart(results, summaries),
+        "has_wait": any(one.role == "wait" for one in everything),
+        "memory": charts.memory_chart(results, summaries),
+        "memory_roles": [
+            (role, words)
+            for role, words in _ROLE_WORDS.items()
+            if any(one.role == role and one.memory_bytes is not None for one in everything)
+        ],
+        "stragglers": charts.stragglers_chart(results),
+        "comparison": _comparison(verdicts),
+        "not_comparable": verdicts.not_comparable,
+        "effects": charts.effects_chart(results, verdicts.series),
+        "baseline_runs": f"median of {len(verdicts.baseline)} runs"
+        if len(verdicts.baseline) > 1
+        else "baseline",
+        "series": [_series(one, names) for one in verdicts.series if one.effect is not None],
+        "points": [
+            _point(point, names, results, summaries[point.point], verdicts) for point in results.points
+        ],
+        "facts": facts(results, around.request, around.image),
+        "environment": environment(results),
+        "enough_runs": ENOUGH_RUNS,
+        "files": [(name, quote(name)) for name in around.files],
+    }
+
+
+def _answer(results: Results, verdicts: Verdicts, operations: Sequence[OperationSummary]) -> str:
+    total = len(results.points)
+    passed = (
+        f"All {total} benchmarks passed"
+        if results.passed == total
+        else f"{results.passed} of {total} benchmarks passed"
+    )
+    if total == 1:
+        passed = "The benchmark passed" if results.passed else "The benchmark did not pass"
+    told = []
+    for role, words in (("save", "a save stopped training for"), ("restore", "a restore took")):
+        times = [one.time.median for one in operations if one.role == role]
+        if times:
+            low, high = seconds(min(times)), seconds(max(times))
+            told.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
+    speeds = f": {' and '.join(told)} (medians)" if told else ""
+    return f"{passed}{speeds}. {_sentence(verdicts.reason)}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _confidence(operations: Sequence[OperationSummary]) -> str:
+    found = {round(one.time.interval.confidence, 4) for one in operations if one.time.interval}
+    if not found:
+        return ""
+    low = min(found)
+    return " with at least 95 %" if low >= 0.95 else f" with {100 * low:.4g} % (more takes more repeats)"
+
+
+def _failure(point: PointOutcome, names: Mapping[int, str], around: Surroundings) -> dict[str, str]:
+    bad = next((worker.worker for worker in point.workers if worker.status == "failed"), None)
+    if bad is None:
+        bad = next((worker.worker for worker in point.workers if worker.status == "not_run"), 0)
+    excerpt = around.log_ends.get(bad, "")
+    log = f"logs/worker-{bad:04d}.log"
+    return {
+        "label": names[point.point],
+        "status": "failed" if point.status == "failed" else "was not run",
+        "cause": point.cause,
+        "excerpt": excerpt,
+        "excerpt_of": f"worker {bad}",
+        "log": log if log in around.files else "",
+    }
+
+
+def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
+    rows = []
+    for point, row in zip(results.points, table_rows(results, verdicts), strict=True):
+        verdict = Verdict(row["verdict"].split()[0])
+        cells = [_cell(row[name]) for name in COLUMNS]
+        rows.append({"anchor": f"point-{point.point}", "mood": _MOODS.get(verdict, "calm"), "cells": cells})
+    return rows
+
+
+def _cell(text: str) -> Cell:
+    first, _, second = text.partition("\n")
+    return first, second.strip("()")
+
+
+def _comparison(verdicts: Verdicts) -> str:
+    if not verdicts.baseline:
+        return "There is no earlier run of this suite in the same output, on the same hardware."
+    latest = f"The previous run is {verdicts.baseline[0]}."
+    if len(verdicts.baseline) == 1:
+        return f"{latest} With one run nothing is known of how runs differ when nothing changes."
+    return f"{latest} The baseline is the median of {len(verdicts.baseline)} comparable runs."
+
+
+def _series(one: SeriesVerdict, names: Mapping[int, str]) -> dict[str, Any]:
+    effect = one.effect
+    assert effect is not None
+    interval = (
+        "" if effect.low is None or effect.high is None else f"{percent(effect.low)} … {percent(effect.high)}"
+    )
+    floor = "–" if effect.noise_floor is None else f"± {percent(effect.noise_floor).lstrip('+')}"
+    previous = "–" if one.previous_median is None else quantity(one.previous_median, one.unit)
+    return {
+        "mood": _MOODS.get(one.verdict, "calm"),
+        "cells": [
+            (series_words(one), names[one.point]),
+            (quantity(effect.current_median, one.unit), ""),
+            (previous, ""),
+            (quantity(effect.baseline_median, one.unit), ""),
+            (percent(effect.effect), interval),
+            (floor, effect.basis),
+            (one.verdict.value, one.reason),
+        ],
+    }
+
+
+def _point(
+    point: PointOutcome,
+    names: Mapping[int, str],
+    results: Results,
+    operations: Sequence[OperationSummary],
+    verdicts: Verdicts,
+) -> dict[str, Any]:
+    times = [one for one in results.of_point(point.point) if one.metric == "time_s"]
+    summaries = {one.operation: one for one in operations}
+    verdict = verdicts.of_point(point.point) if point.status == "passed" else Verdict.NOT_RUN
+    return {
+        "anchor": f"point-{point.point}",
+        "label": names[point.point],
+        "about": f"{short_generator(point.generator)}, {point.implementation}"
+        + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else ""),
+        "mood": _MOODS.get(verdict, "calm"),
+        "status": verdict.value if point.status == "passed" else point.status.replace("_", " "),
+        "cause": point.cause,
+        "samples": charts.samples_chart(times, summaries),
+        "operations": [_operation(one) for one in operations],
+        "settings": settings(point.options, point.mesh, point.checkpoint),
+    }
+
+
+def _operation(one: OperationSummary) -> list[Cell]:
+    time = one.time
+    interval = between(time.interval, "s")
+    sure = f"{100 * time.interval.confidence:.4g} %" if time.interval else "one repeat has none"
+    warm = f", {time.warmups} warm-up" if time.warmups else ""
+    straggle = "–" if one.straggle is None else f"worker {one.slowest}"
+    return [
+        (one.operation, f"{time.n} repeat{'s' * (time.n > 1)}{warm}"),
+        (seconds(time.median), ""),
+        (interval or "–", sure),
+        (f"{seconds(time.smallest)} … {seconds(time.largest)}", ""),
+        ("–" if one.bytes_per_s is None else speed(one.bytes_per_s), ""),
+        (straggle, "" if one.straggle is None else f"{one.straggle:.2f}× the usual"),
+    ]
