@@ -7,6 +7,7 @@ it was told to stop.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -86,7 +87,7 @@ class Supervisor:
             return (
                 self._stream.last.body.code
             )  # this attempt has ended; whoever started it again may read how
-        guard = start_guard(self._label, self._job.code, os.environ)
+        self._guard = start_guard(self._label, self._job.code, os.environ)
         processes.adopt_orphans()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
@@ -98,13 +99,17 @@ class Supervisor:
             self._finished = self._finished or Exited(ExitCode.INFRASTRUCTURE, "the supervisor itself failed")
             self._stream.close(self._finished)
             self._post.close()
-            assert guard.stdin
-            guard.stdin.write(b"all is well\n")
-            guard.stdin.close()
-            guard.wait()
+            self._dismiss_guard()
         if self._finished.cause:
             print(self._finished.cause, file=sys.stderr, flush=True)
         return self._finished.code
+
+    def _dismiss_guard(self) -> None:
+        assert self._guard.stdin
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it
+            self._guard.stdin.write(b"all is well\n")
+            self._guard.stdin.close()
+        self._guard.wait()
 
     def _supervise(self, first_point: int) -> None:
         job, now = self._job, time.monotonic()
@@ -153,6 +158,7 @@ class Supervisor:
                 session,
                 command,
                 self._label,
+                self._guard.pid,
                 self._stream.write,
                 on_progress=lambda body: self._inbox.put(lambda: self._told(session, body)),
                 on_exit=lambda code: self._inbox.put(lambda: self._left(session, code)),

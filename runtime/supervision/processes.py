@@ -55,18 +55,21 @@ def labelled(prefix: bytes) -> list[Process]:
     return [process for process in all_processes() if process.pid != me and _has_entry(process.pid, prefix)]
 
 
-def tree(label: bytes, root: int) -> list[Process]:
-    """Returns what belongs to a worker: labelled, in the root's session, or a descendant of any such process.
+def tree(label: bytes, root: int, spare: int | None = None) -> list[Process]:
+    """Returns what belongs to a worker, however it hid: from its environment, its session, or its parent.
 
-    A child may have emptied its environment, another may have left the session: each is found one of
-    these ways.
+    Given `spare`, the one child of this process that does not belong to the worker, all other children
+    do: they are orphans that `adopt_orphans` brought here.
     """
     everything = list(all_processes())
     me = os.getpid()
     found = {
         process.pid: process
         for process in everything
-        if process.pid == root or process.session == root or _has_entry(process.pid, label)
+        if process.pid == root
+        or process.session == root
+        or (spare is not None and process.parent == me and process.pid != spare)
+        or _has_entry(process.pid, label)
     }
     while more := [one for one in everything if one.parent in found and one.pid not in found]:
         found.update((process.pid, process) for process in more)
@@ -89,10 +92,10 @@ def kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
         os.close(fd)
 
 
-def end_tree(label: bytes, root: int, limit_s: float = 10.0) -> list[Process]:
+def end_tree(label: bytes, root: int, spare: int | None = None, limit_s: float = 10.0) -> list[Process]:
     """Kills everything of `tree` until nothing is left, or `limit_s` have passed. Returns what is left."""
     until = time.monotonic() + limit_s
-    while left := tree(label, root):
+    while left := tree(label, root, spare):
         if time.monotonic() > until:
             return left
         for process in left:
@@ -100,7 +103,7 @@ def end_tree(label: bytes, root: int, limit_s: float = 10.0) -> list[Process]:
         reap_orphans(root)
         time.sleep(
             0.01
-        )  # a killed process needs a moment to go; there is nothing to wait on for strangers' children
+        )  # a killed process needs a moment to go, and nothing tells when a stranger's child has
     return []
 
 

@@ -175,7 +175,7 @@ def _how(seat: Seat) -> str:
 
 def _words(seat: Seat) -> str:
     assert seat.ended
-    return {STOPPED: "stopped (SIGSTOP)", UNINTERRUPTIBLE: "stuck in the kernel"}[seat.ended.state]
+    return {STOPPED: "stopped by SIGSTOP", UNINTERRUPTIBLE: "stuck in the kernel"}[seat.ended.state]
 
 
 def _unwell(seat: Seat) -> bool:

@@ -47,8 +47,9 @@ _WAITING = re.compile(r"barrier|sync_global|_sync_fn|process_allgather|broadcast
 class Worker:
     """The worker of one session. Start it in the main thread: the kernel ties its life to that thread.
 
-    `on_progress` gets what it tells, `on_exit` its exit code (negative for a signal) once its progress
-    is read to the end; both come from other threads. What it prints goes to `write`.
+    `guard` is the pid of this process's only other child. `on_progress` gets what it tells, `on_exit`
+    its exit code (negative for a signal) once its progress is read to the end; both come from other
+    threads. What it prints goes to `write`.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Worker:
         session: int,
         command: Sequence[str],
         label: str,
+        guard: int,
         write: Callable[..., None],
         on_progress: Callable[[FromWorker], None],
         on_exit: Callable[[int], None],
@@ -64,9 +66,11 @@ class Worker:
         self.session = session
         self._killed = False
         self._write, self._on_progress, self._on_exit = write, on_progress, on_exit
+        self._guard = guard
         self._label = f"{SESSION_VARIABLE}={label}".encode()
         self._stacks = Path(job.scratch, STACKS_FILE)
         self._lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        self._last = {"stdout": "", "stderr": ""}
         self._oom_before = processes.out_of_memory_kills()
         progress_out, progress_in = os.pipe()
         try:
@@ -91,11 +95,8 @@ class Worker:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def last_words(self) -> str:
-        """Returns the last line that says something, for a cause."""
-        for line in reversed(list(self._lines)):
-            if line.strip():
-                return line.strip()[:500]
-        return ""
+        """Returns the last line that says something, on stderr if it said anything there, for a cause."""
+        return (self._last["stderr"] or self._last["stdout"])[:500]
 
     def last_lines(self) -> str:
         """Returns the last lines it wrote."""
@@ -148,7 +149,7 @@ class Worker:
         not go, or nothing."""
         self._killed = processes.look(self.pid) is not None
         # Not reaped before this: while it is a zombie nobody else can get its pid.
-        left = processes.end_tree(self._label, self.pid)
+        left = processes.end_tree(self._label, self.pid, self._guard)
         if not left:
             self._process.wait()
         for reader in (*self._readers, self._progress):
@@ -201,6 +202,9 @@ class Worker:
 
     def _log(self, lines: list[str], stream: str) -> None:
         self._lines.extend(lines[-_LAST_LINES:])
+        self._last[stream] = next(
+            (line.strip() for line in reversed(lines) if line.strip()), self._last[stream]
+        )
         if lines:
             self._write(*(Log(line, stream) for line in lines))
 
@@ -215,14 +219,15 @@ class Worker:
     def _take(self, line: str) -> None:
         try:
             body: Body = parse(line)
+            if not isinstance(body, Init | PointPhase | Operation | Done):
+                raise ValueError("only a supervisor says this")
         except ValueError as error:
             self._write(
                 Log(f"the worker told what cannot be understood ({error}): {line[:200]}", "supervisor")
             )
             return
-        if isinstance(body, Init | PointPhase | Operation | Done):
-            self._write(body)
-            self._on_progress(body)
+        self._write(body)
+        self._on_progress(body)
 
     def _wait(self) -> None:
         gone = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)

@@ -78,6 +78,8 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
             child(inner, env={}, stdout=subprocess.DEVNULL, start_new_session=True)
             child(inner, stdout=subprocess.DEVNULL)
             time.sleep(0.3)
+        case "detach":
+            child("import time; time.sleep(600)", stdout=subprocess.DEVNULL, start_new_session=True)
         case "hold_stdout":
             child("import time; time.sleep(600)", start_new_session=True)
             os._exit(5)

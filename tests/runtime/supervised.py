@@ -37,6 +37,9 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+Make = Callable[..., "Crew"]
+
+
 @dataclass
 class Crew:
     """The supervisors of one attempt."""
@@ -74,7 +77,7 @@ class Crew:
             grace_s=1.0,
         )
         for worker in range(self.workers):
-            yield replace(base, **{**self.job, "worker": worker, "scratch": str(self.folder / f"w{worker}")})
+            yield replace(base, **{"worker": worker, "scratch": str(self.folder / f"w{worker}"), **self.job})
 
     def start(self, only: tuple[int, ...] | None = None) -> Crew:
         for job in self.jobs():

@@ -3,28 +3,26 @@ nothing is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from runtime.contract.progress import PointPhase, Started, WorkerExited
-from tests.runtime.supervised import Crew
-
-Make = Callable[..., Crew]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    crews: list[Crew] = []
-
-    def one(**fields: object) -> Crew:
-        crews.append(Crew(tmp_path, **fields))  # type: ignore[arg-type]
-        return crews[-1]
-
-    yield one
-    for crew in crews:
-        crew.end()
+from runtime.contract.job import Deadlines, Owner
+from runtime.contract.process import started_at
+from runtime.contract.progress import (
+    Deadline,
+    Exited,
+    Log,
+    PointPhase,
+    Stacks,
+    Started,
+    WorkerExited,
+)
+from tests.runtime.supervised import Make, until
 
 
 def test_a_good_suite_ends_with_0(make: Make) -> None:
@@ -54,3 +52,217 @@ def test_a_worker_that_goes_away_costs_one_point(make: Make, what: str, cause: s
     assert [body.first_point for body in crew.bodies(Started)] == [0, 2]
     assert len(crew.bodies(WorkerExited)) == 2
     crew.nothing_left()
+
+
+def test_a_failed_point_alone_does_not_end_the_worker(make: Make) -> None:
+    crew = make(do={"0.0": "fail:leaf a/b differs", "0.2": "fail:disk"}).start()
+    assert crew.wait() == [1]
+    assert crew.exited().cause == "point 0 failed: leaf a/b differs (and 1 more)"
+    assert len(crew.bodies(Started)) == 1
+    assert [crew.points_file()[point][0] for point in range(3)] == ["failed", "passed", "failed"]
+
+
+def test_a_worker_that_dies_before_it_joins_is_fatal(make: Make) -> None:
+    crew = make(do={"0.init": "crash"}).start()
+    assert crew.wait() == [3]
+    assert "before it had joined the others" in crew.exited().cause
+    assert "something went wrong in C++" in crew.exited().cause
+
+
+def test_a_worker_that_dies_after_its_last_point_is_told(make: Make) -> None:
+    crew = make(do={"0.end": "kill:SIGSEGV"}).start()
+    assert crew.wait() == [1]
+    assert crew.exited().cause == "point 3 failed: worker 0 was killed by SIGSEGV while before point 3"
+
+
+def test_a_python_that_cannot_be_run_is_told(make: Make) -> None:
+    crew = make(job={"python": "/nowhere/python"}).start()
+    assert crew.wait() == [3]
+    assert "cannot run /nowhere/python: No such file or directory" in crew.exited().cause
+
+
+def test_a_hung_operation_costs_one_point_and_shows_its_stacks(make: Make) -> None:
+    crew = make(do={"0.1": "hang"}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
+    assert crew.wait() == [1]
+    cause = "operation save exceeded 3 s on worker 0"
+    assert crew.exited().cause == f"point 1 failed: {cause}"
+    assert crew.points_file() == {0: ("passed", ""), 1: ("failed", cause), 2: ("passed", "")}
+    assert crew.bodies(Deadline) == [Deadline("operation", 0, 3.0, "save", 1, (0,))]
+    assert "in misbehave" in crew.bodies(Stacks)[0].text
+
+
+def test_a_stopped_worker_is_said_to_be_stopped(make: Make) -> None:
+    crew = make(do={"0.1": "stop"}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
+    assert crew.wait() == [1]
+    assert (
+        crew.exited().cause == "point 1 failed: operation save exceeded 3 s on worker 0 (stopped by SIGSTOP)"
+    )
+    assert "stopped" in crew.bodies(Stacks)[0].text
+    crew.nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "code", "cause"),
+    [
+        (Deadlines(point_s=2.0), 1, "point 1 failed: the point exceeded 2 s on worker 0"),
+        (Deadlines(run_s=3.0), 1, "point 1 failed: the run exceeded 3 s on worker 0"),
+    ],
+)
+def test_the_point_and_the_run_have_deadlines(
+    make: Make, deadlines: Deadlines, code: int, cause: str
+) -> None:
+    crew = make(do={"0.1": "hang"}, job={"deadlines": deadlines}).start()
+    assert crew.wait() == [code]
+    assert crew.exited().cause == cause
+    assert crew.points_file()[2][0] == ("not_run" if deadlines.run_s else "passed")
+
+
+def test_joining_has_a_deadline(make: Make) -> None:
+    crew = make(do={"0.init": "hang"}, job={"deadlines": Deadlines(init_s=1.0)}).start()
+    assert crew.wait() == [3]
+    assert crew.exited().cause == "the workers did not all join: joining exceeded 1 s on worker 0"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_supervisor_told_to_stop_ends_everything(make: Make, number: signal.Signals) -> None:
+    crew = make(do={"0.1": "ignore_term"}).start()
+    until(lambda: crew.says("ignoring SIGTERM"))
+    crew.started[0].send_signal(number)
+    assert crew.wait(15) == [130]
+    assert crew.exited() == Exited(130, f"told to stop ({number.name})")
+    assert crew.points_file()[1] == ("failed", f"told to stop ({number.name})")
+    assert crew.points_file()[2][0] == "not_run"
+    crew.nothing_left()
+
+
+def test_a_worker_gets_its_grace(make: Make) -> None:
+    crew = make(do={"0.1": "leave_at_term"}, job={"grace_s": 20.0}).start()
+    until(lambda: crew.says("waiting for SIGTERM"))
+    crew.started[0].terminate()
+    assert crew.wait(15) == [130]
+    assert crew.bodies(WorkerExited)[0].code == 99
+
+
+def test_a_second_signal_takes_the_grace_away(make: Make) -> None:
+    crew = make(do={"0.1": "ignore_term"}, job={"grace_s": 600.0}).start()
+    until(lambda: crew.says("ignoring SIGTERM"))
+    crew.started[0].terminate()
+    with pytest.raises(subprocess.TimeoutExpired):
+        crew.started[0].wait(1.0)
+    crew.started[0].terminate()
+    assert crew.wait(15) == [130]
+
+
+@pytest.mark.parametrize("what", ["hide", "bomb", "hold_stdout"])
+def test_what_a_worker_started_goes_with_it(make: Make, what: str) -> None:
+    crew = make(do={"0.1": what}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        assert crew.wait(20) == [1 if what != "hide" else 0]
+        crew.nothing_left()
+        emptied = [path for path in Path("/proc").glob("[0-9]*") if _orphan(path)]
+        assert not emptied
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def _orphan(path: Path) -> bool:
+    try:
+        hidden = b"os.fork() and os._exit(0)" in (path / "cmdline").read_bytes()
+        return hidden and (path / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_killed_supervisor_takes_its_worker_along(make: Make) -> None:
+    crew = make(do={"0.0": "detach", "0.1": "hang"}).start()
+    until(lambda: len(crew.bodies(PointPhase)) == 3)
+    crew.started[0].kill()
+    crew.wait()
+    crew.nothing_left(5)
+
+
+def test_renewals_that_stop_end_everything(make: Make, tmp_path: Path) -> None:
+    renewal = tmp_path / "renewal"
+    renewal.touch()
+    crew = make(do={"0.1": "hang"}, job={"renewal_file": str(renewal), "lease_s": 2.0}).start()
+    until(lambda: len(crew.bodies(PointPhase)) == 3)
+    for n in range(30):
+        os.utime(renewal, (n, n))  # a clock that is wrong by half a century renews as well
+        assert crew.started[0].poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            crew.started[0].wait(0.1)
+    assert crew.wait(15) == [3]
+    assert crew.exited().cause == f"the lease was not renewed for 2 s: nobody touched {renewal}"
+    crew.nothing_left()
+
+
+def test_an_owner_that_goes_ends_everything(make: Make) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    began = started_at(owner.pid)
+    assert began
+    crew = make(do={"0.1": "hang"}, job={"owner": Owner(owner.pid, began)}).start()
+    until(lambda: len(crew.bodies(PointPhase)) == 3)
+    owner.kill()
+    owner.wait()
+    assert crew.wait(15) == [3]
+    assert crew.exited().cause == f"the process that owns this run (pid {owner.pid}) is gone"
+    crew.nothing_left()
+
+
+def test_another_process_with_the_owners_pid_is_not_the_owner(make: Make) -> None:
+    began = started_at(os.getpid())
+    assert began
+    crew = make(do={"0.1": "hang"}, job={"owner": Owner(os.getpid(), began - 1)}).start()
+    assert crew.wait(15) == [3]
+
+
+def test_output_is_kept_whole(make: Make) -> None:
+    crew = make(do={"0.0": "flood:200", "0.1": "last_line"}).start()
+    assert crew.wait() == [0]
+    texts = [body.text for body in crew.bodies(Log)]
+    assert texts.count("x" * 99) == 20_000
+    assert texts[-1] == "no newline é"
+
+
+def test_strange_output_is_survived(make: Make) -> None:
+    crew = make(do={"0.0": "garbage", "0.1": "close_stdout"}).start()
+    assert crew.wait() == [0]
+    assert sum(body.stream == "supervisor" for body in crew.bodies(Log)) == 3
+
+
+def test_a_second_supervisor_of_the_same_attempt_is_refused(make: Make) -> None:
+    crew = make(do={"0.1": "hang"}).start()
+    until(lambda: len(crew.bodies(PointPhase)) == 3)
+    second = crew.start_one(next(crew.jobs()))
+    assert second.wait(10) == 3
+    assert "runs already" in (crew.folder / "supervisor0.log").read_text()
+    assert crew.started[0].poll() is None
+
+
+def test_an_attempt_that_has_ended_stays_ended(make: Make) -> None:
+    crew = make(do={"0.1": "crash"}).start()
+    assert crew.wait() == [1]
+    before = len(crew.records())
+    assert crew.start_one(next(crew.jobs())).wait(10) == 1
+    assert len(crew.records()) == before
+
+
+def test_a_full_disk_is_told_and_nothing_hangs(make: Make, tmp_path: Path) -> None:
+    scratch = tmp_path / "small"
+    scratch.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "x", scratch]).returncode
+    ):
+        pytest.skip("needs root to mount a small file system")
+    try:
+        crew = make(do={"0.0": "flood:1000", "0.1": "hang"}, job={"scratch": str(scratch)}).start()
+        assert crew.wait(30) == [3]
+        lines = (scratch / "stream.jsonl").read_bytes().splitlines()
+        assert b"no space left on" in lines[-1]
+        crew.nothing_left()
+    finally:
+        subprocess.run(["umount", "-l", scratch], check=True)
