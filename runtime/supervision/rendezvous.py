@@ -139,15 +139,19 @@ def join(address: str, token: str, worker: int, first_point: int, limit_s: float
     """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s`
     seconds."""
     until = None if limit_s is None else time.monotonic() + limit_s
+    refusal: Exception | None = None
     while True:
         try:
             return _introduce(
                 socket.create_connection(split(address), _HANDSHAKE_S), token, worker, first_point
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, ValueError):
+                refusal = error  # says more than that nobody listens any longer
             if until is not None and time.monotonic() > until:
+                why = refusal or error
                 raise InfrastructureError(
-                    f"supervisor 0 did not answer at {address} within {limit_s:g} s: {error}"
+                    f"supervisor 0 did not answer at {address} within {limit_s:g} s: {why}"
                 ) from error
         time.sleep(_RETRY_S)
 

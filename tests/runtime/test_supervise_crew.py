@@ -1,0 +1,210 @@
+"""Several supervisors: they meet, end a failed session together, name the true cause, and go on at the next point."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from dataclasses import replace
+
+import pytest
+
+from runtime.contract.job import Deadlines
+from runtime.contract.progress import Log, PointPhase, Stacks, Started
+from runtime.supervision.processes import look
+from tests.runtime.supervised import Crew, Make, until
+
+ECHO = "INTERNAL: Gloo AllGather failed: Connection closed by peer [127.0.0.1]:5"
+ABORT = "Terminating process because the JAX distributed service detected fatal errors: another task died"
+
+
+def began(crew: Crew, point: int) -> bool:
+    """Whether every worker is in a point."""
+    return all(
+        any(body.point == point and body.phase == "begin" for body in crew.bodies(PointPhase, worker))
+        for worker in range(crew.workers)
+    )
+
+
+def test_workers_meet_and_end_together(make: Make) -> None:
+    crew = make(workers=3).start()
+    assert crew.wait() == [0, 0, 0]
+    assert all(crew.exited(worker).cause == "" for worker in range(3))
+    crew.nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("do", "cause"),
+    [
+        ({"1.1": "fail:leaf a/b differs", "0.1": "wait"}, "worker 1: leaf a/b differs"),
+        ({"1.1": "fail:leaf a/b differs", "0.1": f"wait_and_fail:{ECHO}"}, "worker 1: leaf a/b differs"),
+        ({"1.1": "wait_and_fail:ValueError", "0.1": f"fail:{ECHO}"}, "worker 1: ValueError"),
+        ({"1.1": "kill:SIGKILL", "0.1": "wait"}, "worker 1 was killed by SIGKILL while in save of point 1"),
+        (
+            {"1.1": "kill:SIGKILL", "0.1": f"fail:{ECHO}"},
+            "worker 1 was killed by SIGKILL while in save of point 1",
+        ),
+        (
+            {"0.1": "crash", "1.1": f"say_and_abort:{ABORT}"},
+            "worker 0 exited with code 7 in save of point 1: something went wrong in C++",
+        ),
+    ],
+)
+def test_one_failure_is_one_failure_with_its_true_cause(make: Make, do: dict[str, str], cause: str) -> None:
+    crew = make(workers=2, do=do).start()
+    assert crew.wait() == [1, 1]
+    for worker in range(2):
+        assert crew.exited(worker).cause == f"point 1 failed: {cause}"
+        assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 2]
+        points = crew.points_file(worker)
+        assert [points[point][0] for point in range(3)] == ["passed", "failed", "passed"]
+    assert crew.points_file(0)[1][1] == cause
+    assert cause.endswith(crew.points_file(1)[1][1])
+    crew.nothing_left()
+
+
+def test_a_failure_that_all_agree_on_does_not_end_the_session(make: Make) -> None:
+    do = {f"{worker}.1": "fail_and_go_on:no such file" for worker in range(2)}
+    crew = make(workers=2, do=do).start()
+    assert crew.wait() == [1, 1]
+    assert len(crew.bodies(Started)) == 1
+    assert (
+        crew.exited().cause == "point 1 failed: worker 0: no such file" or "worker 1" in crew.exited().cause
+    )
+
+
+def test_a_hung_worker_is_named_and_its_neighbour_is_not(make: Make) -> None:
+    crew = make(
+        workers=2, do={"0.1": "wait", "1.1": "hang"}, job={"deadlines": Deadlines(operation_s=3.0)}
+    ).start()
+    assert crew.wait() == [1, 1]
+    cause = "operation save exceeded 3 s on worker 1; worker 0 waited"
+    assert crew.exited().cause == f"point 1 failed: {cause}"
+    assert crew.points_file(0)[1] == crew.points_file(1)[1] == ("failed", cause)
+    assert "in wait_at_barrier" in crew.bodies(Stacks, 0)[0].text
+    assert "in misbehave" in crew.bodies(Stacks, 1)[0].text
+
+
+def test_a_worker_that_never_reached_the_operation_is_named(make: Make) -> None:
+    deadlines = Deadlines(operation_s=3.0)
+    crew = make(workers=2, do={"0.1": "hang", "1.0": "hang"}, job={"deadlines": deadlines}).start()
+    assert crew.wait() == [1, 1]
+    assert crew.exited().cause.startswith(
+        "point 0 failed: operation save exceeded 3 s on worker 1; worker 0 waited"
+    )
+
+
+def test_a_stopped_worker_is_the_cause_of_its_neighbours_abort(make: Make) -> None:
+    crew = make(workers=2, do={"0.1": "stop", "1.1": f"say_and_abort:{ABORT}"}).start()
+    assert crew.wait() == [1, 1]
+    assert crew.exited().cause == "point 1 failed: worker 0 was stopped by SIGSTOP in save of point 1"
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_killed_supervisor_ends_everything(make: Make, victim: int) -> None:
+    crew = make(workers=3, do={f"{worker}.1": "wait" for worker in range(3)}).start()
+    until(lambda: began(crew, 1))
+    crew.started[victim].kill()
+    codes = crew.wait(15)
+    assert codes[victim] == -signal.SIGKILL
+    for worker in {0, 1, 2} - {victim}:
+        assert codes[worker] == 3
+        cause = crew.exited(worker).cause
+        assert f"lost supervisor {victim}" in cause or f"lost the supervisor of worker {victim}" in cause
+        assert crew.points_file(worker)[1] == ("failed", cause)
+        assert crew.points_file(worker)[2][0] == "not_run"
+    crew.nothing_left()
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_one_told_to_stop_stops_all(make: Make, told: int) -> None:
+    crew = make(workers=2, do={f"{worker}.1": "wait" for worker in range(2)}).start()
+    until(lambda: began(crew, 1))
+    crew.started[told].terminate()
+    assert crew.wait(15) == [130, 130]
+    crew.nothing_left()
+
+
+def test_a_worker_killed_from_outside_is_told(make: Make) -> None:
+    crew = make(workers=2, do={f"{worker}.1": "wait" for worker in range(2)}).start()
+    until(lambda: began(crew, 1))
+    os.kill(crew.bodies(Started, 1)[0].pid, signal.SIGKILL)
+    assert crew.wait(20) == [1, 1]
+    assert "worker 1 was killed by SIGKILL while in save of point 1" in crew.exited().cause
+    assert look(crew.bodies(Started, 0)[0].pid) is None
+
+
+def test_a_worker_that_never_arrives_is_named(make: Make) -> None:
+    crew = make(workers=3, job={"deadlines": Deadlines(init_s=2.0)}).start(only=(0, 2))
+    assert crew.wait() == [3, 3]
+    assert crew.exited(0).cause == crew.exited(2).cause == "worker 1 did not arrive within 2 s"
+
+
+def test_without_supervisor_0_the_others_give_up(make: Make) -> None:
+    crew = make(workers=2, job={"deadlines": Deadlines(init_s=1.0)}).start(only=(1,))
+    assert crew.wait() == [3]
+    assert "supervisor 0 did not answer" in crew.exited(1).cause
+
+
+def test_a_supervisor_that_waits_for_the_others_can_be_stopped(make: Make) -> None:
+    crew = make(workers=2).start(only=(1,))
+    until(lambda: crew.path(1).exists() and len(crew.left()) > 1)
+    crew.started[0].terminate()
+    assert crew.wait(10) == [130]
+    crew.nothing_left()
+
+
+def test_who_does_not_know_the_token_is_not_let_in(make: Make) -> None:
+    crew = make(workers=2, job={"deadlines": Deadlines(init_s=2.0)})
+    first, second = crew.jobs()
+    crew.start_one(first)
+    crew.start_one(replace(second, token="another"))
+    assert crew.wait() == [3, 3]
+    assert crew.exited(0).cause == "worker 1 did not arrive within 2 s"
+    assert "another token" in crew.exited(1).cause
+
+
+def test_strangers_at_the_rendezvous_do_no_harm(make: Make) -> None:
+    crew = make(workers=2)
+    first, second = crew.jobs()
+    crew.start_one(first)
+    host, port = first.rendezvous.split(":")
+
+    def connect() -> socket.socket | None:
+        try:
+            return socket.create_connection((host, int(port)), 1)
+        except OSError:
+            return None
+
+    silent = until(connect)
+    loud = until(connect)
+    loud.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    hostile = until(connect)
+    hostile.sendall(
+        json.dumps({"worker": 1, "first_point": 0, "challenge": "x", "proof": "y"}).encode() + b"\n"
+    )
+    crew.start_one(second)
+    assert crew.wait() == [0, 0]
+    for sock in (silent, loud, hostile):
+        assert b"secret" not in sock.recv(4096)
+        sock.close()
+
+
+def test_a_taken_port_is_told(make: Make) -> None:
+    crew = make(workers=2, job={"deadlines": Deadlines(init_s=2.0)})
+    first, _ = crew.jobs()
+    host, port = first.rendezvous.split(":")
+    with socket.create_server((host, int(port))):
+        crew.start_one(first)
+        assert crew.wait() == [3]
+    assert first.rendezvous in crew.exited(0).cause
+    assert "another program uses it" in crew.exited(0).cause
+
+
+def test_the_token_is_in_no_stream(make: Make) -> None:
+    crew = make(workers=2, job={"token": "very-secret-token"}).start()
+    assert crew.wait() == [0, 0]
+    for worker in range(2):
+        assert b"very-secret-token" not in crew.path(worker).read_bytes()
+        assert crew.bodies(Log, worker)
