@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import difflib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from tasks.cloud.trees import (
     scratch_folder,
     unpack,
 )
-from tasks.config.source import is_local, strip_credentials
+from tasks.config.source import is_local
 from tasks.config.spec import SourceSpec
 
 Say = Callable[[str], None]
@@ -94,11 +92,11 @@ def fetch_tree(source: SourceSpec, sources: Path, *, say: Say) -> Tree:
         return _take_local(Path(source.repo), sources)
     commit = resolve_commit(source)
     mirror = sources / f"{hashlib.sha256(source.repo.encode()).hexdigest()[:16]}.git"
-    shown = f"{strip_credentials(source.repo)} at {commit.sha[:12]}"
+    shown = f"{source.repo} at {commit.sha[:12]}"
     with locked(mirror.with_suffix(".lock"), f"fetching {shown}", say=say, timeout_s=_FETCH_S):
         sha = _fetch(source, commit, mirror, say, shown)
         folder, content = _export(mirror, sha, sources, shown)
-    return Tree(folder, content, strip_credentials(source.repo), commit.ref, sha, dirty=False)
+    return Tree(folder, content, source.repo, commit.ref, sha, dirty=False)
 
 
 def known_tree(source: SourceSpec, sources: Path) -> Tree | None:
@@ -167,11 +165,8 @@ def _fetch(source: SourceSpec, commit: Commit, mirror: Path, say: Say, shown: st
         return have.text.strip()
     say(f"fetching {shown}")
     sha = commit.sha if len(commit.sha) == _FULL_COMMIT else _complete(source, commit.sha, mirror)
-    with _access(source) as env:
-        fetched = _git(
-            mirror, "fetch", "--quiet", "--depth=1", "--no-tags", "--", _url(source), sha,
-            env=env, timeout_s=_FETCH_S,
-        )  # fmt: skip
+    depth = ["--depth=1", "--no-tags"]
+    fetched = _git(mirror, "fetch", "--quiet", *depth, "--", _url(source), sha, timeout_s=_FETCH_S)
     if fetched.code != 0 and _MISSING.search(fetched.errors):
         raise _no_such_commit(source, sha)
     _checked(fetched, source.repo)
@@ -185,19 +180,10 @@ def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
     if not (names / "HEAD").is_file():
         _checked(_git(None, "init", "--quiet", "--bare", "--", str(names)), names)
     specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/pull/*/head:refs/pull/*")
-    with _access(source) as env:
-        fetched = _git(
-            names,
-            "fetch",
-            "--quiet",
-            "--filter=tree:0",
-            "--",
-            _url(source),
-            *specs,
-            env=env,
-            timeout_s=_FETCH_S,
-        )
-        _checked(fetched, source.repo)
+    fetched = _git(
+        names, "fetch", "--quiet", "--filter=tree:0", "--", _url(source), *specs, timeout_s=_FETCH_S
+    )
+    _checked(fetched, source.repo)
     found = _git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
     if found.code != 0:
         raise _no_such_commit(source, short)
@@ -230,8 +216,7 @@ def _note(sources: Path, sha: str) -> Path:
 
 
 def _remote_refs(source: SourceSpec, *patterns: str) -> dict[str, str]:
-    with _access(source) as env:
-        asked = _git(None, "ls-remote", "--quiet", "--", _url(source), *patterns, env=env, timeout_s=_ASK_S)
+    asked = _git(None, "ls-remote", "--quiet", "--", _url(source), *patterns, timeout_s=_ASK_S)
     lines = _checked(asked, source.repo).text.splitlines()
     return {ref: sha for sha, _, ref in (line.partition("\t") for line in lines)}
 
@@ -239,14 +224,13 @@ def _remote_refs(source: SourceSpec, *patterns: str) -> dict[str, str]:
 def _git(
     folder: Path | None,
     *arguments: str,
-    env: dict[str, str] | None = None,
     timeout_s: float = _ASK_S,
     stdout: int | None = None,
 ) -> Finished:
     # Without a folder of its own, git must not read the settings of whatever repository we stand in.
     return run_command(
         ["git", "-C", str(folder or "/"), *arguments],
-        env=_environment() if env is None else env,
+        env=_environment(),
         timeout_s=timeout_s,
         stdout=stdout,
     )
@@ -263,22 +247,6 @@ def _environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "LC_ALL": "C",
     }
-
-
-@contextmanager
-def _access(source: SourceSpec) -> Iterator[dict[str, str]]:
-    """Yields the environment for talking to the remote; a token goes by it, never by the command line."""
-    env = _environment()
-    if source.credentials is not None:
-        user, colon, password = source.credentials.partition(":")
-        pair = f"{user}:{password}" if colon else f"x-access-token:{user}"
-        basic = base64.b64encode(pair.encode()).decode()
-        env |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"http.{source.repo}.extraHeader",
-            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
-        }
-    yield env
 
 
 def _url(source: SourceSpec) -> str:

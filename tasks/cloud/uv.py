@@ -134,4 +134,6 @@ def _failure(arguments: Sequence[str], done: Finished) -> SlicebenchError:
         )
     if "No solution found" in told:
         return BadInput(f"no set of packages fits: {told.partition('cause: ')[2] or told}")
+    if "build backend returned an error" in told:
+        return BadInput(f"the source does not build: {told}", fix="correct it, or name another branch")
     return InfrastructureError(f"{what} failed: {told or f'exit code {done.code}'}")

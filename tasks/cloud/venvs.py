@@ -199,8 +199,9 @@ def _wheel(source: Path, python: str, work: Path) -> Path:
     # From a copy: build backends write into the tree, and that one is named by its content.
     copy = work / "source"
     shutil.copytree(source, copy, symlinks=True)
+    # Not quietly: that would hide why a backend fails.
     run_uv(
-        "build", "--quiet", "--wheel", "--python", python, "--out-dir", str(work / "wheel"), str(copy),
+        "build", "--wheel", "--python", python, "--out-dir", str(work / "wheel"), str(copy),
         foreign_code=True,
         cwd=work,
     )  # fmt: skip

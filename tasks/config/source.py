@@ -28,10 +28,10 @@ def resolve_source(request: RunRequest) -> SourceSpec:
     A path becomes absolute, `git@host:path` becomes an ssh:// URL. Raises BadInput with every problem found.
     """
     problems = [*_ref_problems(request), *_jax_problems(request)]
-    repo, credentials = request.repo, None
+    repo = request.repo
     if repo is not None:
         try:
-            repo, credentials = _checked_repo(repo)
+            repo = _checked_repo(repo)
         except BadInput as error:
             problems += error.problems
     elif request.branch or request.pr or request.commit:
@@ -45,7 +45,6 @@ def resolve_source(request: RunRequest) -> SourceSpec:
         commit=request.commit.lower() if request.commit else None,
         jax_version=request.jax_version.lower(),
         jax_index=_absolute_index(request.jax_index),
-        credentials=credentials,
     )
 
 
@@ -55,8 +54,14 @@ def is_local(repo: str) -> bool:
 
 
 def strip_credentials(url: str) -> str:
-    """Returns a URL without user and password, fit to be written down; anything else is returned as it is."""
-    return _split_credentials(url)[0]
+    """Returns a URL without password, query and fragment, fit to be shown; anything else as it is."""
+    if not _URL.match(url):
+        return url
+    parts = urlsplit(url)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    # An ssh user is part of the address and no secret, unlike everything else that can stand there.
+    keep = userinfo.partition(":")[0] + at if parts.scheme == "ssh" else ""
+    return urlunsplit((parts.scheme, keep + host, parts.path, "", ""))
 
 
 def valid_ref(name: str) -> bool:
@@ -108,45 +113,39 @@ def _jax_problems(request: RunRequest) -> Iterator[Problem]:
         )
 
 
-def _checked_repo(repo: str) -> tuple[str, str | None]:
+def _checked_repo(repo: str) -> str:
     if not repo or repo.startswith("-") or re.search(r"[\x00-\x1f\x7f]", repo):
         raise BadInput(f"{repo!r} is not a repository", fix="write a URL or a path")
     if "::" in repo.split("/")[0]:
         raise BadInput(f"{repo}: git's remote helpers can run any command", fix="use https, ssh or file")
     path = Path(repo).expanduser()
     if path.is_dir():
-        return str(path.resolve()), None
+        return str(path.resolve())
     if _URL.match(repo):
-        scheme = urlsplit(repo).scheme.lower()
-        if scheme not in _PROTOCOLS:
-            raise BadInput(
-                f"{strip_credentials(repo)}: {scheme}:// is not allowed", fix="use https, ssh or file"
-            )
-        host = urlsplit(repo).hostname or ""
-        if host.startswith("-") or (scheme != "file" and not host):
-            raise BadInput(
-                f"{strip_credentials(repo)} names no valid host", fix="write https://host/owner/name"
-            )
-        return _split_credentials(repo)
+        return _checked_url(repo)
     scp_like = _SCP_LIKE.fullmatch(repo)
     if scp_like and "@" in repo:
-        return f"ssh://{scp_like['host']}/{scp_like['path']}", None
+        return f"ssh://{scp_like['host']}/{scp_like['path']}"
     fix = "write https://host/owner/name, or the path of a folder that is there"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         fix = f"write https://github.com/{repo}, or the path of a folder that is there"
     raise BadInput(f"{repo} is neither a URL nor a folder", fix=fix)
 
 
-def _split_credentials(url: str) -> tuple[str, str | None]:
-    if not _URL.match(url):
-        return url, None
-    parts = urlsplit(url)
-    userinfo, at, host = parts.netloc.rpartition("@")
-    # An ssh user is part of the address and no secret, unlike everything else that can stand there.
-    keep = userinfo.partition(":")[0] + at if parts.scheme == "ssh" and at else ""
-    credentials = userinfo if at and parts.scheme != "ssh" else None
-    # A query or fragment has no meaning to git or an index; tokens, though, are found there.
-    return urlunsplit((parts.scheme, keep + host, parts.path, "", "")), credentials
+def _checked_url(url: str) -> str:
+    parts, shown = urlsplit(url), strip_credentials(url)
+    scheme, host = parts.scheme.lower(), parts.hostname or ""
+    if scheme not in _PROTOCOLS:
+        raise BadInput(f"{shown}: {scheme}:// is not allowed", fix="use https, ssh or file")
+    if host.startswith("-") or (scheme != "file" and not host):
+        raise BadInput(f"{shown} names no valid host", fix="write https://host/owner/name")
+    if shown != url:
+        # It would end up in the run's parameters, in Prefect's database and in the process table.
+        raise BadInput(
+            f"{shown} was given with a password, token or query",
+            fix="leave that out, and let git find it: ~/.netrc, a credential helper or an SSH key",
+        )
+    return url
 
 
 def _absolute_index(index: str | None) -> str | None:

@@ -15,8 +15,7 @@ from tasks.config.target import TargetConfig
 class SourceSpec:
     """What code is measured. `repo` None: the released Orbax of the lock; a path: the tree as it lies there.
 
-    At most one of branch, pr, commit. `credentials` is the user:password that stood in the URL: for the fetch
-    alone, never to be written down.
+    At most one of branch, pr, commit. No password or token is in here.
     """
 
     repo: str | None = None
@@ -25,7 +24,6 @@ class SourceSpec:
     commit: str | None = None
     jax_version: str = "locked"
     jax_index: str | None = None
-    credentials: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,8 @@ def _stored(request: RunRequest, spec: RunSpec) -> bytes:
             "target": str(locate(request.target, "targets")),
             "output": spec.output,
             "set": [],
+            "repo": spec.source.repo,
+            "jax_index": spec.source.jax_index,
             "env_file": [str(Path(file).expanduser().absolute()) for file in request.env_file],
         }
     )

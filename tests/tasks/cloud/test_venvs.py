@@ -183,6 +183,15 @@ def test_a_source_that_is_not_orbax(lock: Lock, folder: Path, tmp_path: Path) ->
         make(Recipe("", source=tmp_path / "tree" / "checkpoint", digest="d"), folder)
 
 
+def test_a_backend_that_fails_is_told_with_its_own_words(folder: Path, lock: Lock, tmp_path: Path) -> None:
+    write_orbax_source(tmp_path / "tree", "1.0")
+    backend = tmp_path / "tree" / "checkpoint" / "backend.py"
+    backend.write_text(backend.read_text() + "\nraise RuntimeError('cannot find the compiler')\n")
+    with pytest.raises(BadInput, match=r"does not build.*cannot find the compiler"):
+        make(Recipe("", source=tmp_path / "tree" / "checkpoint", digest="d"), folder)
+    assert not (folder / Recipe("", digest="d").key()).exists()
+
+
 @pytest.mark.parametrize(
     ("errors", "kind", "told"),
     [
