@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from tasks.leases.inventory import Found
 from tasks.leases.resource import ResourceRef
 
@@ -20,6 +21,7 @@ class DirectoryInventory:
 
     kind = "directory"
     settle_s = 0.0
+    after = frozenset({"process"})
 
     def __init__(self, root: Path, ledger_id: str) -> None:
         self._root = root
@@ -59,22 +61,30 @@ class DirectoryInventory:
         except OSError as error:
             raise InfrastructureError(f"cannot delete {folder}: {error}") from error
 
-    def make(self, folder: Path, lease_id: str) -> str:
-        """Makes a labelled folder; returns its uid. One that carries a label already is used."""
-        if not self._lease_of(folder):
-            try:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                (folder / _LABEL).write_text(json.dumps({"lease": lease_id, "ledger": self._ledger_id}))
-            except OSError as error:
-                raise InfrastructureError(f"cannot make {folder}: {error.strerror}") from error
-        return str(folder)
-
     def _lease_of(self, folder: Path) -> str | None:
         try:
             label = json.loads((folder / _LABEL).read_bytes())
         except (OSError, ValueError):
             return None
-        return str(label["lease"]) if label.get("ledger") == self._ledger_id else None
+        return str(label[LEASE_VARIABLE]) if label.get(LEDGER_VARIABLE) == self._ledger_id else None
+
+
+def make(folder: Path, labels: Mapping[str, str]) -> str:
+    """Makes a folder labelled with a lease; returns its uid. One that carries this label already is used.
+
+    Raises InfrastructureError when it cannot be made, or belongs to another lease.
+    """
+    label = json.dumps(dict(labels), sort_keys=True)
+    file = folder / _LABEL
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not file.exists():
+            file.write_text(label)
+        elif file.read_text() != label:
+            raise InfrastructureError(f"{folder} belongs to another lease: {file.read_text()}")
+    except OSError as error:
+        raise InfrastructureError(f"cannot make {folder}: {error.strerror}") from error
+    return str(folder)
 
 
 def reference(folder: Path) -> ResourceRef:

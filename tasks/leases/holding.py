@@ -59,6 +59,7 @@ class Holding:
         self._now = now
         self._term_s = term_s
         self._lock = threading.RLock()
+        self._released = False
         self.lost: Fenced | None = None
 
     @property
@@ -145,6 +146,7 @@ class Holding:
                     return replace(swept, problems=(*swept.problems, str(error)))
                 else:
                     self._lease = done.lease
+                    self._released = True
                     return done
             raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
 
@@ -163,7 +165,10 @@ class Holding:
         def keep_renewing() -> None:
             while not done.wait(every_s):
                 try:
-                    self.renew()
+                    with self._lock:
+                        if self._released:
+                            return
+                        self.renew()
                     also()
                 except Fenced as error:
                     self.lost = error

@@ -28,6 +28,8 @@ class Inventory(Protocol):
     kind: str
     settle_s: float
     """How long after a create call its result may take to show up in a list, seconds."""
+    after: frozenset[str]
+    """Kinds that must be gone before these are asked to go: folders after the processes that write there."""
 
     def sees(self, scope: str) -> bool:
         """Whether things in this scope can be looked at from here."""

@@ -91,6 +91,10 @@ class DirectoryLedger:
                     made.unlink()
         return file.read_text().strip()
 
+    def exists(self) -> bool:
+        """Says whether anything was ever written here."""
+        return self._path.is_dir()
+
     def read(self, lease_id: str) -> Lease | None:
         """See Ledger."""
         return _read(self._file(lease_id))

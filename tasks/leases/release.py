@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ExitCode, InfrastructureError
@@ -66,7 +66,8 @@ class _Sweep:
                     present[kind, found.ref.uid or found.ref.name] = found.ref
             except InfrastructureError as error:
                 self.problems[f"cannot list {kind}: {error}"] = None
-        for ref in self.known:
+        # What was seen once is looked for by itself: an orphan may have no label that a list would find.
+        for ref in (*self.known, *self.seen.values()):
             there = self._get(ref) if ref.ours else None
             if there is not None:
                 present[ref.kind, there.uid or there.name] = there
@@ -92,9 +93,12 @@ class _Sweep:
             self.problems[f"cannot look at {ref.kind} {ref.name}: {error}"] = None
             return None
 
-    def ask(self, present: Iterable[ResourceRef], force: bool) -> None:
-        """Asks each thing to go: once politely, then again and again with force."""
+    def ask(self, present: Sequence[ResourceRef], force: bool) -> None:
+        """Asks each thing to go, in order of kinds: once politely, then again and again with force."""
+        standing = {ref.kind for ref in present}
         for ref in present:
+            if self.inventories[ref.kind].after & standing:
+                continue
             key = (ref.kind, ref.uid or ref.name)
             if key in self.asked and not force:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, WorkloadRef, Workers
+from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, WorkloadRef
 
 if TYPE_CHECKING:
     from runtime.contract.errors import Problem
@@ -30,6 +30,9 @@ class Target(Protocol):
 
     def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
         """Starts the supervisors. Called again for the same attempt it returns what already runs."""
+
+    def renew(self, ref: WorkloadRef) -> None:
+        """Tells every supervisor that the run lives; called after each renewal of the lease."""
 
     def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
         """Yields what workers say after the cursors in `since` (worker → cursor) until all have exited."""

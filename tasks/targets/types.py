@@ -13,7 +13,11 @@ from tasks.leases.resource import ResourceRef as ResourceRef
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would make and use. `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra."""
+    """What a run would make and use.
+
+    `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra. `output` is where runs are
+    written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers.
+    """
 
     target: str
     resources: Sequence[ResourceRef]
@@ -23,6 +27,8 @@ class Plan:
     platform: Platform
     price_per_hour: float | None = None
     warnings: Sequence[Problem] = ()
+    output: str = ""
+    bytes_per_save: int = 0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import Leaked
+from tasks.leases import directories
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
@@ -137,6 +139,18 @@ def test_leaving_the_renewing_block_tells_that_the_lease_was_lost(
             assert not deadline.wait(0.01)
 
 
+def test_a_release_of_our_own_within_the_block_is_no_loss(holding: Holding) -> None:
+    ticked = threading.Event()
+    with holding.renewing(0.01, also=ticked.set):
+        assert ticked.wait(10)
+        holding.release("done", QUICK)
+        deadline = time.monotonic() + 10
+        while any(thread.name == "renew run-e1" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert holding.lost is None
+
+
 def test_an_error_in_the_block_is_not_hidden_by_the_loss(holding: Holding, ledger: DirectoryLedger) -> None:
     def lose() -> None:
         take_away(ledger)
@@ -254,9 +268,8 @@ def test_adopted_folders_stay(
     ledger: DirectoryLedger, inventories: Inventories, holding: Holding, tmp_path: Path
 ) -> None:
     mine, theirs = tmp_path / "scratch" / "mine", tmp_path / "scratch" / "theirs"
-    directories = inventories["directory"]
     for folder in (mine, theirs):
-        directories.make(folder, holding.lease.lease_id)  # type: ignore[attr-defined]
+        directories.make(folder, holding.labels)
         (folder / "data").write_text("x")
     scope = reference(1, 0.0).scope
     holding.create("directory", scope, str(mine), lambda: str(mine))

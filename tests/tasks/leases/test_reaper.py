@@ -12,6 +12,7 @@ import pytest
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.process import started_at
+from tasks.leases import directories
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
@@ -19,6 +20,7 @@ from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.processes import reference
 from tasks.leases.reaper import Finding, exit_code, judge, reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
@@ -101,7 +103,7 @@ def test_a_dead_owner_s_processes_go_with_their_setsid_children_and_nothing_else
     code = """if True:
         import subprocess, sys, time, signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"], start_new_session=True)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(9)"], start_new_session=True)
         print(child.pid, flush=True)
         time.sleep(600)
     """
@@ -150,6 +152,44 @@ def test_supervisors_are_asked_before_they_are_killed(
         "released"
     ]
     assert supervisor.wait(10) == 7, "its child was alive until the supervisor itself ended it"
+
+
+def test_a_child_that_emptied_its_environment_goes_too(holding: Holding, ledger, sweep_up, spawn) -> None:
+    code = """if True:
+        import subprocess, sys, time, signal
+        code = "import signal, time; signal.signal(15, 1); print(flush=True); time.sleep(99)"
+        child = subprocess.Popen([sys.executable, "-c", code], env={}, start_new_session=True, stdout=-1)
+        child.stdout.readline()
+        print(child.pid, flush=True)
+        time.sleep(99)
+    """
+    parent = spawn(holding.labels, code)
+    kill_owner(ledger)
+    assert [found.did for found in sweep_up()] == ["released"]
+    assert parent.wait(10) < 0
+    assert started_at(int(parent.first_line)) is None
+
+
+def test_folders_go_after_the_processes_that_write_there(
+    holding: Holding, ledger, inventories: Inventories, sweep_up, spawn, tmp_path: Path
+) -> None:
+    folder = tmp_path / "scratch" / "run"
+    scope = reference(1, 0.0).scope
+    holding.create("directory", scope, str(folder), lambda: directories.make(folder, holding.labels))
+    code = """if True:
+        import pathlib, signal, sys, time
+        def end(*_):
+            time.sleep(0.3)
+            sys.exit(0 if pathlib.Path(sys.argv[1]).is_dir() else 9)
+        signal.signal(signal.SIGTERM, end)
+        print(flush=True)
+        while True: time.sleep(1)
+    """
+    writer = spawn(holding.labels, code, str(folder))
+    kill_owner(ledger)
+    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0))] == ["released"]
+    assert writer.wait(10) == 0
+    assert not folder.exists()
 
 
 def test_dry_run_says_what_and_touches_nothing(
@@ -226,7 +266,7 @@ def test_what_cannot_be_seen_from_here_is_left_to_who_can(
 
 def test_what_will_not_go_is_leaked_and_told_again_each_time(ledger: DirectoryLedger, tmp_path: Path) -> None:
     class Stubborn:
-        kind, settle_s, asked = "rock", 0.0, 0
+        kind, settle_s, after, asked = "rock", 0.0, frozenset(), 0
         ref = ResourceRef("rock", "z", "r0", "u0")
 
         def sees(self, scope: str) -> bool:

@@ -1,0 +1,107 @@
+"""`slicebench leases` and `slicebench reap`: what is held by whom, and getting rid of what should not be."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.leases.lease import Lease
+    from tasks.leases.ledger import DirectoryLedger
+    from tasks.leases.reaper import Finding
+
+Json = Annotated[bool, Parameter(name="--json", help="print one JSON object on stdout")]
+
+
+def leases(
+    *,
+    all: Annotated[bool, Parameter(help="show those that are gone as well")] = False,
+    json: Json = False,
+) -> int:
+    """Show what slicebench holds, who holds it, and what would become of it now."""
+    from tasks.leases.lease import State
+    from tasks.leases.reaper import judge, owners_alive
+
+    ledger = _ledger()
+    listing = ledger.listing()
+    now = time.time()
+    shown = [lease for lease in listing.leases if all or lease.state is not State.GONE]
+    leaked = any(lease.state is State.LEAKED for lease in shown)
+    if json:
+        rows = []
+        for lease in shown:
+            verdict = judge(lease, now, owners_alive(lease), False)
+            rows.append({**asdict(lease), "reaper": {"act": verdict.act, "why": verdict.why}})
+        _print(
+            {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
+        )
+    else:
+        for lease in shown:
+            verdict = judge(lease, now, owners_alive(lease), False)
+            _say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+        for error in listing.unreadable:
+            _say(str(error))
+        if not shown and not listing.unreadable:
+            _say(f"nothing is held ({ledger.uri})")
+    return ExitCode.LEAKED if leaked else ExitCode.INFRASTRUCTURE if listing.unreadable else ExitCode.DONE
+
+
+def reap(
+    *,
+    dry_run: Annotated[bool, Parameter(help="only say what would go")] = False,
+    json: Json = False,
+) -> int:
+    """Delete what outlived its lease, and say why. Exit code 5: something could not be proven gone."""
+    from tasks.config.home import scratch_folder
+    from tasks.leases import reaper
+    from tasks.leases.inventory import open_inventories
+
+    ledger = _ledger()
+    findings: list[Finding] = []
+    if ledger.exists():
+        findings = reaper.reap(ledger, open_inventories(ledger, scratch_folder()), dry_run=dry_run)
+    code = reaper.exit_code(findings)
+    if json:
+        _print({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
+    else:
+        for finding in findings:
+            _say(f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources))
+        if not any(finding.did != "kept" for finding in findings):
+            _say(f"nothing to reap ({ledger.uri})")
+    return code
+
+
+def _ledger() -> DirectoryLedger:
+    from tasks.config.home import ledger_folder
+    from tasks.leases.ledger import DirectoryLedger
+
+    return DirectoryLedger(ledger_folder())
+
+
+def _row(lease: Lease, now: float) -> str:
+    until = "no expiry" if lease.expires_at is None else f"expires in {lease.expires_at - now:.0f} s"
+    whose = str(lease.owner) if lease.owner else "no owner"
+    made = ", ".join(f"{ref.kind} {ref.name}{'' if ref.ours else ' (adopted)'}" for ref in lease.resources)
+    renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
+    return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {made}"
+
+
+def _resources(refs: Sequence[Any]) -> list[str]:
+    return [f"    {ref.kind} {ref.name}" for ref in refs]
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def _print(content: dict[str, Any]) -> None:
+    print(json.dumps(content, indent=1))

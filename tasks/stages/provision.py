@@ -1,0 +1,31 @@
+"""Stage *provision*: the plan is looked over, then hardware is adopted or made, through the lease."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from runtime.contract.errors import BadInput
+from tasks.leases.holding import Holding
+from tasks.stages.context import Run
+from tasks.targets.types import Workers
+
+
+def provision(run: Run, lease: Holding) -> Workers:
+    """Returns the workers. Called again it adopts what the lease already has.
+
+    Raises BadInput, with every problem found, before anything is made.
+    """
+    plan = run.target.plan(run.spec)
+    problems = [*plan.warnings, *run.target.preflight(plan)]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise BadInput(errors)
+    for problem in problems:
+        run.say(str(problem))
+    workers = run.target.acquire(plan, lease)
+    total = len(workers.items) * workers.devices_per_worker
+    run.say(
+        f"{len(workers.items)} workers x {workers.devices_per_worker} {workers.platform} devices = {total}"
+    )
+    run.mark("provision", lease_id=lease.lease.lease_id, workers=asdict(workers))
+    return workers

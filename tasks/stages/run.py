@@ -1,0 +1,204 @@
+"""Stage *run*: starts the workload, follows it to its end, and writes down how each attempt ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from runtime.contract.errors import ExitCode
+from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER
+from tasks.follow import LOST, Follower
+from tasks.leases.holding import Holding
+from tasks.stages.context import Run
+from tasks.targets.types import Attempt, Exited, Outcome, Progress, Uploaded, WorkloadRef
+
+ATTEMPTS_FILE = "attempts.json"
+"""In the run's folder: every start of the workload, written before it happens and after it has ended."""
+
+GRACE_S = 10.0
+"""How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
+
+_BACKSTOP_S = 120.0
+"""The supervisors hold the run's deadline; when none of them does, the stage ends the workload so
+much later."""
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class _Started:
+    """One attempt as it is written down. `ref` None: about to be started; `end` empty: not known to
+    have ended."""
+
+    n: int
+    ref: WorkloadRef | None = None
+    end: str = ""
+    cause: str = ""
+
+
+def run_workload(
+    run: Run, uploaded: Uploaded, lease: Holding, on_progress: OnProgress = lambda progress: None
+) -> Outcome:
+    """Returns how the attempts ended, the last one last. A workload that failed is an Outcome, not an error.
+
+    Called again it goes on: with an attempt that still runs it is followed from where its logs end; one
+    that was lost is followed by the next. When the stage has finished, what it wrote down is returned.
+    While errors and signals unwind the stage, the workload is stopped first. Raises Fenced when the
+    lease was lost.
+    """
+    finished = outcome_of(run)
+    if finished is not None:
+        return finished
+    attempts = _read(run)
+    last = attempts[-1] if attempts else None
+    if last is not None and not last.end:
+        last = _play(run, uploaded, lease, attempts, last, on_progress)
+    if last is None or last.end not in ("succeeded", "failed"):
+        following = _Started(len(attempts) + 1)
+        attempts.append(following)
+        last = _play(run, uploaded, lease, attempts, following, on_progress)
+    outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
+    run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
+    if last.end in ("succeeded", "failed"):
+        run.mark("run", attempts=[asdict(attempt) for attempt in outcome.attempts], results=outcome.results)
+    return outcome
+
+
+def outcome_of(run: Run) -> Outcome | None:
+    """Returns the outcome that the finished stage wrote down, or None."""
+    marker = run.marker("run")
+    if marker is None:
+        return None
+    outputs = marker["outputs"]
+    return Outcome([Attempt(**attempt) for attempt in outputs["attempts"]], outputs["results"])
+
+
+def exit_code_of(outcome: Outcome) -> ExitCode:
+    """Returns the exit code that the last attempt stands for."""
+    codes = {
+        "succeeded": ExitCode.DONE,
+        "failed": ExitCode.WORKLOAD_FAILED,
+        "interrupted": ExitCode.INTERRUPTED,
+    }
+    return codes.get(outcome.attempts[-1].end, ExitCode.INFRASTRUCTURE)
+
+
+def how_it_ended(exits: Mapping[int, Exited]) -> tuple[str, str]:
+    """Returns the end of an attempt and its root cause, from how each worker's supervisor ended. Pure."""
+    if not exits:
+        return "lost", "no worker said how it ended"
+    by_end: dict[str, list[Exited]] = {}
+    for exited in exits.values():
+        by_end.setdefault(_END_OF.get(exited.code, "lost"), []).append(exited)
+    end = next(end for end in ("interrupted", "lost", "failed", "succeeded") if end in by_end)
+    # One that was killed can only say that; those who saw it know more.
+    told = sorted(by_end[end], key=lambda exited: (exited.code == LOST, not exited.cause, exited.worker))
+    return end, told[0].cause if end != "succeeded" else ""
+
+
+_END_OF: Mapping[int, str] = {
+    ExitCode.DONE: "succeeded",
+    ExitCode.WORKLOAD_FAILED: "failed",
+    ExitCode.BAD_INPUT: "failed",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+
+def _play(
+    run: Run,
+    uploaded: Uploaded,
+    lease: Holding,
+    attempts: list[_Started],
+    attempt: _Started,
+    on_progress: OnProgress,
+) -> _Started:
+    """Starts an attempt unless it was, follows it to its end, and writes both down."""
+    _write(run, attempts)
+    ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
+    try:
+        attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
+        _write(run, attempts)
+        exits = _follow(run, ref, lease, on_progress)
+    except BaseException as error:
+        run.target.stop(ref, GRACE_S)
+        ended = (
+            ("lost", str(error)) if isinstance(error, Exception) else ("interrupted", type(error).__name__)
+        )
+        attempts[attempt.n - 1] = replace(attempt, ref=ref, end=ended[0], cause=ended[1])
+        _write(run, attempts)
+        raise
+    end, cause = how_it_ended(exits)
+    attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
+    _write(run, attempts)
+    return attempt
+
+
+def _follow(run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress) -> Mapping[int, Exited]:
+    """Follows a workload to its end, while the lease is renewed and the workers are told so."""
+    with (
+        lease.renewing(also=lambda: run.target.renew(ref)),
+        _logs(run, ref.attempt) as logs,
+        _backstop(run, ref),
+        Follower(logs, run.say, on_progress) as follower,
+    ):
+        try:
+            return follower.follow(run.target.follow(ref, follower.cursors()))
+        except BaseException:
+            # What they say while they end is worth reading too; stopping them here makes that end.
+            run.target.stop(ref, GRACE_S)
+            with contextlib.suppress(OSError):
+                follower.follow(run.target.follow(ref, follower.cursors()))
+            raise
+
+
+@contextlib.contextmanager
+def _logs(run: Run, attempt: int) -> Iterator[Path]:
+    """Gives a folder here for an attempt's logs; where the run's folder is not here, they go there
+    at the end."""
+    name = LOGS_FOLDER if attempt == 1 else f"{LOGS_FOLDER}/attempt-{attempt}"
+    if "://" not in run.folder.uri:
+        yield Path(run.folder.uri) / name
+        return
+    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
+        try:
+            yield Path(folder)
+        finally:
+            for file in sorted(Path(folder).glob("*.log")):
+                run.folder.upload(str(file), f"{name}/{file.name}")
+
+
+@contextlib.contextmanager
+def _backstop(run: Run, ref: WorkloadRef) -> Iterator[None]:
+    limit_s = run.spec.deadlines.run_s
+    if limit_s is None:
+        yield
+        return
+    timer = threading.Timer(limit_s + _BACKSTOP_S, run.target.stop, (ref, GRACE_S))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _results(run: Run) -> str:
+    return f"{run.folder.uri}/{RESULTS_FOLDER}"
+
+
+def _read(run: Run) -> list[_Started]:
+    content = run.folder.read(ATTEMPTS_FILE)
+    if content is None:
+        return []
+    rows: list[dict[str, Any]] = json.loads(content)
+    return [_Started(**{**row, "ref": WorkloadRef(**row["ref"]) if row["ref"] else None}) for row in rows]
+
+
+def _write(run: Run, attempts: list[_Started]) -> None:
+    run.folder.write(ATTEMPTS_FILE, json.dumps([asdict(one) for one in attempts], indent=1).encode())

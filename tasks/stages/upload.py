@@ -1,0 +1,37 @@
+"""Stage *upload*: the effective suite and the workers' own code go to every worker."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import runtime
+from runtime.contract.names import SUITE_FILE
+from tasks.stages.context import Run
+from tasks.targets.types import Bundle, Image, Uploaded, Workers, Workload
+
+
+def upload(run: Run, workers: Workers, image: Image) -> Uploaded:
+    """Returns where things lie on the workers. Done anew each time: it is quick, and workers may be new."""
+    run.folder.write(SUITE_FILE, run.spec.suite_text.encode())
+    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
+        suite = Path(folder) / SUITE_FILE
+        suite.write_text(run.spec.suite_text)
+        bundle = Bundle({SUITE_FILE: str(suite), **worker_code()}, workload_of(run))
+        uploaded = run.target.upload(workers, bundle, image)
+    run.mark("upload", suite=uploaded.suite, code=uploaded.code)
+    return uploaded
+
+
+def workload_of(run: Run) -> Workload:
+    """Returns what is to run on the workers."""
+    spec = run.spec
+    return Workload(spec.run_id, run.folder.uri, spec.env, spec.deadlines, spec.debug_dumps)
+
+
+def worker_code() -> Mapping[str, str]:
+    """Returns the files of the `runtime` package: name in the bundle → path here."""
+    root = Path(runtime.__path__[0])
+    files = sorted(file for file in root.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return {f"code/runtime/{file.relative_to(root).as_posix()}": str(file) for file in files}

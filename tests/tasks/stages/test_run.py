@@ -1,0 +1,189 @@
+"""The stages provision, upload, run and teardown on this machine, with the stand-in for the supervisor."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, ExitCode, Leaked
+from tasks.config.target import LocalTargetConfig
+from tasks.leases.holding import Fenced, Holding
+from tasks.leases.lease import State
+from tasks.leases.release import Patience
+from tasks.stages.context import Run
+from tasks.stages.provision import provision
+from tasks.stages.run import _write as write_attempts
+from tasks.stages.run import exit_code_of, how_it_ended, outcome_of, run_workload
+from tasks.stages.teardown import teardown
+from tasks.stages.upload import upload
+from tasks.targets.types import Attempt, Exited, Progress, Uploaded
+from tests.tasks.targets.local_runs import IMAGE, alive_under, hold, make_run, point, spec
+
+
+def prepare(run: Run) -> tuple[Uploaded, Holding]:
+    holding = hold(run)
+    return upload(run, provision(run, holding), IMAGE), holding
+
+
+def test_a_run_that_succeeds_leaves_markers_logs_and_nothing_else_alive(tmp_path: Path) -> None:
+    said: list[str] = []
+    progress: list[Progress] = []
+    run = make_run(spec(tmp_path), said)
+    uploaded, holding = prepare(run)
+    assert holding.lease.state is State.LIVE
+    outcome = run_workload(run, uploaded, holding, progress.append)
+    assert outcome.attempts == [Attempt(1, "succeeded")]
+    assert exit_code_of(outcome) is ExitCode.DONE
+    assert len(progress) == 4
+    logs = {path.name: path.read_text() for path in (tmp_path / "run-1" / "logs").glob("*.log")}
+    assert logs == {f"worker-000{worker}.log": f"worker {worker} of 2 on 2 devices\n" for worker in (0, 1)}
+    assert (tmp_path / "run-1" / "suite.yaml").read_text() == "suite_name: tiny\n"
+    done = teardown(run, holding)
+    assert done.lease.state is State.GONE
+    assert alive_under("run-1-e1") == []
+    stages = sorted(path.stem for path in (tmp_path / "run-1" / "stages").glob("*.json"))
+    assert stages == ["provision", "run", "teardown", "upload"]
+    assert outcome_of(run) == outcome
+    assert run_workload(run, uploaded, holding) == outcome, "a finished stage does nothing again"
+
+
+def test_a_workload_that_fails_is_an_outcome_with_the_cause(tmp_path: Path) -> None:
+    run = make_run(spec(tmp_path, workload="fail"))
+    uploaded, holding = prepare(run)
+    outcome = run_workload(run, uploaded, holding)
+    assert outcome.attempts == [Attempt(1, "failed", "worker 0: wrong data")]
+    assert exit_code_of(outcome) is ExitCode.WORKLOAD_FAILED
+    teardown(run, holding)
+
+
+def test_a_lost_attempt_is_no_finished_stage_and_the_next_call_tries_again(tmp_path: Path) -> None:
+    run = make_run(spec(tmp_path, workload="crash"))
+    uploaded, holding = prepare(run)
+    outcome = run_workload(run, uploaded, holding)
+    assert [attempt.end for attempt in outcome.attempts] == ["lost"]
+    assert exit_code_of(outcome) is ExitCode.INFRASTRUCTURE
+    assert outcome_of(run) is None
+    better = replace(uploaded, workload=replace(uploaded.workload, env={"WORKLOAD": "succeed"}))
+    outcome = run_workload(run, better, holding)
+    assert [(attempt.n, attempt.end) for attempt in outcome.attempts] == [(1, "lost"), (2, "succeeded")]
+    assert (tmp_path / "run-1" / "logs" / "attempt-2" / "worker-0000.log").exists()
+    teardown(run, holding)
+
+
+def test_an_interrupt_stops_the_workload_and_is_written_down(tmp_path: Path) -> None:
+    run = make_run(spec(tmp_path, workload="wait"))
+    uploaded, holding = prepare(run)
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_workload(run, uploaded, holding, interrupt)
+    assert alive_under("run-1-e1") == []
+    [attempt] = json.loads((tmp_path / "run-1" / "attempts.json").read_text())
+    assert (attempt["end"], attempt["cause"]) == ("interrupted", "KeyboardInterrupt")
+    assert outcome_of(run) is None
+    teardown(run, holding)
+
+
+def test_a_stage_called_again_follows_what_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(spec(tmp_path, workload="wait"))
+    uploaded, holding = prepare(run)
+    with monkeypatch.context() as patch:
+        # A follower that is killed stops nothing: what runs, runs on.
+        patch.setattr(run.target, "stop", lambda ref, grace_s: None)
+        patch.setattr("tasks.stages.run._write", _write_but_no_end)
+        patch.setattr("tasks.follow.Follower.follow", _die)
+        with pytest.raises(SystemExit):
+            run_workload(run, uploaded, holding)
+    running = sorted(alive_under("run-1-e1"))
+    assert len(running) == 2
+    seen: list[list[int]] = []
+
+    def let_go(progress: Progress) -> None:
+        seen.append(sorted(alive_under("run-1-e1")))
+        for scratch in (tmp_path / "run-1" / "scratch").iterdir():
+            (scratch / "go").touch()
+
+    outcome = run_workload(run, uploaded, holding, let_go)
+    assert seen[0] == running, "the same processes, not new ones"
+    assert outcome.attempts == [Attempt(1, "succeeded")]
+    teardown(run, holding)
+
+
+def _die(*arguments: object) -> None:
+    raise SystemExit
+
+
+def _write_but_no_end(run: Run, attempts: list[Any]) -> None:
+    if not attempts[-1].end:
+        write_attempts(run, attempts)
+
+
+def test_a_lost_lease_ends_the_stage(tmp_path: Path) -> None:
+    run = make_run(spec(tmp_path, workload="wait"))
+    uploaded, holding = prepare(run)
+    stolen: list[Holding] = []
+
+    def steal(progress: Progress) -> None:
+        if not stolen:
+            stolen.append(hold(run))
+            with pytest.raises(Fenced):
+                holding.check()
+            holding.check()
+
+    with pytest.raises(Fenced):
+        run_workload(run, uploaded, holding, steal)
+    with pytest.raises(Fenced):
+        teardown(run, holding)
+    assert teardown(run, stolen[0]).lease.state is State.GONE
+    assert alive_under("run-1-e1") == []
+
+
+def test_bad_input_makes_nothing(tmp_path: Path) -> None:
+    run = make_run(
+        spec(
+            tmp_path, points=[point(devices=4)], target=LocalTargetConfig(kind="local", devices_per_worker=3)
+        )
+    )
+    holding = hold(run)
+    with pytest.raises(BadInput, match="no mesh fits"):
+        provision(run, holding)
+    assert holding.lease.resources == ()
+    assert teardown(run, holding).deleted == ()
+
+
+def test_what_is_left_makes_teardown_fail_loudly(tmp_path: Path) -> None:
+    run = make_run(spec(tmp_path))
+    holding = hold(run)
+    holding.create("quantum", "zone", "q0", lambda: "uid")
+    with pytest.raises(
+        Leaked, match=r"run-1-e1: not proven gone: no inventory of quantum .* `slicebench reap`"
+    ) as error:
+        teardown(run, holding, patience=Patience(grace_s=0, deadline_s=0.1, look_every_s=0.02))
+    assert error.value.exit_code is ExitCode.LEAKED
+    assert run.marker("teardown") is None
+
+
+@pytest.mark.parametrize(
+    ("codes", "end", "cause"),
+    [
+        ({0: (0, ""), 1: (0, "")}, "succeeded", ""),
+        ({0: (1, "wrong data"), 1: (1, "wrong data")}, "failed", "wrong data"),
+        ({0: (3, "worker 1 is gone"), 1: (-9, "killed")}, "lost", "worker 1 is gone"),
+        ({0: (-9, "killed"), 1: (-9, "killed")}, "lost", "killed"),
+        ({0: (0, ""), 1: (-9, "killed")}, "lost", "killed"),
+        ({0: (130, "told to stop"), 1: (3, "lost supervisor 0")}, "interrupted", "told to stop"),
+        ({0: (2, "no mesh fits")}, "failed", "no mesh fits"),
+        ({}, "lost", "no worker said how it ended"),
+    ],
+)
+def test_how_an_attempt_ended(codes: dict[int, tuple[int, str]], end: str, cause: str) -> None:
+    exits = {worker: Exited(worker, code, told) for worker, (code, told) in codes.items()}
+    assert how_it_ended(exits) == (end, cause)

@@ -1,0 +1,56 @@
+"""A stand-in for the supervisor: reads a real job file, writes a real stream, and does what WORKLOAD tells it.
+
+`WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), wait (until a signal;
+then says so).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from runtime.contract import progress
+from runtime.contract.job import Job
+
+
+def main() -> int:
+    job = Job.read(Path(sys.argv[1]))
+    seq = 0
+
+    def say(body: progress.Body) -> None:
+        nonlocal seq
+        seq += 1
+        with Path(job.scratch, "stream.jsonl").open("a") as stream:
+            stream.write(progress.encode(body, seq=seq, at=time.time()) + "\n")
+
+    def end(code: int, cause: str) -> int:
+        say(progress.Exited(code, cause))
+        return code
+
+    class Told(Exception):
+        pass
+
+    def told(number: int, frame: object) -> None:
+        raise Told
+
+    signal.signal(signal.SIGTERM, told)
+    what = job.env.get("WORKLOAD", "succeed")
+    try:
+        say(progress.Log(f"worker {job.worker} of {job.workers} on {job.devices_per_worker} devices"))
+        say(progress.Operation("begin", 0, 1, "tiny", 0, "save"))
+        print("to the supervisor's own log", flush=True)
+        while what == "wait" and not Path(job.scratch, "go").exists():
+            time.sleep(0.02)
+        if what == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        say(progress.Operation("end", 0, 1, "tiny", 0, "save"))
+        return end(1, "worker 0: wrong data") if what == "fail" else end(0, "")
+    except Told:
+        return end(130, "told to stop")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
