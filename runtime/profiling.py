@@ -46,7 +46,7 @@ def tracing(output: str, name: str, scratch: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
+            jax.profiler.stop_trace()
             written = publish(folder, output, name)
         if not written:
             raise InfrastructureError(

@@ -18,7 +18,7 @@ def live_arrays() -> Collector:
 def _alive() -> tuple[int, int]:
     import jax
 
-    arrays: list[Any] = jax.live_arrays()  # type: ignore[no-untyped-call]
+    arrays: list[Any] = jax.live_arrays()
     return len(arrays), sum(_local_bytes(array) for array in arrays)
 
 

@@ -13,14 +13,14 @@ _ROUTES = Path("/proc/self/net/route")
 _INTERFACES = Path("/sys/class/net")
 
 
-def network(own: OwnReads) -> Collector | None:
+def network(own: OwnReads, routes: Path = _ROUTES, interfaces: Path = _INTERFACES) -> Collector | None:
     """Returns the collector for the interfaces a default route goes through; None when there are none.
 
     Workers on one host see each other's bytes. Virtual interfaces that only pass traffic on are left out by
     looking at routes, or bytes would count twice.
     """
     try:
-        statistics = [_INTERFACES / name / "statistics" for name in default_interfaces(_ROUTES.read_text())]
+        statistics = [interfaces / name / "statistics" for name in default_interfaces(routes.read_text())]
         files = [(own.open(path / "rx_bytes"), own.open(path / "tx_bytes")) for path in statistics]
     except OSError:
         return None

@@ -85,6 +85,8 @@ METRICS: Mapping[str, Metric] = {
     "host_network_sent_bytes": Metric(
         "bytes", "none", False, "sent by the host's default interface, all processes", "sysfs tx_bytes"
     ),
+    "files": Metric("count", "none", False, "files of a checkpoint", "the benchmark"),
+    "stored_bytes": Metric("bytes", "lower", False, "bytes of a checkpoint's files", "the benchmark"),
     "jax/core/compile/backend_compile_count": Metric(
         "count",
         "lower",

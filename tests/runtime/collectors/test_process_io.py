@@ -1,0 +1,90 @@
+"""Bytes and requests are those of the block, without what measuring reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from runtime.collectors.cpu_time import cpu_time
+from runtime.collectors.own_reads import OwnReads
+from runtime.collectors.process_io import process_io
+from runtime.measure import Collector
+
+Measure = Callable[[Collector], AbstractContextManager[dict[str, float]]]
+CHUNK = 1 << 16
+CHUNKS = 400
+
+
+@pytest.fixture
+def own() -> OwnReads:
+    return OwnReads()
+
+
+@pytest.fixture
+def collector(own: OwnReads) -> Collector:
+    made = process_io(own)
+    assert made is not None
+    return made
+
+
+def test_known_amount_written(collector: Collector, measuring: Measure, tmp_path: Path) -> None:
+    with measuring(collector) as told, (tmp_path / "f").open("wb", buffering=0) as file:
+        for _ in range(CHUNKS):
+            file.write(b"x" * CHUNK)
+    assert told["written_bytes"] == pytest.approx(CHUNK * CHUNKS, rel=0.05)
+    assert told["write_requests"] == pytest.approx(CHUNKS, rel=0.05)
+    assert told["read_bytes"] < 0.05 * CHUNK * CHUNKS
+
+
+def test_known_amount_read(collector: Collector, measuring: Measure, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * CHUNK * CHUNKS)
+    with measuring(collector) as told, path.open("rb", buffering=0) as file:
+        while file.read(CHUNK):
+            pass
+    assert told["read_bytes"] == pytest.approx(CHUNK * CHUNKS, rel=0.05)
+    assert told["read_requests"] == pytest.approx(CHUNKS, rel=0.05)
+    assert told["written_bytes"] < 0.05 * CHUNK * CHUNKS
+
+
+def test_disk_bytes_written_are_told(collector: Collector, measuring: Measure) -> None:
+    path = Path(__file__).with_name(".written-by-test")  # the checkout lies on a disk, /tmp may not
+    try:
+        with measuring(collector) as told, path.open("wb") as file:
+            file.write(b"x" * CHUNK * CHUNKS)
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        path.unlink()
+    assert told["disk_written_bytes"] == pytest.approx(CHUNK * CHUNKS, rel=0.05)
+
+
+def test_reads_for_measuring_are_left_out(collector: Collector, own: OwnReads, measuring: Measure) -> None:
+    status = own.open("/proc/self/status")
+    with measuring(collector) as told:
+        for _ in range(1000):
+            own.read(status)
+    assert told["read_requests"] < 20
+    assert told["read_bytes"] < 10_000
+
+
+def test_kernel_without_counters_gives_no_collector(own: OwnReads, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: str | Path) -> int:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(own, "open", refused)
+    assert process_io(own) is None
+
+
+def test_cpu_time_is_that_of_busy_work(measuring: Measure) -> None:
+    import time
+
+    with measuring(cpu_time()) as told:
+        end = time.thread_time() + 0.2
+        while time.thread_time() < end:
+            pass
+    assert told["cpu_s"] == pytest.approx(0.2, rel=0.05)
