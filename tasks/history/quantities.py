@@ -1,10 +1,12 @@
-"""Numbers as people read them: three digits, a unit that fits, and a true minus sign."""
+"""Numbers as people read them (three digits, a unit that fits), and text that is safe to show them."""
 
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
-from tasks.history.intervals import Interval
+if TYPE_CHECKING:
+    from tasks.history.intervals import Interval
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -66,12 +68,12 @@ def quantity(value: float, unit: str) -> str:
 
 
 def between(interval: Interval | None, unit: str) -> str:
-    """Returns the ends of an interval, e.g. 1.20 … 1.35 s, sharing one unit when they can; empty for none."""
+    """Returns the ends of an interval, e.g. 1.20–1.35 s, sharing one unit when they can; empty for none."""
     if interval is None:
         return ""
     low, high = quantity(interval.low, unit), quantity(interval.high, unit)
     number, _, name = low.rpartition(" ")
-    return f"{number} … {high}" if number and high.endswith(f" {name}") else f"{low} … {high}"
+    return f"{number}–{high}" if number and high.endswith(f" {name}") else f"{low} – {high}"
 
 
 def moment(at: float | None) -> str:
@@ -79,3 +81,10 @@ def moment(at: float | None) -> str:
     if at is None:
         return ""
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def printable(text: str) -> str:
+    """Returns text without what would steer a terminal: names, causes and logs come from outside."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )

@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from tasks.history.intervals import CONFIDENCE
 from tasks.history.labels import labels
-from tasks.history.quantities import between, seconds, size, speed
+from tasks.history.quantities import between, printable, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, Role, summarize_results
 from tasks.history.verdict import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
 
 COLUMNS = (
     "benchmark",
@@ -22,6 +28,9 @@ COLUMNS = (
     "peak memory",
     "verdict",
 )
+
+_NARROW = 92
+"""Letters below which a line cannot hold a table."""
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -50,7 +59,7 @@ def render_table(
     console = Console(
         file=sink, width=columns, force_terminal=colour, color_system="standard" if colour else None
     )
-    console.print(_table(results, verdicts))
+    console.print(_table(results, verdicts) if columns >= _NARROW else _list(results, verdicts))
     for line, style in _lines(results, verdicts):
         console.print(line, style=style, markup=False, highlight=False)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
@@ -71,7 +80,18 @@ def duration(operation: OperationSummary | None) -> str:
     if operation is None:
         return "–"
     interval = between(operation.time.interval, "s")
-    return seconds(operation.time.median) + (f"\n({interval})" if interval else "")
+    return seconds(operation.time.median) + (f"\n{interval}" if interval else "")
+
+
+def confidence_words(operations: Iterable[OperationSummary]) -> str:
+    """Says how sure the least sure of the intervals is; empty when there is none."""
+    found = [one.time.interval.confidence for one in operations if one.time.interval]
+    if not found:
+        return ""
+    low = min(found)
+    return (
+        "with at least 95 %" if low >= CONFIDENCE else f"with {100 * low:.4g} % only (95 % takes six repeats)"
+    )
 
 
 def _row(
@@ -80,7 +100,6 @@ def _row(
     save = headline(operations, "save")
     memory = max((one.memory_bytes for one in operations if one.memory_bytes is not None), default=None)
     verdict = Verdict.NOT_RUN if point.status != "passed" else verdicts.of_point(point.point)
-    told = verdict.value if point.status != "failed" else "NOT_RUN (failed)"
     cells = (
         name,
         duration(save),
@@ -88,7 +107,7 @@ def _row(
         duration(headline(operations, "restore")),
         speed(_whole_save(operations)) if _whole_save(operations) else "–",
         "–" if memory is None else f"+{size(memory)}",
-        told,
+        verdict.value,
     )
     return dict(zip(COLUMNS, cells, strict=True))
 
@@ -103,36 +122,52 @@ def _whole_save(operations: Sequence[OperationSummary]) -> float:
     return save.payload_bytes / (save.time.median + (wait.time.median if wait else 0.0))
 
 
-def _table(results: Results, verdicts: Verdicts) -> object:
+def _table(results: Results, verdicts: Verdicts) -> RenderableType:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in COLUMNS:
         figures = name not in ("benchmark", "verdict")
-        table.add_column(name, justify="right" if figures else "left", overflow="fold", min_width=7)
+        heading = name.replace(" (", "\n(")
+        table.add_column(heading, justify="right" if figures else "left", overflow="fold", no_wrap=figures)
     for row in table_rows(results, verdicts):
-        style = _STYLES.get(Verdict(row["verdict"].split()[0]), "")
-        cells = [Text(_printable(row[name])) for name in COLUMNS[:-1]]
-        table.add_row(*cells, Text(row["verdict"], style=style))
+        cells = [_text(row["benchmark"].replace(", ", "\n")), *(_text(row[name]) for name in COLUMNS[1:-1])]
+        table.add_row(*cells, _text(row["verdict"], verdict=True))
     return table
+
+
+def _list(results: Results, verdicts: Verdicts) -> RenderableType:
+    """Returns the same one below the other, for a terminal in which no table fits."""
+    from rich.console import Group
+
+    blocks = []
+    for row in table_rows(results, verdicts):
+        block = _text(row["benchmark"])
+        for name in COLUMNS[1:-1]:
+            block.append(f"\n  {name}: {printable(row[name].replace(chr(10), ', '))}")
+        blocks.append(block.append("\n  ").append_text(_text(row["verdict"], verdict=True)))
+    return Group(*blocks)
+
+
+def _text(cell: str, *, verdict: bool = False) -> Text:
+    from rich.text import Text
+
+    return Text(printable(cell), _STYLES.get(Verdict(cell), "") if verdict else "")
 
 
 def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
     names = labels(results.points)
     bad = [
-        (f"{names[point.point]}: {point.status.replace('_', ' ')}: {_printable(point.cause)}", "red")
+        (f"{names[point.point]}: {point.status.replace('_', ' ')}: {printable(point.cause)}", "red")
         for point in results.points
         if point.status != "passed"
     ]
     troubles = [
-        (_printable(trouble.what), "yellow") for trouble in results.troubles if trouble.kind != "not_run"
+        (printable(trouble.what), "yellow") for trouble in results.troubles if trouble.kind != "not_run"
     ]
     style = _STYLES.get(verdicts.overall, "bold")
+    sure = confidence_words(one for ones in summarize_results(results).values() for one in ones)
+    if sure:
+        bad.insert(0, (f"medians, below them intervals that hold the true median {sure}", "dim"))
     return [*bad, *troubles, (f"verdict: {verdicts.overall.value} ({verdicts.reason})", style)]
-
-
-def _printable(text: str) -> str:
-    """Returns text without what would steer a terminal: names and causes come from outside."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)

@@ -19,6 +19,7 @@ from tasks.history.reading import attempts_of, load_results
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results, Trouble
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
 from tasks.stages.context import Run
+from tasks.stages.past import ATTEMPTS_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,12 +88,9 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
 
 
 def _attempts(run: Run) -> list[AttemptEnd]:
-    """Returns how the attempts ended, as the run stage wrote it down; none when it did not come to that."""
-    outputs = (run.marker("run") or {}).get("outputs", {})
-    return [
-        AttemptEnd(attempt["n"], attempt["end"], attempt.get("cause", ""))
-        for attempt in outputs.get("attempts", ())
-    ]
+    """Returns how the attempts ended, as the run stage wrote it down while they went on."""
+    rows = json.loads(run.folder.read(ATTEMPTS_FILE) or b"[]")
+    return [AttemptEnd(row["n"], row["end"] or "unknown", row["cause"]) for row in rows]
 
 
 def _read_parts(run: Run) -> _Parts:

@@ -10,15 +10,14 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder
 from tasks.history.reading import load_results, load_verdicts
-from tasks.history.report.page import Surroundings, render_report
-from tasks.history.results import POINTS_FILE, SAMPLES_FILE, Results
+from tasks.history.report.excerpt import excerpt
+from tasks.history.report.page import FailureLog, Surroundings, render_report
+from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
+from tasks.stages.past import REQUEST_FILE, log_file
 
 REPORT_FILE = "report.html"
-_REQUEST_FILE = "request.json"
-_LINES = 60
-"""How much of the end of a failed worker's log the report shows."""
 
 
 def report(run: Run) -> str:
@@ -33,42 +32,47 @@ def report_folder(folder: Folder) -> str:
     results = load_results(folder)
     if results is None:
         raise InfrastructureError(f"{folder.uri} was not collected yet: run with --resume --from collect")
-    verdicts = load_verdicts(folder) or Verdicts(
-        results.run_id, Verdict.NO_BASELINE, "the run was not compared with earlier ones"
-    )
+    verdicts = load_verdicts(folder) or unjudged(results)
     page = render_report(results, verdicts, _surroundings(folder, results))
     folder.write(REPORT_FILE, page.encode())
     return f"{folder.uri}/{REPORT_FILE}"
 
 
+def unjudged(results: Results) -> Verdicts:
+    """Returns what can be said of a run that was never compared with others."""
+    return Verdicts(results.run_id, Verdict.NO_BASELINE, "the run was not compared with earlier ones")
+
+
 def _surroundings(folder: Folder, results: Results) -> Surroundings:
-    logs = list(folder.names(LOGS_FOLDER))
-    known = [SAMPLES_FILE, POINTS_FILE, VERDICTS_FILE, SUITE_FILE, _REQUEST_FILE]
-    build = _json(folder, f"{STAGES_FOLDER}/build.json").get("outputs")
+    logs = [name for name in folder.names(LOGS_FOLDER) if name.endswith(".log")]
+    known = [SAMPLES_FILE, POINTS_FILE, VERDICTS_FILE, SUITE_FILE, REQUEST_FILE]
+    request, build = (_json(folder, name) for name in (REQUEST_FILE, f"{STAGES_FOLDER}/build.json"))
     return Surroundings(
-        request=_json(folder, _REQUEST_FILE),
-        image=build if isinstance(build, Mapping) else {},
-        log_ends={worker: _end_of_log(folder, worker) for worker in _worth_a_look(results)},
+        request=_section(request, "request"),
+        image=_section(_section(build, "outputs"), "image"),
+        failures=[
+            found
+            for point in results.points
+            if point.status != "passed" and (found := _failure_log(folder, point, logs)) is not None
+        ],
         files=[*(name for name in known if folder.read(name) is not None), *logs],
     )
 
 
-def _worth_a_look(results: Results) -> Sequence[int]:
-    """Returns the workers whose logs may say why a point did not pass."""
-    bad = {
-        worker.worker
-        for point in results.points
-        if point.status != "passed"
-        for worker in point.workers
-        if worker.status != "passed"
-    }
-    return sorted(bad)
+def _failure_log(folder: Folder, point: PointOutcome, logs: Sequence[str]) -> FailureLog | None:
+    """Returns what the worker that failed said, of the attempt that counts; None when it left no log."""
+    by_status = [one for status in ("failed", "not_run") for one in point.workers if one.status == status]
+    for bad in by_status[:1]:
+        name = log_file(point.attempt or 1, bad.worker)
+        if name in logs:
+            text = (folder.read(name) or b"").decode(errors="replace")
+            return FailureLog(point.point, bad.worker, name, excerpt(text, bad.cause))
+    return None
 
 
-def _end_of_log(folder: Folder, worker: int) -> str:
-    content = folder.read(f"{LOGS_FOLDER}/worker-{worker:04d}.log")
-    lines = (content or b"").decode(errors="replace").splitlines()
-    return "\n".join(lines[-_LINES:])
+def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _json(folder: Folder, name: str) -> Mapping[str, Any]:

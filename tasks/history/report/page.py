@@ -18,7 +18,7 @@ from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, summarize_results
-from tasks.history.table import COLUMNS, table_rows
+from tasks.history.table import COLUMNS, confidence_words, table_rows
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
 
 Cell = tuple[str, str]
@@ -42,6 +42,16 @@ _ROLE_WORDS = {"save": "save", "wait": "background of a save", "restore": "resto
 
 
 @dataclass(frozen=True)
+class FailureLog:
+    """What a worker said around the failure of a point; `name` is the whole log's in the run's folder."""
+
+    point: int
+    worker: int
+    name: str
+    excerpt: str
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by
     name.
@@ -49,7 +59,7 @@ class Surroundings:
 
     request: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
-    log_ends: Mapping[int, str] = field(default_factory=dict)
+    failures: Sequence[FailureLog] = ()
     files: Sequence[str] = ()
 
 
@@ -85,7 +95,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "verdict_means": _MEANS[verdicts.overall],
         "failures": [_failure(point, names, around) for point in results.points if point.status != "passed"],
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
-        "confidence": _confidence(everything),
+        "confidence": confidence_words(everything),
         "columns": COLUMNS,
         "rows": _rows(results, verdicts),
         "durations": charts.durations_chart(results, summaries),
@@ -137,34 +147,19 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _confidence(operations: Sequence[OperationSummary]) -> str:
-    found = {round(one.time.interval.confidence, 4) for one in operations if one.time.interval}
-    if not found:
-        return ""
-    low = min(found)
-    return " with at least 95 %" if low >= 0.95 else f" with {100 * low:.4g} % (more takes more repeats)"
-
-
-def _failure(point: PointOutcome, names: Mapping[int, str], around: Surroundings) -> dict[str, str]:
-    bad = next((worker.worker for worker in point.workers if worker.status == "failed"), None)
-    if bad is None:
-        bad = next((worker.worker for worker in point.workers if worker.status == "not_run"), 0)
-    excerpt = around.log_ends.get(bad, "")
-    log = f"logs/worker-{bad:04d}.log"
+def _failure(point: PointOutcome, names: Mapping[int, str], around: Surroundings) -> dict[str, Any]:
     return {
         "label": names[point.point],
         "status": "failed" if point.status == "failed" else "was not run",
         "cause": point.cause,
-        "excerpt": excerpt,
-        "excerpt_of": f"worker {bad}",
-        "log": log if log in around.files else "",
+        "log": next((log for log in around.failures if log.point == point.point), None),
     }
 
 
 def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
     rows = []
     for point, row in zip(results.points, table_rows(results, verdicts), strict=True):
-        verdict = Verdict(row["verdict"].split()[0])
+        verdict = Verdict(row["verdict"])
         cells = [_cell(row[name]) for name in COLUMNS]
         rows.append({"anchor": f"point-{point.point}", "mood": _MOODS.get(verdict, "calm"), "cells": cells})
     return rows
@@ -172,7 +167,7 @@ def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
 
 def _cell(text: str) -> Cell:
     first, _, second = text.partition("\n")
-    return first, second.strip("()")
+    return first, second
 
 
 def _comparison(verdicts: Verdicts) -> str:

@@ -156,7 +156,7 @@ def test_damaged_points_are_told(tmp_path: Path, content: bytes) -> None:
 def test_attempts_come_from_the_run_stage(tmp_path: Path) -> None:
     run = make_run(tmp_path, workers=1)
     write_parts(run.folder, make_samples([[1.0]]), [make_result(0)])
-    run.mark("run", attempts=[{"n": 1, "end": "preempted", "cause": "spot"}])
+    run.folder.write("attempts.json", b'[{"n": 1, "ref": null, "end": "preempted", "cause": "spot"}]')
     (attempt,) = collect(run).attempts
     assert (attempt.n, attempt.end, attempt.cause) == (1, "preempted", "spot")
     stored = json.loads((tmp_path / "run-1" / "points.json").read_text())

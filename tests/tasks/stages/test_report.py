@@ -112,7 +112,7 @@ def test_the_answer_stands_on_top_in_one_sentence(tmp_path: Path) -> None:
     assert "NO_BASELINE There is no earlier run to compare with." in text
     assert "1.15 s + 500 ms" in text
     assert "3.00 MiB · 1.50×" in text
-    assert "with 50 % (more takes more repeats)" in text
+    assert "with 50 % only (95 % takes six repeats)" in text
     assert "jax 0.10.2" in text and "Imagined CPU" in text
 
 
@@ -175,7 +175,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 
 def test_secrets_of_the_request_are_named_only(tmp_path: Path) -> None:
     run = finished(tmp_path)
-    run.folder.write("request.json", b'{"env": ["HF_TOKEN=s3cr3t", "OTHER"]}')
+    run.folder.write("request.json", b'{"request": {"env": ["HF_TOKEN=s3cr3t", "OTHER"]}}')
     content = Path(report(run)).read_text()
     assert "HF_TOKEN, OTHER" in content
     assert "s3cr3t" not in content

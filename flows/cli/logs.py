@@ -1,0 +1,56 @@
+"""`slicebench logs RUN`: what the workers of a run said, whole or as it comes."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.report import Which
+from flows.cli.runs import Json, Output
+from runtime.contract.errors import BadInput, ExitCode
+from tasks.cloud.storage import open_folder
+from tasks.config.home import runs_folder
+from tasks.history.quantities import printable
+from tasks.stages.past import find_run, follow_logs, log_lines, worker_logs
+
+
+def logs(
+    run: Which = "latest",
+    /,
+    *,
+    worker: Annotated[int | None, Parameter(help="Of this worker only")] = None,
+    follow: Annotated[bool, Parameter(negative="", help="Go on until the run has ended")] = False,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Print what the workers said in the latest attempt, each line with its worker's number."""
+    if follow and json:
+        raise BadInput("--json prints one object, which --follow cannot: it has no end", fix="leave one out")
+    folder = find_run(open_folder(output or str(runs_folder())), run)
+    if follow:
+        _print(follow_logs(folder, worker))
+        return ExitCode.DONE
+    files = worker_logs(folder)
+    if worker is not None and worker not in files:
+        known = ", ".join(map(str, files)) or "none"
+        raise BadInput(
+            f"there is no log of worker {worker} in {folder.uri}", fix=f"workers with logs: {known}"
+        )
+    if not files:
+        print(f"no worker of {folder.uri} has said anything yet", file=sys.stderr)
+    chosen = {number: name for number, name in files.items() if worker in (None, number)}
+    if json:
+        lines = [{"worker": number, "text": text} for number, text in log_lines(folder, chosen)]
+        print(jsonlib.dumps({"run": folder.uri, "lines": lines}))
+    else:
+        _print(log_lines(folder, chosen))
+    return ExitCode.DONE
+
+
+def _print(lines: Iterable[tuple[int, str]]) -> None:
+    for number, text in lines:
+        print(f"[{number}] {printable(text)}", flush=True)

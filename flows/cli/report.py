@@ -1,0 +1,53 @@
+"""`slicebench report RUN`: where the report of a run lies, and its table."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.runs import Json, Output
+from runtime.contract.errors import ExitCode
+from tasks.cloud.storage import Folder, open_folder
+from tasks.config.home import runs_folder
+from tasks.stages.past import find_run
+
+Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other has, or: latest")]
+
+
+def report(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
+    """Print where the report of a run lies, with its table of results; a missing report is made again."""
+    from tasks.history.reading import load_results, load_verdicts
+    from tasks.history.table import print_table, table_rows
+    from tasks.stages.report import report_folder, unjudged
+
+    runs = open_folder(output or str(runs_folder()))
+    folder = find_run(runs, run)
+    where = _existing(folder) or report_folder(folder)
+    results = load_results(folder)
+    if results is None:  # an old report beside results that are gone: there is a page, and no table
+        print(where)
+        return ExitCode.DONE
+    verdicts = load_verdicts(folder) or unjudged(results)
+    if json:
+        told = {
+            "run_id": results.run_id,
+            "report": where,
+            "verdict": verdicts.overall.value,
+            "reason": verdicts.reason,
+            "points": table_rows(results, verdicts),
+        }
+        print(jsonlib.dumps(told))
+    else:
+        print_table(results, verdicts)
+        sys.stderr.flush()
+        print(where)
+    return ExitCode.DONE
+
+
+def _existing(folder: Folder) -> str | None:
+    from tasks.stages.report import REPORT_FILE
+
+    return None if folder.read(REPORT_FILE) is None else f"{folder.uri}/{REPORT_FILE}"

@@ -1,0 +1,68 @@
+"""`slicebench runs`: the runs that lie in an output, the latest last."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from runtime.contract.errors import ExitCode
+from tasks.cloud.storage import open_folder
+from tasks.config.home import runs_folder
+from tasks.history.quantities import moment, printable, seconds
+from tasks.stages.past import PastRun, past_runs
+
+Output = Annotated[
+    str | None, Parameter(help="Folder of runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
+]
+Json = Annotated[bool, Parameter(negative="", help="Print one JSON object on stdout")]
+
+_HEADINGS = ("run", "started", "suite", "target", "verdict", "exit", "took")
+
+
+def runs(
+    *,
+    output: Output = None,
+    last: Annotated[int, Parameter(help="How many to show")] = 20,
+    json: Json = False,
+) -> int:
+    """List past runs: when, what, where, verdict, exit code and duration."""
+    folder = open_folder(output or str(runs_folder()))
+    found = past_runs(folder)
+    shown = found[-last:] if last > 0 else []
+    if json:
+        listed = [{**asdict(run), "duration_s": run.duration_s} for run in shown]
+        print(jsonlib.dumps({"output": folder.uri, "runs": listed}))
+        return ExitCode.DONE
+    if not found:
+        print(f"no runs in {folder.uri}", file=sys.stderr)
+        return ExitCode.DONE
+    for line in _lines(shown):
+        print(line)
+    if len(shown) < len(found):
+        print(f"{len(found) - len(shown)} earlier ones: --last {len(found)}", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _lines(found: list[PastRun]) -> list[str]:
+    rows = [_HEADINGS, *(_row(run) for run in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _row(run: PastRun) -> tuple[str, ...]:
+    cells = (
+        run.run_id,
+        moment(run.created_at),
+        run.suite,
+        run.target,
+        (run.verdict or "–") if run.state == "done" else run.state,
+        "–" if run.exit_code is None else str(run.exit_code),
+        "–" if run.duration_s is None else seconds(run.duration_s),
+    )
+    return tuple(printable(cell) for cell in cells)

@@ -1,0 +1,182 @@
+"""Runs that lie in an output: lists them, and finds the one that somebody means."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.names import LOGS_FOLDER
+from tasks.cloud.storage import Folder
+from tasks.stages.finish import OUTCOME_FILE
+
+REQUEST_FILE = "request.json"
+ATTEMPTS_FILE = "attempts.json"
+LATEST = "latest"
+_AT_ONCE = 8
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run. Times are seconds since the epoch. `state`: `done`, `unfinished`, or why it cannot be read."""
+
+    run_id: str
+    state: str
+    suite: str = ""
+    target: str = ""
+    created_at: float | None = None
+    finished_at: float | None = None
+    verdict: str | None = None
+    exit_code: int | None = None
+    report: str | None = None
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long it took, with all retries; None when it has not ended."""
+        if self.created_at is None or self.finished_at is None:
+            return None
+        return max(0.0, self.finished_at - self.created_at)
+
+
+def past_runs(output: Folder) -> list[PastRun]:
+    """Returns all runs of an output, the latest last. A folder that is no run is none; a broken run is told
+    as one.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda name: _past_run(output, name), output.folders()))
+    return sorted((run for run in found if run), key=lambda run: (run.created_at or 0.0, run.run_id))
+
+
+def find_run(output: Folder, word: str) -> Folder:
+    """Returns the folder of the run that `word` means: its id, a beginning that no other has, or `latest`.
+
+    Raises BadInput, naming the nearest, when there is none or more than one.
+    """
+    if word == LATEST:
+        runs = past_runs(output)
+        if not runs:
+            raise BadInput(
+                f"there is no run in {output.uri}", fix="see --output, or start one: slicebench run"
+            )
+        return output.child(runs[-1].run_id)
+    names = [name for name in output.folders() if name.startswith(word)] if word else []
+    if word in names or len(names) == 1:
+        name = word if word in names else names[0]
+        if output.child(name).read(REQUEST_FILE) is not None:
+            return output.child(name)
+        names = []
+    if names:
+        raise BadInput(f"{word!r} could be any of {', '.join(names[:5])}", fix="write more of its id")
+    raise BadInput(f"there is no run {word!r} in {output.uri}", fix=_nearest(output, word))
+
+
+def log_file(attempt: int, worker: int) -> str:
+    """Returns where the log of a worker lies in a run's folder."""
+    folder = LOGS_FOLDER if attempt == 1 else f"{LOGS_FOLDER}/attempt-{attempt}"
+    return f"{folder}/worker-{worker:04d}.log"
+
+
+def worker_logs(folder: Folder) -> dict[int, str]:
+    """Returns the logs of the latest attempt: worker → name of the file in the run's folder."""
+    attempts: dict[int, dict[int, str]] = {}
+    for name in folder.names(LOGS_FOLDER):
+        path = Path(name)
+        worker = path.stem.removeprefix("worker-")
+        if path.suffix == ".log" and worker.isdecimal():
+            number = path.parent.name.removeprefix("attempt-")
+            attempts.setdefault(int(number) if number.isdecimal() else 1, {})[int(worker)] = name
+    return dict(sorted(attempts[max(attempts)].items())) if attempts else {}
+
+
+def log_lines(folder: Folder, logs: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """Yields (worker, line) of what is there, worker by worker."""
+    for worker, name in logs.items():
+        for line in (folder.read(name) or b"").decode(errors="replace").splitlines():
+            yield worker, line
+
+
+def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
+    """Yields (worker, line) as they are written, until the run has ended. Workers may appear later."""
+    read: dict[str, int] = {}
+    while True:
+        ended = has_ended(folder)  # asked before reading: what was written before the end is read
+        for worker, name in worker_logs(folder).items():
+            if only is None or worker == only:
+                data = _read_from(folder, name, read.get(name, 0))
+                whole = len(data) if ended else data.rfind(b"\n") + 1
+                read[name] = read.get(name, 0) + whole
+                for line in data[:whole].decode(errors="replace").splitlines():
+                    yield worker, line
+        if ended:
+            return
+        time.sleep(_POLL_S)
+
+
+def has_ended(folder: Folder) -> bool:
+    """Says whether nothing more will be logged: the run wrote how it ended, and no attempt of it goes on."""
+    attempts = _json(folder, ATTEMPTS_FILE)
+    going_on = isinstance(attempts, list) and bool(attempts) and not attempts[-1].get("end")
+    return not going_on and folder.read(OUTCOME_FILE) is not None
+
+
+def _past_run(output: Folder, name: str) -> PastRun | None:
+    folder = output.child(name)
+    try:
+        if folder.read(REQUEST_FILE) is None:
+            return None
+        request, outcome = _object(folder, REQUEST_FILE), _object(folder, OUTCOME_FILE)
+        return PastRun(
+            run_id=name,
+            state="done" if outcome else "unfinished",
+            suite=str(request.get("suite_name", "")),
+            target=str(request.get("target", "")),
+            created_at=_number(request.get("created_at")),
+            finished_at=_number(outcome.get("finished_at")),
+            verdict=outcome.get("verdict"),
+            exit_code=outcome.get("exit_code"),
+            report=outcome.get("report"),
+        )
+    except InfrastructureError as error:
+        return PastRun(name, f"damaged: {error}")
+
+
+def _object(folder: Folder, name: str) -> Mapping[str, Any]:
+    found = _json(folder, name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise InfrastructureError(f"{name} is not a JSON object")
+    return found
+
+
+def _json(folder: Folder, name: str) -> Any:
+    content = folder.read(name)
+    try:
+        return None if content is None else json.loads(content)
+    except ValueError as error:
+        raise InfrastructureError(f"{name} is not JSON: {error}") from error
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _nearest(output: Folder, word: str) -> str:
+    names: Sequence[str] = [run.run_id for run in past_runs(output)]
+    near = difflib.get_close_matches(word, names, n=3, cutoff=0.4) or names[-3:][::-1]
+    return f"did you mean {' or '.join(near)}?" if near else "there are no runs: see --output"
+
+
+def _read_from(folder: Folder, name: str, offset: int) -> bytes:
+    if "://" in folder.uri:
+        return (folder.read(name) or b"")[offset:]
+    with Path(folder.uri, name).open("rb") as file:
+        file.seek(offset)
+        return file.read()

@@ -1,0 +1,67 @@
+"""`slicebench report` says where the report lies, and makes it again when it is gone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.cli.main import main
+from tests.flows.cli.past import leave_run
+
+
+def test_the_path_goes_to_stdout_and_the_table_to_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = leave_run(tmp_path, "run-1", 1000.0)
+    assert main(["report", "run-1", "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == f"{folder / 'report.html'}\n"
+    assert "PyTreeCheckpoint" in shown.err
+    assert "verdict: NO_BASELINE" in shown.err
+
+
+def test_a_missing_report_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = leave_run(tmp_path, "run-1", 1000.0)
+    (folder / "report.html").unlink()
+    assert main(["report", "run-1", "--output", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert Path(told["report"]).read_text().startswith("<!doctype html>")
+    assert (told["verdict"], told["points"][0]["restore"]) == ("NO_BASELINE", "–")
+
+
+@pytest.mark.parametrize(("word", "meant"), [("latest", "new-2"), ("old", "old-1"), ("new-1", "new-1")])
+def test_a_run_goes_by_its_beginning_or_as_the_latest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, meant: str
+) -> None:
+    for n, name in enumerate(("old-1", "new-1", "new-2", "new-11")):
+        leave_run(tmp_path, name, 1000.0 + (n if name != "new-11" else -5))
+    assert main(["report", word, "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / meant / 'report.html'}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("quikstart-1", "did you mean quickstart-1"), ("quick", "could be any of quickstart-1, quickstart-2")],
+)
+def test_an_unknown_run_is_refused_with_the_nearest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, said: str
+) -> None:
+    leave_run(tmp_path, "quickstart-1", 1000.0, ended=False)
+    leave_run(tmp_path, "quickstart-2", 2000.0, ended=False)
+    assert main(["report", word, "--output", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["latest", "x", "../..", ""])
+def test_no_run_at_all_is_refused(tmp_path: Path, word: str) -> None:
+    assert main(["report", word, "--output", str(tmp_path)]) == 2
+
+
+def test_a_run_that_was_not_collected_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_run(tmp_path, "run-1", 1000.0, ended=False)
+    assert main(["report", "run-1", "--output", str(tmp_path)]) == 3
+    assert "--from collect" in capsys.readouterr().err

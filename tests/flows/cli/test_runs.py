@@ -1,0 +1,82 @@
+"""`slicebench runs` lists every run, whatever state it was left in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.cli.main import main
+from tests.flows.cli.past import leave_run
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_runs_are_listed_with_the_latest_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run(tmp_path, "b-run", 1000.0)
+    leave_run(tmp_path, "a-run", 2000.0, ended=False)
+    assert main(["runs", "--output", str(tmp_path)]) == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["run", "started", "suite", "target", "verdict", "exit", "took"]
+    assert first.split() == [
+        "b-run", "1970-01-01", "00:16:40", "UTC", "quickstart", "local", "NO_BASELINE", "0", "61.5", "s",
+    ]  # fmt: skip
+    assert second.split()[0] == "a-run"
+    assert "unfinished" in second
+
+
+def test_broken_folders_are_told_and_others_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_run(tmp_path, "good", 1000.0)
+    for name, content in (("cut", b"{"), ("list", b"[]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "request.json").write_bytes(content)
+    leave_run(tmp_path, "bad-outcome", 3000.0, ended=False)
+    (tmp_path / "bad-outcome" / "outcome.json").write_text("nonsense")
+    (tmp_path / "not-a-run").mkdir()
+    (tmp_path / "file").write_text("")
+    assert main(["runs", "--output", str(tmp_path), "--json"]) == 0
+    found = {run["run_id"]: run for run in json.loads(capsys.readouterr().out)["runs"]}
+    assert set(found) == {"good", "cut", "list", "bad-outcome"}
+    assert found["good"]["state"] == "done"
+    assert found["good"]["duration_s"] == 61.5
+    assert all(found[name]["state"].startswith("damaged: ") for name in ("cut", "list", "bad-outcome"))
+
+
+def test_only_the_last_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in range(4):
+        leave_run(tmp_path, f"run-{n}", 1000.0 + n, ended=False)
+    assert main(["runs", "--output", str(tmp_path), "--last", "2"]) == 0
+    shown = capsys.readouterr()
+    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == ["run-2", "run-3"]
+    assert "2 earlier ones" in shown.err
+
+
+def test_the_default_output_may_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == 0
+    assert "no runs in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["runs"], ["logs"], ["report", "--help"]])
+def test_looking_back_is_quick_and_needs_no_heavy_library(tmp_path: Path, command: list[str]) -> None:
+    leave_run(tmp_path / "runs", "run-1", 1000.0)
+    code = (
+        "import sys, time; from flows.cli.main import main; code = main(sys.argv[1:]);"
+        "heavy = {'prefect', 'jax', 'numpy', 'pandas', 'pyarrow', 'matplotlib', 'scipy', 'google'} & set(sys.modules);"
+        "print(code, sorted(heavy), time.process_time(), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SLICEBENCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    exit_code, heavy, cpu_s = done.stderr.splitlines()[-1].split(" ", 2)
+    assert (exit_code, heavy) == ("0", "[]")
+    assert float(cpu_s) < 2.0  # under 1 s where nothing else runs; the machine may be busy
