@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +14,17 @@ from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
 
-# Asks the kernel to kill the program when we are killed: a cut-off build or fetch is of no use to anybody.
-_DIE_WITH_PARENT = (
-    "import ctypes,os,sys;ctypes.CDLL(None).prctl(1,9);"
-    "os.getppid()==int(sys.argv[1]) or os._exit(137);os.execvp(sys.argv[2],sys.argv[2:])"
-)
+# The program runs under a watcher in a session of its own. The watcher reads a pipe that only we hold: its end means
+# that we are gone, whatever killed us, and then the program goes with everything that it started.
+_WATCHER = """
+import os, signal, subprocess, sys, threading
+def watch():
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+code = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL)
+os._exit(code if code >= 0 else 128 - code)
+"""
 _PASSED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy",
@@ -58,19 +65,24 @@ def run_command(
     `stdout` is a file descriptor that takes the output instead. Raises InfrastructureError when the program
     cannot be started or does not end in time: then it and everything it started is killed.
     """
-    trampoline = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
+    if shutil.which(argv[0], path=env.get("PATH")) is None:
+        raise InfrastructureError(f"{argv[0]} is not installed here; install it, or add its folder to PATH")
+    watched, ours = os.pipe()
     try:
         process = subprocess.Popen(
-            [*(trampoline if sys.platform == "linux" else []), *argv],
+            [sys.executable, "-I", "-S", "-c", _WATCHER, *argv],
             env=dict(env),
             cwd=cwd,
-            stdin=subprocess.DEVNULL,
+            stdin=watched,
             stdout=subprocess.PIPE if stdout is None else stdout,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
+        os.close(ours)
         raise InfrastructureError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    finally:
+        os.close(watched)
     try:
         output, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
@@ -80,4 +92,5 @@ def run_command(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        os.close(ours)
     return Finished(process.returncode, output or b"", errors.decode(errors="replace"))

@@ -196,6 +196,7 @@ def _export(mirror: Path, sha: str, sources: Path, shown: str) -> tuple[Path, st
         content = note.read_text()
         folder = sources / "trees" / content
         if folder.is_dir():
+            os.utime(folder)  # as long as it is used it is kept
             return folder, content
     with scratch_folder(sources / "trees") as new:
         archive = new / "tree.tar"

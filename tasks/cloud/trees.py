@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import tarfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -139,6 +140,16 @@ def put(folder: Path, destination: Path) -> None:
     except OSError:
         if not destination.is_dir():
             raise
+    os.utime(destination)
+
+
+def prune_trees(sources: Path, *, older_than_s: float) -> None:
+    """Deletes trees, and what killed processes left half-made, that nobody has used for so long."""
+    oldest = time.time() - older_than_s
+    trees = sources / "trees"
+    for tree in list(trees.iterdir()) if trees.is_dir() else []:
+        if tree.stat().st_mtime < oldest:
+            shutil.rmtree(tree, ignore_errors=True)
 
 
 def _walk(folder: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tasks.cloud.git import fetch_tree, known_tree
 from tasks.cloud.resolve import Lock, Request, resolve
-from tasks.cloud.trees import WORKING_TREE, Tree, scratch_folder
+from tasks.cloud.trees import WORKING_TREE, Tree, prune_trees, scratch_folder
 from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
 from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
@@ -21,6 +21,7 @@ from tasks.stages.usercode import check_generators, needs_orbax_classes
 from tasks.targets.types import Image
 
 _KEPT_VENVS = 10
+_KEPT_TREES_S = 30 * 86400.0
 _RELEASED = "released"
 
 
@@ -56,6 +57,7 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     run.say(f"venv {venv.key} {_how(venv, reused)}: {_told(venv)}")
     if not reused:
         prune(venvs, keep=_KEPT_VENVS, say=run.say)
+        prune_trees(home() / "sources", older_than_s=_KEPT_TREES_S)
     check_generators(spec, venv.python)
     image = _image(venv, about, reused)
     run.mark("build", key=venv.key, inputs=dict(venv.inputs), image=asdict(image))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.git import fetch_tree, known_tree, resolve_commit
-from tasks.cloud.trees import Tree
+from tasks.cloud.trees import Tree, prune_trees
 from tasks.config.spec import SourceSpec
 
 
@@ -178,3 +179,15 @@ def test_surroundings_do_not_lead_git_astray(
     monkeypatch.setenv("GIT_WORK_TREE", "/nowhere")
     assert resolve_commit(SourceSpec(repo=str(upstream), branch="main")).ref == "refs/heads/main"
     assert fetch(sources, upstream).commit is not None
+
+
+def test_trees_that_nobody_uses_are_deleted(upstream: Path, sources: Path) -> None:
+    used = fetch(sources, upstream, branch="main")
+    unused = fetch(sources, upstream, branch="v1")
+    for folder in (used.folder, unused.folder):
+        os.utime(folder, (1, 1))
+    fetch(sources, upstream, branch="main")
+    prune_trees(sources, older_than_s=3600)
+    assert used.folder.is_dir() and not unused.folder.exists()
+    assert known(sources, upstream, branch="v1") is None
+    assert fetch(sources, upstream, branch="v1").digest == unused.digest

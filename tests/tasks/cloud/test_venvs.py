@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import subprocess
+import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -139,6 +140,31 @@ def test_two_that_want_the_same_build_once(recipe: Recipe, folder: Path) -> None
     assert sorted(reused for reused, _ in outcomes) == [False, True, True]
     waited = [line for reused, said in outcomes if reused for line in said]
     assert any(line.startswith("waiting for process") and "building venv" in line for line in waited)
+
+
+def _build_quietly(recipe: Recipe, folder: str) -> None:
+    make_venv(recipe, Path(folder), say=lambda line: None, about={})
+
+
+def test_a_killed_builder_leaves_nothing_in_the_way(lock: Lock, folder: Path, tmp_path: Path) -> None:
+    write_orbax_source(tmp_path / "tree", "0.13.0")
+    backend, begun, go = tmp_path / "tree" / "checkpoint" / "backend.py", tmp_path / "begun", tmp_path / "go"
+    stall = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\n"
+    stall += f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.02)\n"
+    backend.write_text(stall + backend.read_text())
+    recipe = Recipe("", source=backend.parent, digest="d")
+    builder = multiprocessing.get_context("fork").Process(target=_build_quietly, args=(recipe, str(folder)))
+    builder.start()
+    deadline = time.monotonic() + 60
+    while not begun.exists():
+        assert time.monotonic() < deadline and builder.is_alive()
+        time.sleep(0.02)
+    builder.kill()
+    builder.join()
+    assert (folder / recipe.key()).is_dir() and all_venvs(folder) == []
+    go.touch()
+    venv, reused = make(recipe, folder)
+    assert not reused and venv.versions["orbax-checkpoint"] == "0.13.0"
 
 
 def test_pruning_spares_the_last_used_and_those_in_use(
