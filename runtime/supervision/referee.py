@@ -31,7 +31,7 @@ _SETTLE_S = 0.3
 _SETTLE_LONG_S = 1.0
 """How long others may still tell their side: longer when all that is known may be a consequence."""
 
-_ENDING_S = 20.0
+_ENDING_S = 30.0
 """How long a supervisor may take to dump stacks and kill its worker."""
 
 _LEAVING_S = 30.0

@@ -39,6 +39,16 @@ SESSION_VARIABLE = "SLICEBENCH_SESSION"
 """Label of everything that one session's worker starts."""
 
 _LAST_LINES = 30
+_OF_FAULTHANDLER = (
+    "  File ",
+    "Thread 0x",
+    "Current thread 0x",
+    "Extension modules:",
+    "Fatal Python error:",
+    "  <no Python frame>",
+)
+"""Starts of the lines that Python adds to its end by a signal: the words before them say why."""
+
 _LARGEST_DUMP = 512 << 10
 _STACKS_WAIT_S = 2.0
 _WAITING = re.compile(r"barrier|sync_global|_sync_fn|process_allgather|broadcast_one_to_all", re.IGNORECASE)
@@ -201,10 +211,10 @@ class Worker:
         self._log(splitter.close(), stream)
 
     def _log(self, lines: list[str], stream: str) -> None:
-        self._lines.extend(lines[-_LAST_LINES:])
-        self._last[stream] = next(
-            (line.strip() for line in reversed(lines) if line.strip()), self._last[stream]
-        )
+        telling = [line for line in lines if line.strip() and not line.startswith(_OF_FAULTHANDLER)]
+        self._lines.extend(telling[-_LAST_LINES:])
+        if telling:
+            self._last[stream] = telling[-1].strip()
         if lines:
             self._write(*(Log(line, stream) for line in lines))
 
