@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
+
+
+def folder_name(benchmark: str, key: str) -> str:
+    """Returns a benchmark's folder in a run; its name is cut and cleaned, the key tells it from others."""
+    return f"{re.sub('[^A-Za-z0-9_.,=+-]+', '_', benchmark)[:150].strip('._')}_{key}"
 
 
 def is_remote(output: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import TRACES_FOLDER, XLA_DUMPS_FOLDER
 from runtime.contract.suite import Point
-from runtime.output import is_remote, publish
+from runtime.output import folder_name, is_remote, publish
 
 
 def is_traced(options: Mapping[str, Any], repeat: int) -> bool:
@@ -23,7 +23,7 @@ def is_traced(options: Mapping[str, Any], repeat: int) -> bool:
 
 def trace_folder(point: Point, repeat: int, worker: int) -> str:
     """Returns where a trace lies, relative to the run's folder; workers apart, for hosts may share a name."""
-    return f"{TRACES_FOLDER}/{point.benchmark}_{point.key}/repeat-{repeat}/worker-{worker:04d}"
+    return f"{TRACES_FOLDER}/{folder_name(point.benchmark, point.key)}/repeat-{repeat}/worker-{worker:04d}"
 
 
 @contextlib.contextmanager

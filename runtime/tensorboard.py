@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runtime.contract.names import TENSORBOARD_FOLDER
 from runtime.contract.results import Sample
-from runtime.output import placing
+from runtime.output import folder_name, placing
 
 # Field numbers of TensorFlow's event.proto and summary.proto.
 _EVENT_WALL_TIME, _EVENT_STEP, _EVENT_FILE_VERSION, _EVENT_SUMMARY = 1, 2, 3, 5
@@ -26,7 +26,8 @@ def write_events(samples: Iterable[Sample], output: str, scratch: Path) -> list[
     """
     files: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
-        folder = f"{TENSORBOARD_FOLDER}/{sample.benchmark}_{sample.benchmark_key}/worker-{sample.worker:04d}"
+        benchmark = folder_name(sample.benchmark, sample.benchmark_key)
+        folder = f"{TENSORBOARD_FOLDER}/{benchmark}/worker-{sample.worker:04d}"
         # TensorBoard wants a number, by which it sorts the files of a folder.
         files[f"{folder}/events.out.tfevents.{sample.attempt:010d}.point-{sample.point}"].append(sample)
     for name, content in files.items():

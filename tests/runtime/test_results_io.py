@@ -17,6 +17,9 @@ from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
 from runtime.contract.names import JOURNAL_FILE
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, PointResult, PointStatus, Sample
 from runtime.results_io import VERSION_KEY, Journal, main, read_samples, seal
+from tests.cloud.fake_gcs import gcs_bucket, gcs_url
+
+__all__ = ["gcs_bucket", "gcs_url"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -209,23 +212,17 @@ def test_seal_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         seal(tmp_path, str(tmp_path / "out"), 1, 0)
 
 
-def test_seal_to_a_bucket_uploads_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = tmp_path / "bucket"
-    monkeypatch.setattr("runtime.output._copy", _copy_below(bucket))
+def test_seal_to_a_bucket_uploads_whole_files(tmp_path: Path, gcs_bucket: str) -> None:
+    from etils import epath
+
     write(tmp_path / JOURNAL_FILE, sample(4))
-    samples_at, _ = seal(tmp_path, "gs://bucket/run", 1, 0)
-    assert samples_at == "gs://bucket/run/results/samples-a1-w0000.parquet"
-    assert read_samples(bucket / "run/results/samples-a1-w0000.parquet")["value"].to_pylist() == [4]
+    samples_at, points_at = seal(tmp_path, f"{gcs_bucket}/run", 1, 0)
+    assert samples_at == f"{gcs_bucket}/run/results/samples-a1-w0000.parquet"
+    assert epath.Path(samples_at).parent.joinpath("none.parquet").exists() is False
+    (tmp_path / "copy").write_bytes(epath.Path(samples_at).read_bytes())
+    assert read_samples(tmp_path / "copy")["value"].to_pylist() == [4]
+    assert epath.Path(points_at).read_bytes() == b""
     assert [path.name for path in tmp_path.rglob(".*")] == []
-
-
-def _copy_below(bucket: Path) -> Callable[[Path, str, str], None]:
-    def copy(source: Path, output: str, name: str) -> None:
-        target = bucket / output.removeprefix("gs://bucket/") / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
-
-    return copy
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1])

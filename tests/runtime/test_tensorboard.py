@@ -74,6 +74,14 @@ def test_occurrences_get_steps_of_their_own_and_warmup_a_tag(tmp_path: Path) -> 
     assert [(step, value) for step, value, _ in read["restore/time_s"]] == [(1, 8)]
 
 
+def test_names_of_benchmarks_become_names_of_folders(tmp_path: Path) -> None:
+    strange = dataclasses.replace(sample(1), benchmark="Load[path=gs://b/c d]" + "x" * 300)
+    (name,) = write_events([strange], str(tmp_path), tmp_path)
+    assert name.startswith("tensorboard/Load_path=gs_b_c_d_xxx")
+    assert (tmp_path / name).parent.parent.name.endswith("x_abc")
+    assert len((tmp_path / name).parts) == len(tmp_path.parts) + 4
+
+
 def test_benchmarks_and_workers_lie_apart(tmp_path: Path) -> None:
     other = dataclasses.replace(sample(1), worker=3)
     assert len(write_events([sample(1), other], str(tmp_path), tmp_path)) == 2
