@@ -25,6 +25,7 @@ from tasks.history.effect import ENOUGH_RUNS, Effect, measure_effect
 from tasks.history.fingerprint import difference
 from tasks.history.intervals import median
 from tasks.history.measurement import Measurement
+from tasks.history.quantities import plus_minus
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import combine_of
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, overall
@@ -169,15 +170,15 @@ def _verdict(effect: Effect | None, runs: int) -> tuple[Verdict, str]:
     if effect.low is None or effect.high is None or effect.noise_floor is None:
         return Verdict.INCONCLUSIVE, "one repeat has no interval"
     within = max(effect.noise_floor, SMALLEST_FLOOR)
-    floor = f"{100 * within:.1f} %"
+    floor = plus_minus(within)
     if within > LARGEST_FLOOR:
         return (
             Verdict.INCONCLUSIVE,
-            f"earlier runs reach ± {floor} without any change: too noisy to judge",
+            f"earlier runs reach {floor} without any change: too noisy to judge",
         )
     if 1 / (1 + within) - 1 <= effect.low and effect.high <= within:
-        return Verdict.PASS, f"within the ± {floor} that earlier runs reach without any change"
-    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the ± {floor} of earlier runs"
+        return Verdict.PASS, f"within the {floor} that earlier runs reach without any change"
+    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the {floor} of earlier runs"
 
 
 def _reason(

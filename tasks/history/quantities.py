@@ -56,6 +56,11 @@ def percent(fraction: float) -> str:
     return f"{'−' if value < 0 else '+'}{abs(value):.{0 if abs(value) >= 9.95 else 1}f} %"
 
 
+def plus_minus(fraction: float) -> str:
+    """Returns a reach to both sides, e.g. ± 3.1 %."""
+    return f"± {percent(fraction)[1:]}"
+
+
 def quantity(value: float, unit: str) -> str:
     """Returns a sample's value in the unit it was recorded with."""
     if unit == "s":

@@ -90,7 +90,7 @@ def confidence_words(operations: Iterable[OperationSummary]) -> str:
         return ""
     low = min(found)
     return (
-        "with at least 95 %" if low >= CONFIDENCE else f"with {100 * low:.4g} % only (95 % takes six repeats)"
+        "with at least 95 %" if low >= CONFIDENCE else f"with {100 * low:.3g} % only (95 % takes six repeats)"
     )
 
 

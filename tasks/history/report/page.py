@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
-from tasks.history.quantities import between, moment, percent, quantity, seconds, speed
+from tasks.history.quantities import between, moment, percent, plus_minus, quantity, seconds, speed
 from tasks.history.report import charts
 from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
@@ -125,22 +125,22 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
 
 
 def _answer(results: Results, verdicts: Verdicts, operations: Sequence[OperationSummary]) -> str:
-    total = len(results.points)
-    passed = (
-        f"All {total} benchmarks passed"
-        if results.passed == total
-        else f"{results.passed} of {total} benchmarks passed"
-    )
-    if total == 1:
-        passed = "The benchmark passed" if results.passed else "The benchmark did not pass"
+    """Returns the one thing that a reader should know, in one or two sentences."""
     told = []
     for role, words in (("save", "a save stopped training for"), ("restore", "a restore took")):
         times = [one.time.median for one in operations if one.role == role]
         if times:
             low, high = seconds(min(times)), seconds(max(times))
             told.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
-    speeds = f": {' and '.join(told)} (medians)" if told else ""
-    return f"{passed}{speeds}. {_sentence(verdicts.reason)}"
+    speeds = f"{' and '.join(told)} (medians)" if told else ""
+    total, passed = len(results.points), results.passed
+    if passed < total:
+        subject = "The benchmark" if total == 1 else f"{total - passed} of {total} benchmarks"
+        return f"{subject} did not pass. {_sentence(f'as far as they ran, {speeds}' if speeds else '')}"
+    subject = "The benchmark" if total == 1 else f"All {total} benchmarks"
+    return (
+        f"{_sentence(f'{subject} passed' + (f': {speeds}' if speeds else ''))} {_sentence(verdicts.reason)}"
+    )
 
 
 def _sentence(text: str) -> str:
@@ -185,7 +185,7 @@ def _series(one: SeriesVerdict, names: Mapping[int, str]) -> dict[str, Any]:
     interval = (
         "" if effect.low is None or effect.high is None else f"{percent(effect.low)} … {percent(effect.high)}"
     )
-    floor = "–" if effect.noise_floor is None else f"± {percent(effect.noise_floor).lstrip('+')}"
+    floor = "–" if effect.noise_floor is None else plus_minus(effect.noise_floor)
     previous = "–" if one.previous_median is None else quantity(one.previous_median, one.unit)
     return {
         "mood": _MOODS.get(one.verdict, "calm"),
@@ -228,7 +228,7 @@ def _point(
 def _operation(one: OperationSummary) -> list[Cell]:
     time = one.time
     interval = between(time.interval, "s")
-    sure = f"{100 * time.interval.confidence:.4g} %" if time.interval else "one repeat has none"
+    sure = f"{100 * time.interval.confidence:.3g} %" if time.interval else "one repeat has none"
     warm = f", {time.warmups} warm-up" if time.warmups else ""
     straggle = "–" if one.straggle is None else f"worker {one.slowest}"
     return [
