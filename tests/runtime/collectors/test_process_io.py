@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -80,11 +82,22 @@ def test_kernel_without_counters_gives_no_collector(own: OwnReads, monkeypatch: 
     assert process_io(own) is None
 
 
-def test_cpu_time_is_that_of_busy_work(measuring: Measure) -> None:
-    import time
-
-    with measuring(cpu_time()) as told:
-        end = time.thread_time() + 0.2
+def test_cpu_time_is_that_of_busy_work_in_any_thread(measuring: Measure) -> None:
+    def work() -> None:
+        end = time.thread_time() + 0.1
         while time.thread_time() < end:
             pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    with measuring(cpu_time()) as told:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert told["cpu_s"] == pytest.approx(0.2, rel=0.05)
+
+
+def test_waiting_costs_no_cpu_time(measuring: Measure) -> None:
+    with measuring(cpu_time()) as told:
+        threading.Event().wait(0.1)
+    assert told["cpu_s"] < 0.05
