@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ from runtime.content import Content, Index
 from runtime.contract.suite import ArraySpec, CheckpointSpec
 
 DEVICES = 4
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -91,3 +97,30 @@ def test_freed_arrays_are_gone() -> None:
     pytree.free(tree)
     assert tree["w"].is_deleted()
     pytree.free(tree)
+
+
+MEMORY = """
+import resource, jax, numpy as np
+from runtime import pytree
+from runtime.contract.suite import ArraySpec
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+spec = lambda rows: {"w": ArraySpec("float32", (rows, 1024), ("data",))}
+pytree.generate(spec(64), "0", mesh)
+before = peak()
+tree = pytree.generate(spec(65536), "0", mesh)
+jax.block_until_ready(tree)
+print((peak() - before) / tree["w"].nbytes)
+"""
+
+
+def test_a_large_leaf_is_in_memory_once() -> None:
+    """256 MiB over 8 devices: the leaf itself and one shard on its way, not a second copy, nor float64."""
+    environ = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8", "PYTHONPATH": str(ROOT)}
+    told = subprocess.run(
+        [sys.executable, "-c", MEMORY], env=environ, capture_output=True, text=True, check=True
+    )
+    assert float(told.stdout) < 1.3

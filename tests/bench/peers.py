@@ -1,0 +1,138 @@
+"""Starts our worker and Orbax's own runner on one suite, and reads from each how long what took."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from runtime.contract.names import samples_file
+from runtime.results_io import read_samples
+
+ROOT = Path(__file__).parents[2]
+STUBS = Path(__file__).parent / "stubs"
+RUNNER = "orbax.checkpoint._src.testing.benchmarks.run_benchmarks"
+_SHARED = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "pyarrow", "psutil", "pyyaml")
+_OF_ORBAX = ("clu", "tensorflow-cpu", "tensorboard")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One run of a suite: seconds from start to exit, seconds from the first point's begin to the last one's
+    end, and the seconds of each measured operation."""
+
+    total: float
+    points: float
+    operations: Mapping[str, list[float]]
+
+    @property
+    def outside(self) -> float:
+        """Seconds of the points that no measured block accounts for."""
+        return self.points - sum(map(sum, self.operations.values()))
+
+
+def environment_python() -> Path:
+    """Returns the Python of a venv with our versions and what Orbax's runner needs besides; makes it once.
+
+    Both sides run in it, so that they differ in nothing else.
+    """
+    home = Path(os.environ.get("SLICEBENCH_HOME") or Path.home() / ".cache" / "slicebench") / "bench"
+    pins = [f"{name}=={version(name)}" for name in _SHARED]
+    venv = home / f"orbax-{version('orbax-checkpoint')}-jax-{version('jax')}-py{sys.version_info.minor}"
+    python = venv / "bin" / "python"
+    if (venv / "complete").exists():
+        return python
+    print(f"making {venv} (TensorFlow: several hundred MB)", file=sys.stderr)
+    shutil.rmtree(venv, ignore_errors=True)
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if uv is None:
+        raise RuntimeError("uv is missing; install slicebench's requirements")
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
+    install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
+    subprocess.run([*install, *pins, *_OF_ORBAX], check=True)
+    (venv / "complete").touch()
+    return python
+
+
+def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
+    """Runs `python -m runtime`."""
+    reader, writer = os.pipe()
+    command = [str(python), "-m", "runtime", str(suite), "--output", str(folder), "--platform", "cpu"]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [*command, "--devices-per-worker", str(devices)],
+        env=_environment({"PYTHONPATH": str(ROOT), "SLICEBENCH_PROGRESS_FD": str(writer)}),
+        pass_fds=[writer],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    marks = []
+    with os.fdopen(reader) as lines:
+        for line in lines:
+            if json.loads(line)["kind"] in ("point", "done"):
+                marks.append(time.perf_counter())
+    _, told = process.communicate()
+    total = time.perf_counter() - began
+    if process.returncode != 0:
+        raise RuntimeError(f"our runtime failed: {told[-2000:]}")
+    operations: dict[str, list[float]] = defaultdict(list)
+    for sample in read_samples(folder / samples_file(1, 0)).to_pylist():
+        if sample["metric"] == "time_s":
+            operations[sample["operation"]].append(sample["value"])
+    return Passage(total, marks[-1] - marks[0], operations)
+
+
+def run_orbax(python: Path, suite: Path, devices: int, folder: Path, *, stubbed: bool) -> Passage:
+    """Runs Orbax's own runner; `stubbed` without TensorFlow. Its times come from its log: 0.1 ms at best."""
+    log = folder.with_suffix(".log")
+    more = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    if stubbed:
+        more["PYTHONPATH"] = str(STUBS)
+    command = [str(python), "-m", RUNNER, f"--config_file={suite}", f"--output_directory={folder}"]
+    with log.open("w") as file:
+        began = time.perf_counter()
+        code = subprocess.call(command, env=_environment(more), stdout=file, stderr=file)
+        total = time.perf_counter() - began
+    text = log.read_text()
+    if code != 0:
+        raise RuntimeError(f"Orbax's runner failed: {text[-2000:]}")
+    operations: dict[str, list[float]] = defaultdict(list)
+    reports = re.findall(r"Metrics Report ---\n(.*?)\n-{10,}", text, re.DOTALL)
+    for report in reports:
+        for name, seconds in re.findall(r"^(\w+)::0_basics/time_s: ([0-9.]+) s$", report, re.MULTILINE):
+            if not name.startswith("sync_"):
+                operations[name].append(float(seconds))
+    begin = _moment(text, r"Running test: ")
+    end = _moment(text, r"Benchmark test suite run completed")
+    return Passage(total, end - begin, operations)
+
+
+def _moment(text: str, what: str) -> float:
+    """Returns when a line was first logged, in seconds of the day; absl logs `I1127 23:59:20.433019 …`."""
+    at = re.search(what, text)
+    stamps = list(
+        re.finditer(r"^[IWE]\d{4} (\d\d:\d\d:\d\d\.\d{6}) ", text[: at.end()] if at else "", re.MULTILINE)
+    )
+    if not stamps:
+        raise RuntimeError(f"Orbax's log has no line {what!r}")
+    moment = datetime.time.fromisoformat(stamps[-1][1])
+    return moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_", "PYTHON"))
+    }
+    return {**clean, **more}

@@ -1,0 +1,89 @@
+"""Every native benchmark saves, restores and verifies with every format, and names its operations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+RunSuite = Callable[..., Any]
+
+ORBAX = "orbax.checkpoint._src.testing.benchmarks."
+PYTREE = ORBAX + "pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
+ARRAY_HANDLER = ORBAX + "array_handler_benchmark.ArrayHandlerBenchmark"
+MANAGER = ORBAX + "checkpoint_manager_benchmark.CheckpointManagerBenchmark"
+SAVE_LOAD = ORBAX + "v1.benchmark.Benchmark"
+
+BYTES = 16 * 32 * 4 + 8 * 4 * 2 + 6 * 4
+"""Of the arrays in conftest's suite."""
+
+
+def expect_passed(outcome: Any, points: int) -> None:
+    assert [(each.status, each.cause) for each in outcome.results] == [("passed", "")] * points
+    assert {each.implementation for each in outcome.results} == {"native"}
+
+
+def test_pytree_in_every_format(run_suite: RunSuite) -> None:
+    options = "{use_ocdbt: [true, false], use_zarr3: [true, false], use_compression: [true, false]}"
+    outcome = run_suite(PYTREE, options)
+    expect_passed(outcome, 8)
+    assert outcome.operations() == [("save", 0), ("wait_until_finished", 0), ("restore", 0)]
+
+
+def test_pytree_saves_replicas_in_parallel_or_not_async_at_all(run_suite: RunSuite) -> None:
+    parallel = "use_replica_parallel: true, enable_replica_parallel_separate_folder: true"
+    outcome = run_suite(PYTREE, f"{{async_enabled: false, {parallel}, save_concurrent_gb: 1}}")
+    expect_passed(outcome, 1)
+    assert outcome.operations() == [("save", 0), ("restore", 0)]
+
+
+def test_bytes_that_move_are_told(run_suite: RunSuite) -> None:
+    outcome = run_suite(PYTREE)
+    assert outcome.value("save", "payload_bytes") == BYTES
+    assert outcome.value("restore", "payload_bytes") == BYTES
+
+
+def test_pytree_leaves_orbax_as_it_was(run_suite: RunSuite) -> None:
+    import jax
+    import orbax.checkpoint as ocp
+
+    before = ocp.type_handlers.get_type_handler(jax.Array)
+    run_suite(PYTREE, "{use_replica_parallel: true}")
+    assert ocp.type_handlers.get_type_handler(jax.Array) is before
+
+
+def test_array_handler(run_suite: RunSuite) -> None:
+    outcome = run_suite(ARRAY_HANDLER, "{use_ocdbt: [true, false], use_metadata_store: [true, false]}")
+    expect_passed(outcome, 4)
+    names = [name for name, _ in outcome.operations(0)]
+    assert names == ["serialize", "merge_ocdbt", "metadata_validation", "deserialize"]
+    assert "merge_ocdbt" not in dict(outcome.operations(2))
+    held = 16 * 32 * 4
+    assert {each.value for each in outcome.samples if each.metric == "payload_bytes"} == {held}
+
+
+def test_steps_of_a_manager_are_occurrences_of_one_operation(run_suite: RunSuite) -> None:
+    outcome = run_suite(MANAGER, "{train_steps: 3, max_to_keep: 2}")
+    expect_passed(outcome, 1)
+    steps = itertools.product(range(3), ("save", "wait_until_finished"))
+    assert outcome.operations() == [*((name, step) for step, name in steps), ("restore", 0)]
+
+
+def test_a_manager_that_skips_steps_restores_the_last_saved(run_suite: RunSuite) -> None:
+    expect_passed(run_suite(MANAGER, "{train_steps: 3, save_interval_steps: 2}"), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "operations"),
+    [
+        ("{}", ["save_blocking", "save_background", "load"]),
+        ("{async_enabled: false, use_zarr3: false, chunk_byte_size: 1024}", ["save", "load"]),
+        ("{use_ocdbt: false, restore_concurrent_gb: 1}", ["save_blocking", "save_background", "load"]),
+    ],
+)
+def test_save_load(run_suite: RunSuite, options: str, operations: list[str]) -> None:
+    outcome = run_suite(SAVE_LOAD, options)
+    expect_passed(outcome, 1)
+    assert [name for name, _ in outcome.operations()] == operations

@@ -1,0 +1,83 @@
+"""Orbax's own classes run behind our recorder; without their packages the point says what to install."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RunSuite = Callable[..., Any]
+
+ORBAX = "orbax.checkpoint._src.testing.benchmarks."
+PYTREE = ORBAX + "pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
+PERF = ORBAX + "checkpoint_manager_perf_benchmark.CheckpointManagerPerfBenchmark"
+STUBS = Path(__file__).parents[2] / "bench" / "stubs"
+
+
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What Orbax's harness imports, stubbed where it is not installed: nothing of it is called here."""
+    if importlib.util.find_spec("tensorflow") is None:
+        monkeypatch.syspath_prepend(str(STUBS))
+    yield
+
+
+def test_orbaxs_own_class_on_demand(run_suite: RunSuite, harness: None) -> None:
+    outcome = run_suite(PYTREE, "{use_zarr3: [true, false]}", "implementation: orbax")
+    assert [(each.status, each.cause) for each in outcome.results] == [("passed", "")] * 2
+    assert {each.implementation for each in outcome.results} == {"orbax"}
+    assert outcome.operations() == [("save", 0), ("wait_until_finished", 0), ("restore", 0)]
+
+
+def test_every_block_is_kept_of_a_class_without_native_twin(run_suite: RunSuite, harness: None) -> None:
+    outcome = run_suite(PERF, "{train_steps: 2}")
+    assert [(each.status, each.cause) for each in outcome.results] == [("passed", "")]
+    names = [name for name, _ in outcome.operations()]
+    assert [name for name in names if name.startswith("save_")] == ["save_0", "save_1"]
+
+
+def test_orbaxs_measure_is_back_afterwards(run_suite: RunSuite, harness: None) -> None:
+    run_suite(PYTREE, "{}", "implementation: orbax")
+    from orbax.checkpoint._src.testing.benchmarks.core import metric
+
+    assert metric.Metrics.measure.__module__ == metric.__name__
+
+
+def test_missing_packages_are_named_with_the_extra(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "clu" else plain(name, *more)
+    )
+    outcome = run_suite(PERF, "{}")
+    assert outcome.results[0].status == "not_run"
+    assert "needs clu" in outcome.results[0].cause
+    assert "slicebench[orbax-classes]" in outcome.results[0].cause
+
+
+def test_a_users_class_for_orbaxs_harness_runs_too(
+    run_suite: RunSuite, harness: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs_of_old.py").write_text(
+        f"from {PYTREE.rpartition('.')[0]} import PyTreeCheckpointBenchmark\n\n\n"
+        "class Derived(PyTreeCheckpointBenchmark):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = run_suite("theirs_of_old.Derived", "{use_zarr3: true}")
+    assert [(each.status, each.implementation) for each in outcome.results] == [("passed", "user")]
+
+
+def test_options_that_orbax_refuses_are_told(
+    run_suite: RunSuite, harness: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs_of_old2.py").write_text(
+        f"from {PYTREE.rpartition('.')[0]} import PyTreeCheckpointBenchmark as Derived\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = run_suite("theirs_of_old2.Derived", "{colour: red}")
+    assert outcome.results[0].status == "not_run"
+    assert "does not take these options" in outcome.results[0].cause
