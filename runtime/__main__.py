@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime import stacks
-from runtime.contract.errors import ExitCode, SlicebenchError
+from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 from runtime.contract.names import JOURNAL_FILE
 from runtime.contract.progress import Init
 from runtime.progress_out import ProgressWriter
@@ -40,6 +40,11 @@ def _run(settings: Settings) -> ExitCode:
     from runtime.contract.yamlfile import read_text
 
     suite = read_suite(read_text(settings.suite), str(settings.suite))
+    if suite.simdevice is not None:
+        raise BadInput(
+            f"{settings.suite} asks for simulated TPUs (simdevice), and workers run on real devices only",
+            fix="remove the simdevice block, or run the suite with Orbax's own runner",
+        )
     points = expand(suite)
     progress = ProgressWriter.from_environment()
     with _scratch(settings) as scratch, _dumps(settings, scratch):

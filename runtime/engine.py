@@ -185,8 +185,10 @@ class Engine:
             return
         if self._member.worker == 0:
             folders.remove(context.path)
+            folders.remove_if_empty(context.path.parent)
         if context.local_path is not None:
             folders.remove(context.local_path)
+            folders.remove_if_empty(context.local_path.parent)
 
     def _announce(self, operation: str, phase: Phase) -> None:
         assert self._now is not None

@@ -23,6 +23,13 @@ def remove(path: epath.Path) -> None:
         path.rmtree(missing_ok=True)
 
 
+def remove_if_empty(path: epath.Path) -> None:
+    """Removes a folder that nothing is in any more; in a bucket there are no folders to remove."""
+    if "://" not in str(path):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)  # noqa: PTH106 (an epath.Path is no pathlib.Path)
+
+
 def contents(path: epath.Path) -> tuple[int, int]:
     """Returns how many files lie below a folder, and their bytes."""
     sizes = list(_sizes(path))

@@ -114,7 +114,7 @@ def load(checkpoint: CheckpointSpec) -> Tree:
     Arrays are sharded as the JSON at `sharding_config_path` says, otherwise as widely as Orbax can.
 
     Raises:
-      ValueError: the sharding config does not describe the checkpoint.
+      ValueError: there is no checkpoint, or the sharding config does not describe it.
     """
     import orbax.checkpoint as ocp
     from etils import epath
@@ -123,6 +123,8 @@ def load(checkpoint: CheckpointSpec) -> Tree:
     use_ocdbt = bool(ocp.type_handlers.is_ocdbt_checkpoint(path))
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=use_ocdbt)) as checkpointer:
         metadata = checkpointer.metadata(path).item_metadata
+        if metadata is None:
+            raise ValueError(f"there is no Orbax checkpoint of a tree at {path}")
         if checkpoint.sharding_config_path is None:
             abstract = _as_wide_as_possible(metadata.tree)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -41,9 +42,24 @@ class Context:
 
     @contextlib.contextmanager
     def measure(self, operation: str, *, payload_bytes: int | None = None) -> Iterator[None]:
-        """Times the block as `operation`; with its bytes, also how fast they moved."""
-        with self.recorder.measure(operation, payload_bytes=payload_bytes):
-            yield
+        """Times the block as `operation`; with its bytes, also how fast they moved.
+
+        Where the point asks for it (`metric_tracemalloc_enabled`), Python's allocations are traced too, which
+        takes time: such samples compare only with their like.
+        """
+        if not self.point.options.get("metric_tracemalloc_enabled"):
+            with self.recorder.measure(operation, payload_bytes=payload_bytes):
+                yield
+            return
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            with self.recorder.measure(operation, payload_bytes=payload_bytes):
+                yield
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        self.recorder.value(operation, "tracemalloc_peak_bytes", peak - before, "bytes")
 
     def value(self, operation: str, metric: str, value: float, unit: str) -> None:
         """Records a number that the benchmark found itself, beside those of `operation`."""

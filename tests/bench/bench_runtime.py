@@ -19,7 +19,7 @@ OPERATIONS = ("save", "wait_until_finished", "restore")
 
 SUITE = """
 suite_name: {name}
-num_repeats: 3
+num_repeats: {repeats}
 mesh_config: {{mesh_axes: [data, model], ici_parallelism: {{data: 2, model: 2}}}}
 checkpoint_config:
   spec:
@@ -30,13 +30,13 @@ benchmarks:
 """
 
 
-def suite(folder: Path, name: str, arrays: int, rows: int) -> Path:
-    """Writes a suite of two points, three repeats each, that saves `arrays` arrays of `rows` KiB."""
+def suite(folder: Path, name: str, *, repeats: int, arrays: int, rows: int) -> Path:
+    """Writes a suite of two points that saves `arrays` arrays of `rows` KiB each."""
     lines = [
         f"    w{i}: {{dtype: float32, shape: [{rows}, 256], sharding: [data, model]}}" for i in range(arrays)
     ]
     path = folder / f"{name}.yaml"
-    path.write_text(SUITE.format(name=name, arrays="\n".join(lines)))
+    path.write_text(SUITE.format(name=name, repeats=repeats, arrays="\n".join(lines)))
     return path
 
 
@@ -45,8 +45,8 @@ def measure() -> list[Bar]:
     python = environment_python()
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
-        tiny = suite(folder, "tiny", 4, 256)
-        medium = suite(folder, "medium", 8, 4096)
+        tiny = suite(folder, "tiny", repeats=3, arrays=4, rows=256)
+        medium = suite(folder, "medium", repeats=8, arrays=8, rows=4096)
         start_up = _rounds(
             "six tiny points",
             folder,

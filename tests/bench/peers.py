@@ -68,6 +68,7 @@ def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
     """Runs `python -m runtime`."""
     reader, writer = os.pipe()
     command = [str(python), "-m", "runtime", str(suite), "--output", str(folder), "--platform", "cpu"]
+    command += ["--keep-checkpoints"]  # as Orbax's runner does by default: both do the same work
     began = time.perf_counter()
     process = subprocess.Popen(
         [*command, "--devices-per-worker", str(devices)],

@@ -87,3 +87,10 @@ def test_save_load(run_suite: RunSuite, options: str, operations: list[str]) -> 
     outcome = run_suite(SAVE_LOAD, options)
     expect_passed(outcome, 1)
     assert [name for name, _ in outcome.operations()] == operations
+
+
+def test_allocations_are_traced_on_demand(run_suite: RunSuite) -> None:
+    outcome = run_suite(PYTREE, "{metric_tracemalloc_enabled: true}")
+    expect_passed(outcome, 1)
+    for operation in ("save", "wait_until_finished", "restore"):
+        assert outcome.value(operation, "tracemalloc_peak_bytes") > 0
