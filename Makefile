@@ -37,12 +37,12 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@touch $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
-	$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/run.lock
-	$(UVPIP) install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/run.lock
+	@$(UVPIP) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
-	$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
 	@touch $@
 
 run: $(VENV)/run.stamp
@@ -78,8 +78,8 @@ bench: $(VENV)/dev.stamp
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock: $(VENV)/bootstrap.stamp
-	$(LOCK) --upgrade requirements/bootstrap.in -o requirements/bootstrap.lock
 	$(LOCK) --upgrade pyproject.toml --group dev -o requirements/dev.lock
+	$(LOCK) requirements/bootstrap.in -c requirements/dev.lock -o requirements/bootstrap.lock
 	$(LOCK) pyproject.toml -c requirements/dev.lock -o requirements/run.lock
 	$(LOCK) runtime/requirements.in -c requirements/dev.lock -o runtime/requirements.lock
 
