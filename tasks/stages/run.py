@@ -55,6 +55,7 @@ def run_workload(
     finished = outcome_of(run)
     if finished is not None:
         return finished
+    run.forget_from("run")  # what later stages made of an earlier attempt does not hold for the next
     attempts = _read(run)
     last = attempts[-1] if attempts else None
     if last is not None and not last.end:
@@ -133,6 +134,7 @@ def _play(
         attempts[attempt.n - 1] = replace(attempt, ref=ref, end=ended[0], cause=ended[1])
         _write(run, attempts)
         raise
+    lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = how_it_ended(exits)
     attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
     _write(run, attempts)

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from runtime.contract.errors import InfrastructureError, Problem
 from runtime.contract.job import Job, Owner
@@ -32,6 +33,15 @@ SupervisorCommand = Callable[[str, str], Sequence[str]]
 """From the workers' Python and a job file to the command line of a supervisor."""
 
 
+class Spawn(Protocol):
+    """Starts a program in a folder, with more in its environment; what it says goes to a file there."""
+
+    def __call__(
+        self, command: Sequence[str], folder: Path, more: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Raises InfrastructureError when it cannot be started."""
+
+
 def supervise(python: str, job: str) -> Sequence[str]:
     """Returns the command line of the real supervisor."""
     return (python, "-m", "runtime.supervise", job)
@@ -50,11 +60,13 @@ class LocalTarget:
         scratch: Path,
         *,
         supervisor: SupervisorCommand = supervise,
+        spawn: Spawn | None = None,
         lease_s: float = OVERDUE_S,
     ) -> None:
         self._config = config
         self._scratch = scratch
         self._supervisor = supervisor
+        self._spawn = spawn or spawn_session
         self._lease_s = lease_s
         self._children: list[subprocess.Popen[bytes]] = []
 
@@ -184,7 +196,7 @@ class LocalTarget:
         command = self._supervisor(uploaded.image.python, str(file))
 
         def make() -> str:
-            child = _spawn(command, Path(job.scratch), {"PYTHONPATH": uploaded.code, **lease.labels})
+            child = self._spawn(command, Path(job.scratch), {"PYTHONPATH": uploaded.code, **lease.labels})
             self._children.append(child)
             start = started_at(child.pid)
             # One that has ended already is not alive under any start time.
@@ -212,16 +224,16 @@ class LocalTarget:
         self._children = [child for child in self._children if child.poll() is None]
 
 
-def _spawn(command: Sequence[str], scratch: Path, more: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts a supervisor in a session of its own, holding none of our files open."""
+def spawn_session(command: Sequence[str], folder: Path, more: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts a program in a session of its own, holding none of our files open. See Spawn."""
     # Prefect's settings hold its password, and workers run code of whoever wrote the suite.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    with (scratch / "supervisor.log").open("ab") as log:
+    with (folder / "supervisor.log").open("ab") as log:
         try:
             return subprocess.Popen(
                 command,
                 env={**inherited, **more},
-                cwd=scratch,
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

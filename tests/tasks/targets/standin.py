@@ -1,7 +1,7 @@
 """A stand-in for the supervisor: reads a real job file, writes a real stream, and does what WORKLOAD tells it.
 
-`WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), wait (until a signal;
-then says so).
+`WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), hold (until a signal), wait
+(until a file `go` is in its scratch, or a signal).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
         say(progress.Log(f"worker {job.worker} of {job.workers} on {job.devices_per_worker} devices"))
         say(progress.Operation("begin", 0, 1, "tiny", 0, "save"))
         print("to the supervisor's own log", flush=True)
-        while what == "wait" and not Path(job.scratch, "go").exists():
+        while what == "hold" or (what == "wait" and not Path(job.scratch, "go").exists()):
             time.sleep(0.02)
         if what == "crash":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,155 @@
+"""Plays a whole run on this machine in a forked process, and pulls its plug at one exact mutating call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from runtime.contract.errors import SlicebenchError
+from tasks.cloud.storage import Folder, open_folder
+from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases.claim import claim
+from tasks.leases.inventory import open_inventories
+from tasks.leases.lease import Lease
+from tasks.leases.ledger import DirectoryLedger, Listing
+from tasks.stages.context import Run
+from tasks.stages.provision import provision
+from tasks.stages.run import run_workload
+from tasks.stages.teardown import teardown
+from tasks.stages.upload import upload
+from tasks.targets.local import LocalTarget, spawn_session
+from tasks.targets.types import Progress
+from tests.tasks.targets.local_runs import IMAGE, spec, standin
+
+Made = TypeVar("Made")
+
+
+@dataclass
+class Plug:
+    """Counts moments, two for each mutating call: before it and after it. At moment `at` this process dies."""
+
+    at: int | None
+    seen: list[str] = field(default_factory=list)
+
+    def around(self, what: str, call: Callable[[], Made]) -> Made:
+        self._moment(f"before {what}")
+        made = call()
+        self._moment(f"after {what}")
+        return made
+
+    def _moment(self, name: str) -> None:
+        self.seen.append(name)
+        if self.at == len(self.seen) - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class PluggedLedger:
+    """A ledger whose writes are mutating calls."""
+
+    inner: DirectoryLedger
+    plug: Plug
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    @property
+    def id(self) -> str:
+        return self.inner.id
+
+    def read(self, lease_id: str) -> Lease | None:
+        return self.inner.read(lease_id)
+
+    def write(self, lease: Lease) -> Lease:
+        return self.plug.around(
+            f"ledger {lease.state} of {len(lease.resources)}", lambda: self.inner.write(lease)
+        )
+
+    def listing(self) -> Listing:
+        return self.inner.listing()
+
+
+@dataclass
+class PluggedFolder:
+    """A run's folder whose writes and deletions are mutating calls."""
+
+    inner: Folder
+    plug: Plug
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    def read(self, name: str) -> bytes | None:
+        return self.inner.read(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        self.plug.around(f"write {name}", lambda: self.inner.write(name, content))
+
+    def create(self, name: str, content: bytes) -> bool:
+        return self.plug.around(f"create {name}", lambda: self.inner.create(name, content))
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        return self.inner.names(prefix)
+
+    def folders(self) -> Iterator[str]:
+        return self.inner.folders()
+
+    def delete(self, name: str) -> None:
+        self.plug.around(f"delete {name}", lambda: self.inner.delete(name))
+
+    def child(self, name: str) -> Folder:
+        return PluggedFolder(self.inner.child(name), self.plug)
+
+    def upload(self, source: str, name: str) -> None:
+        self.plug.around(f"upload {name}", lambda: self.inner.upload(source, name))
+
+    def download(self, name: str, destination: str) -> None:
+        self.inner.download(name, destination)
+
+
+def play(output: Path, run_id: str, plug: Plug, workload: str = "wait") -> None:
+    """Plays all stages. A workload that waits is let go once it is followed: until then it waits for ever."""
+
+    def spawn(command: Sequence[str], folder: Path, more: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        return plug.around("spawn", lambda: spawn_session(command, folder, more))
+
+    def let_go(progress: Progress) -> None:
+        for scratch in (output / run_id / "scratch").iterdir():
+            (scratch / "go").touch()
+
+    run_spec = spec(output, run_id=run_id, workload=workload)
+    target = LocalTarget(run_spec.target, scratch_folder(), supervisor=standin, spawn=spawn)
+    run = Run(run_spec, PluggedFolder(open_folder(f"{output}/{run_id}"), plug), target, lambda line: None)
+    ledger = PluggedLedger(DirectoryLedger(ledger_folder()), plug)
+    holding = claim(ledger, open_inventories(ledger, scratch_folder()), run_id, run_id)
+    try:
+        uploaded = upload(run, provision(run, holding), IMAGE)
+        on_progress = let_go if workload == "wait" else (lambda progress: None)
+        run_workload(run, uploaded, holding, on_progress)
+    finally:
+        teardown(run, holding)
+
+
+def fork_and_play(play_it: Callable[[], None]) -> int:
+    """Runs this in a forked process; returns its pid. It exits with the exit code of its error, or 99."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        play_it()
+        code = 0
+    except SlicebenchError as error:
+        code = int(error.exit_code)
+    except BaseException:  # noqa: BLE001 (the fork must never return into pytest)
+        traceback.print_exc()
+    finally:
+        os._exit(code)
