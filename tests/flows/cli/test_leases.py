@@ -1,0 +1,137 @@
+"""`slicebench leases` and `slicebench reap`, as a user runs them: words, JSON, exit codes, and no Prefect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from runtime.contract.errors import ExitCode
+from runtime.contract.process import started_at
+from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases import lease as leases
+from tasks.leases.claim import claim
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import open_inventories
+from tasks.leases.lease import State
+from tasks.leases.ledger import DirectoryLedger
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def ledger() -> DirectoryLedger:
+    return DirectoryLedger(ledger_folder())
+
+
+@pytest.fixture
+def holding(ledger: DirectoryLedger) -> Holding:
+    return claim(ledger, open_inventories(ledger, scratch_folder()), "run", "run")
+
+
+def kill_owner(ledger: DirectoryLedger) -> None:
+    lease = ledger.read("run-e1")
+    assert lease is not None
+    assert lease.owner is not None
+    ledger.write(replace(lease, owner=replace(lease.owner, started_at=0.5)))
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = main([*words, "--json"])
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return code, json.loads(shown.out)
+
+
+def test_nothing_held(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["leases"]), main(["reap"]), main(["reap", "--dry-run"])) == (0, 0, 0)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "nothing is held" in shown.err
+    assert "nothing to reap" in shown.err
+    assert not ledger_folder().exists(), "looking makes nothing"
+
+
+def test_who_holds_what(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["leases"]) == 0
+    shown = capsys.readouterr().err
+    assert "run-e1  planned" in shown
+    assert f"process {os.getpid()} on" in shown
+    assert "fine: " in shown
+    code, content = as_json(capsys, "leases")
+    assert (code, [lease["lease_id"] for lease in content["leases"]]) == (0, ["run-e1"])
+    assert content["leases"][0]["reaper"]["act"] == "keep"
+    holding.release("done")
+    assert as_json(capsys, "leases")[1]["leases"] == []
+    assert [lease["state"] for lease in as_json(capsys, "leases", "--all")[1]["leases"]] == ["gone"]
+
+
+def test_reap_kills_what_a_dead_run_left_and_dry_run_does_not(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); import time; time.sleep(600)"],
+        env={**os.environ, **holding.labels},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    kill_owner(ledger)
+    code, content = as_json(capsys, "reap", "--dry-run")
+    assert (code, content["dry_run"]) == (0, True)
+    assert [finding["did"] for finding in content["findings"]] == ["would release"]
+    assert started_at(process.pid) is not None
+    assert main(["reap"]) == 0
+    shown = capsys.readouterr().err
+    assert "run-e1: released: " in shown
+    assert f"process pid {process.pid}" in shown
+    assert process.wait(10) < 0
+    process.stdout.close()
+    lease = ledger.read("run-e1")
+    assert lease is not None
+    assert lease.state is State.GONE
+
+
+def test_what_leaked_is_told_each_time_with_its_exit_code(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
+    ledger.write(leases.leaked(lease, "node n0 is still there"))
+    assert main(["leases"]) == ExitCode.LEAKED
+    assert "leaked before: node n0 is still there" in capsys.readouterr().err
+
+
+def test_a_torn_file_is_told_and_kept(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = ledger_folder() / "run-e1.json"
+    file.write_text("{")
+    for words in (["leases"], ["reap"]):
+        assert main(words) == ExitCode.INFRASTRUCTURE
+        assert f"{file} is not a whole lease" in capsys.readouterr().err
+    assert file.read_text() == "{"
+
+
+@pytest.mark.parametrize("words", [["leases"], ["reap"]])
+def test_neither_imports_prefect_or_jax(words: list[str]) -> None:
+    code = (
+        "import sys; from flows.cli.main import main; main(sys.argv[1:]); "
+        "sys.exit(', '.join({'prefect', 'jax', 'pandas'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
