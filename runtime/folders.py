@@ -38,11 +38,19 @@ def contents(path: epath.Path) -> tuple[int, int]:
 
 def _sizes(path: epath.Path) -> Iterator[int]:
     if "://" in str(path):
-        for child in path.rglob("*"):
-            if child.is_file():
-                yield child.stat().length
+        yield from _sizes_in_bucket(str(path))
         return
     for folder, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 yield os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 (many files: no Path each)
+
+
+def _sizes_in_bucket(uri: str) -> Iterator[int]:
+    """One listing tells all sizes; an epath.Path would ask for each object by itself."""
+    import fsspec
+
+    storage, folder = fsspec.core.url_to_fs(uri)
+    storage.invalidate_cache()
+    for found in storage.find(folder, detail=True).values():
+        yield int(found["size"])
