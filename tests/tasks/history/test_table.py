@@ -1,0 +1,55 @@
+"""The table fits any terminal, says the verdict, and lets nobody write over the screen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tasks.history.comparison import judge
+from tasks.history.results import Results, Trouble
+from tasks.history.table import COLUMNS, render_table, table_rows
+from tests.tasks.history.test_comparison import finished
+
+
+def shown(results: Results, width: int = 120, *, colour: bool = False) -> str:
+    return render_table(results, judge(results, []), width=width, colour=colour)
+
+
+def test_a_row_says_what_a_person_wants_first() -> None:
+    (row,) = table_rows(finished(), judge(finished(), []))
+    assert tuple(row) == COLUMNS
+    assert row["save (blocking)"] == "1.00 s\n990 ms – 1.01 s"
+    assert (row["restore"], row["verdict"]) == ("–", "NO_BASELINE")
+
+
+def test_the_confidence_of_few_repeats_is_not_hidden() -> None:
+    assert "with 75 % only" in shown(finished())
+    assert "at least 95 %" in shown(finished(values=[1.0] * 6))
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 92, 120, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    results = dataclasses.replace(finished(status="failed"))
+    assert max(len(line) for line in shown(results, width).splitlines()) <= width
+
+
+def test_plain_without_a_terminal_and_coloured_on_one() -> None:
+    assert "\x1b[" not in shown(finished())
+    assert "\x1b[" in shown(finished(status="failed"), colour=True)
+
+
+def test_failures_and_missing_results_are_told_below() -> None:
+    results = dataclasses.replace(
+        finished(status="failed"), troubles=[Trouble("missing", "worker 1 delivered no results\x1b[2J")]
+    )
+    text = shown(results)
+    assert "failed: boom" in text
+    assert "worker 1 delivered no results\N{REPLACEMENT CHARACTER}[2J" in text
+    assert text.splitlines()[-1] == "verdict: NOT_RUN (1 of 1 benchmarks did not pass)"
+
+
+def test_markup_in_names_stays_text() -> None:
+    results = finished()
+    points = [dataclasses.replace(results.points[0], generator="[red]x[/red]")]
+    assert "[red]x[/red]" in shown(dataclasses.replace(results, points=points))

@@ -1,0 +1,118 @@
+"""Numbers, labels, fingerprints and excerpts read as a person would write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.history.fingerprint import difference, fingerprint
+from tasks.history.intervals import Interval
+from tasks.history.labels import labels, mesh_label, short_generator
+from tasks.history.quantities import between, moment, percent, plus_minus, printable, seconds, size, speed
+from tasks.history.report.axis import axis_from_zero, axis_of_change
+from tasks.history.report.excerpt import excerpt
+from tasks.history.results import PointOutcome
+from tests.tasks.history.making import MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.00 µs"), (2.5e-5, "25.0 µs"), (0.0123, "12.3 ms"), (4.567, "4.57 s"), (200.4, "3 min 20 s"), (7500, "2 h 05 min")],
+)  # fmt: skip
+def test_seconds(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (-(2**21), "−2.00 MiB")]
+)
+def test_size(value: float, text: str) -> None:
+    assert size(value) == text
+    assert speed(value) == f"{text}/s"
+
+
+def test_changes_have_a_sign() -> None:
+    assert [percent(value) for value in (0.0312, -0.12, 0.0)] == ["+3.1 %", "−12 %", "+0.0 %"]
+    assert plus_minus(0.25) == "± 25 %"
+
+
+def test_ends_of_an_interval_share_a_unit_when_they_can() -> None:
+    assert between(Interval(0.0011, 0.0022, 0.95), "s") == "1.10–2.20 ms"
+    assert between(Interval(0.5, 1.5, 0.95), "s") == "500 ms – 1.50 s"
+    assert between(None, "s") == ""
+
+
+def test_moments_are_utc() -> None:
+    assert (moment(0.0), moment(None)) == ("1970-01-01 00:00:00 UTC", "")
+
+
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    assert printable("a\x1b[31mé\tb\r") == "a\N{REPLACEMENT CHARACTER}[31mé\tb\N{REPLACEMENT CHARACTER}"
+
+
+def point(number: int, generator: str = "a.b.PyTreeCheckpointBenchmark", **different: object) -> PointOutcome:
+    return PointOutcome(number, f"b{number}", "k", generator, "native", "passed", **different)  # type: ignore[arg-type]
+
+
+def test_points_are_told_apart_by_what_differs() -> None:
+    points = [point(0, options={"a": True, "b": 1}), point(1, options={"a": False, "b": 1})]
+    assert labels(points) == {0: "a=true", 1: "a=false"}
+    meshes = [point(n, mesh={"mesh_axes": ["x"], "ici_parallelism": {"x": n + 1}}) for n in range(2)]
+    assert labels(meshes) == {0: "x 1", 1: "x 2"}
+    data = [point(n, checkpoint={"path": f"/{n}"}) for n in range(2)]
+    assert labels(data) == {0: "checkpoint 1", 1: "checkpoint 2"}
+
+
+def test_labels_are_never_alike() -> None:
+    assert labels([point(0)]) == {0: "PyTreeCheckpoint"}
+    assert labels([point(0), point(1)]) == {0: "PyTreeCheckpoint", 1: "PyTreeCheckpoint (2)"}
+    assert labels([point(0), point(1, "c.Other")]) == {0: "PyTreeCheckpoint", 1: "Other"}
+
+
+def test_names_of_classes_and_meshes() -> None:
+    assert short_generator("orbax.v1.load_benchmark.Benchmark") == "load_benchmark"
+    mesh = {"mesh_axes": ["d", "m"], "ici_parallelism": {"d": 2}, "dcn_parallelism": {"d": 2}}
+    assert mesh_label(mesh) == "d 2 × m 1 + d 2 × m 1 across slices"
+
+
+def test_a_fingerprint_leaves_versions_out() -> None:
+    ours = fingerprint([MANIFEST, MANIFEST], workers=2, slices=1, output="/runs")
+    theirs = fingerprint([{**MANIFEST, "versions": {"jax": "9"}}], workers=2, slices=1, output="/runs")
+    assert ours == theirs
+    assert (ours["platform"], ours["devices"], ours["storage"]) == ("cpu", "2", "ext4")
+    assert difference(ours, theirs) is None
+
+
+def test_differing_workers_and_storage_are_told() -> None:
+    mixed = fingerprint([MANIFEST, {"host": {"cpu_model": "Another"}}], workers=4, slices=1, output="gs://b")
+    ours = fingerprint([MANIFEST], workers=2, slices=1, output="/runs")
+    assert mixed["host"] == "Another + Imagined CPU"
+    told = difference(ours, mixed)
+    assert told is not None
+    assert "workers 4 instead of 2" in told and "storage gs instead of ext4" in told
+
+
+def test_without_manifests_things_are_unknown() -> None:
+    assert fingerprint([], workers=1, slices=1, output="/runs")["host"] == "unknown"
+
+
+def test_an_excerpt_surrounds_the_cause() -> None:
+    lines = [f"line {n}" for n in range(200)]
+    lines[100] = "ValueError: boom"
+    found = excerpt("\n".join(lines), "ValueError: boom").splitlines()
+    assert found[0] == "line 60" and found[-1] == "line 149"
+    lines[100] = "Thread 0x1 (most recent call first):"
+    assert "most recent call first" in excerpt("\n".join(lines), "deadline")
+    assert excerpt("\n".join(lines[:100]), "unseen").splitlines()[-1] == "line 99"
+    assert excerpt("", "unseen") == ""
+
+
+def test_axes_begin_at_zero_with_round_numbers() -> None:
+    axis = axis_from_zero(0.0731, "s", 100, 500)
+    assert ([tick.text for tick in axis.ticks], axis.unit) == (["0", "20", "40", "60"], "ms")
+    assert (axis.x(0), axis.x(99.0), axis.beyond(0.0731), axis.beyond(0.09)) == (100, 500, False, True)
+    assert [tick.text for tick in axis_from_zero(0.0, "bytes", 0, 1).ticks][0] == "0"
+
+
+def test_changes_are_shown_around_zero() -> None:
+    texts = [tick.text for tick in axis_of_change(-0.12, 0.31, 0, 400).ticks]
+    assert texts == ["−10", "0", "+10", "+20", "+30"]
