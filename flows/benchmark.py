@@ -11,7 +11,6 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging import get_run_logger
 from pydantic import Field
-from tasks.stages.prepare import prepare
 
 from flows.attempt import request_of_this_run, run_id_of
 from flows.ending import Ending, failed
@@ -19,14 +18,16 @@ from flows.lease import hold, release_run
 from flows.narration import Narrator, drop_expected_tracebacks
 from flows.patience import undisturbed
 from flows.preload import preload
-from runtime.contract.errors import SlicebenchError
+from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.build import build
 from tasks.collect import collect
 from tasks.compare import compare
 from tasks.config.request import Keep, RunRequest, Stage
+from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
 from tasks.run import run_workload
+from tasks.stages.prepare import prepare
 from tasks.teardown import teardown
 from tasks.upload import upload
 
@@ -111,7 +112,10 @@ def benchmark(
     say = Narrator(get_run_logger())
     preload()
     try:
-        return measure(request, say).state()
+        ending = measure(request, say)
+        if ending.code is not ExitCode.DONE:
+            post_failure(ending.run, ending.causes)
+        return ending.state()
     except SlicebenchError as error:
         return failed(error, say)
     finally:

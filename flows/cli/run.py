@@ -55,6 +55,7 @@ def run(
         message = f"{ExitCode.INTERRUPTED.name}: interrupted"
     outcome = _outcome(folder, before, request.run_id, message)
     code = ExitCode(outcome["exit_code"])
+    _show(folder, outcome)
     if code is not ExitCode.DONE:
         for cause in outcome["causes"]:
             _tell(f"slicebench: {cause}")
@@ -63,6 +64,20 @@ def run(
     if json:
         print(jsonlib.dumps(outcome | {"folder": folder.uri}))
     return code
+
+
+def _show(folder: Folder, outcome: dict[str, Any]) -> None:
+    """Prints table, verdict and where the report is, of what was collected."""
+    if outcome["verdict"] is None:
+        return
+    from tasks.history.reading import load_results, load_verdicts
+    from tasks.history.table import print_table
+
+    results, verdicts = load_results(folder), load_verdicts(folder)
+    if results is not None and verdicts is not None:
+        print_table(results, verdicts)
+    if outcome["report"]:
+        _tell(f"report: {outcome['report']}")
 
 
 def _request(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
