@@ -43,7 +43,7 @@ def measure(request: RunRequest, say: Narrator) -> Ending:
             if run.marker("run") is None:
                 workers = provision(run, lease)
                 uploaded = upload(run, workers, image)
-                run_workload(run, uploaded, lease)
+                ending.outcome = run_workload(run, uploaded, lease)
             ending.results = collect(run)
             ending.verdicts = compare(run)
             ending.report = report(run)

@@ -18,6 +18,8 @@ from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
 from tasks.stages.context import Run, Say
 from tasks.stages.finish import finish
+from tasks.stages.run import exit_code_of, outcome_of
+from tasks.targets.types import Outcome
 
 _INCOMPLETE = frozenset({"missing", "damaged", "newer_schema", "not_run"})
 """Troubles of collect that make the results less than what was asked for."""
@@ -28,6 +30,7 @@ class Ending:
     """Filled in as the stages go by. `error` is what ended them early, if anything did."""
 
     run: Run
+    outcome: Outcome | None = None
     results: Results | None = None
     verdicts: Verdicts | None = None
     report: str | None = None
@@ -46,7 +49,7 @@ class Ending:
         except SlicebenchError as error:
             self.not_given_back = error
         finally:
-            found = list(self._found())
+            found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
             self.causes = [cause for _, cause in found]
             verdict = str(self.verdicts.overall) if self.verdicts else None
             self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
@@ -61,8 +64,13 @@ class Ending:
 
     def _found(self) -> Iterator[tuple[ExitCode, str]]:
         """Yields every code that applies and why; what was noticed first comes first, as the likely root."""
+        points = self.results.points if self.results is not None else ()
+        outcome = self.outcome or outcome_of(self.run)
+        # A failed point says which one it was; the workload as a whole has nothing to add to it.
+        if outcome is not None and not any(point.status == "failed" for point in points):
+            yield exit_code_of(outcome), outcome.attempts[-1].cause
         if self.results is not None:
-            for point in self.results.points:
+            for point in points:
                 if point.status == "failed":
                     yield ExitCode.WORKLOAD_FAILED, f"{point.benchmark}: {point.cause}"
             for trouble in self.results.troubles:

@@ -1,0 +1,87 @@
+"""A stand-in for a Prefect server's REST API: keeps flow runs, notes every call, and moves states when told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+AUTHORIZATION = "Basic dXNlcjpwYXNz"
+"""What `user:pass` becomes."""
+
+
+class PrefectStub:
+    """Answers on `url`. `on_start` and `on_cancel` are called with a flow run when it is created or cancelled."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, Any]] = []
+        self.authorizations: set[str | None] = set()
+        self.deployments = {"benchmark/adhoc": "d1"}
+        self.auth: str | None = None
+        self.flow_run: dict[str, Any] = {}
+        self.errors: list[str] = []
+        self.refuse: tuple[int, Any] | None = None
+        self.on_start: Callable[[dict[str, Any]], None] = lambda flow_run: None
+        self.on_cancel: Callable[[dict[str, Any]], None] = lambda flow_run: self.end("CANCELLED")
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer(None)
+
+            def do_POST(self) -> None:
+                self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            do_PATCH = do_POST
+
+            def _answer(self, body: Any) -> None:
+                stub.authorizations.add(self.headers.get("Authorization"))
+                if stub.auth and self.headers.get("Authorization") != stub.auth:
+                    status, answer = 401, {"exception_message": "Unauthorized"}
+                else:
+                    status, answer = stub.answer(self.command, self.path.removeprefix("/api/"), body)
+                content = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/api"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def end(self, state: str, message: str = "") -> None:
+        """Brings the flow run into a state."""
+        self.flow_run["state"] = {"type": state, "name": state.capitalize(), "message": message}
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.calls.append((method, path, body))
+        if path.startswith("deployments/name/"):
+            found = self.deployments.get(path.removeprefix("deployments/name/"))
+            return (200, {"id": found}) if found else (404, {"detail": "Deployment not found"})
+        if path.endswith("/create_flow_run"):
+            if self.refuse:
+                return self.refuse
+            self.flow_run = {"id": "f1", "name": "stub-run", "parameters": body["parameters"]}
+            self.end("SCHEDULED")
+            self.on_start(self.flow_run)
+            return 201, self.flow_run
+        if path == "flow_runs/f1/set_state":
+            self.on_cancel(self.flow_run)
+            return 201, {"status": "ACCEPT"}
+        if path == "flow_runs/f1":
+            return 200, self.flow_run
+        if path == "logs/filter":
+            return 200, [{"message": line} for line in self.errors]
+        return 404, {"detail": f"the stand-in knows no {path}"}

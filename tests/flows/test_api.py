@@ -1,0 +1,103 @@
+"""The command's own client of a Prefect server: where the server is, and what is said when it will not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.api import UP_FILE, PrefectApi, Server, Unreachable, known_server
+from runtime.contract.errors import BadInput, InfrastructureError
+
+
+def api_of(server: Any, **credentials: str) -> PrefectApi:
+    return PrefectApi(Server(server.url, "a test", **credentials))
+
+
+def test_the_environment_names_the_server() -> None:
+    found = known_server({"PREFECT_API_URL": "http://h/api", "PREFECT_API_AUTH_STRING": "a:b"})
+    assert found == Server("http://h/api", "PREFECT_API_URL", "a:b")
+
+
+def test_what_slicebench_up_started_comes_next(clean_environment: Path, tmp_path: Path) -> None:
+    path = clean_environment / UP_FILE
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"api_url": "http://up/api", "auth_string": "a:b"}))
+    found = known_server({"PREFECT_HOME": str(tmp_path)})
+    assert found == Server("http://up/api", "slicebench up", "a:b")
+
+
+def test_then_the_users_own_prefect_profile(tmp_path: Path) -> None:
+    (tmp_path / "profiles.toml").write_text(
+        'active = "work"\n[profiles.work]\nPREFECT_API_URL = "http://work/api"\nPREFECT_API_KEY = "k"\n[profiles.other]\n'
+    )
+    environ = {"PREFECT_HOME": str(tmp_path)}
+    assert known_server(environ) == Server("http://work/api", "your Prefect profile", None, "k")
+    assert known_server(environ | {"PREFECT_PROFILE": "other"}) is None
+
+
+def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
+    assert known_server({"PREFECT_HOME": str(tmp_path)}) is None
+
+
+def test_a_torn_up_file_is_told_with_the_fix(clean_environment: Path) -> None:
+    path = clean_environment / UP_FILE
+    path.parent.mkdir(parents=True)
+    path.write_text('{"api_url": ')
+    with pytest.raises(InfrastructureError, match="delete it, then: slicebench up"):
+        known_server({})
+
+
+@pytest.mark.parametrize(
+    ("credentials", "header"),
+    [
+        ({"auth_string": "user:pass"}, "Basic dXNlcjpwYXNz"),
+        ({"api_key": "k"}, "Bearer k"),
+        ({}, None),
+    ],
+)
+def test_it_authenticates(server: Any, credentials: dict[str, str], header: str | None) -> None:
+    with api_of(server, **credentials) as api:
+        assert api.deployment_id("benchmark/adhoc") == "d1"
+    assert server.authorizations == {header}
+
+
+def test_a_server_that_does_not_let_us_in_is_told_with_the_fix(server: Any) -> None:
+    server.auth = "Basic other"
+    with api_of(server) as api, pytest.raises(InfrastructureError, match="set PREFECT_API_AUTH_STRING"):
+        api.deployment_id("benchmark/adhoc")
+
+
+def test_a_server_that_is_gone_is_unreachable_and_named(server: Any) -> None:
+    server.close()
+    with api_of(server) as api, pytest.raises(Unreachable, match=r"127\.0\.0\.1.*from a test.*does not answer"):
+        api.deployment_id("benchmark/adhoc")
+
+
+def test_a_deployment_that_is_not_there_is_none(server: Any) -> None:
+    with api_of(server) as api:
+        assert api.deployment_id("benchmark/other") is None
+
+
+@pytest.mark.parametrize("status", [409, 422])
+def test_parameters_that_the_server_refuses_are_bad_input(server: Any, status: int) -> None:
+    server.refuse = (status, {"detail": "'target' is no target"})
+    with api_of(server) as api, pytest.raises(BadInput, match="'target' is no target"):
+        api.create_flow_run("d1", {})
+
+
+def test_an_error_of_the_server_is_infrastructure(server: Any) -> None:
+    server.refuse = (503, {"detail": "database is locked"})
+    with api_of(server) as api, pytest.raises(InfrastructureError, match="503 .*database is locked"):
+        api.create_flow_run("d1", {})
+
+
+def test_a_proxy_for_the_outside_is_not_asked_for_a_server_on_this_machine(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "HTTP_PROXY", "http://127.0.0.1:1")
+    with api_of(server) as api:
+        assert api.deployment_id("benchmark/adhoc") == "d1"

@@ -1,0 +1,92 @@
+"""The form that people fill in: the same fields as the command, and none that shows raw JSON."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.utilities.callables import parameter_schema
+from pydantic import TypeAdapter
+from pydantic_core import PydanticUndefined
+
+from flows.benchmark import benchmark, give_back
+from tasks.config.request import RunRequest
+
+ROOT = Path(__file__).parents[2]
+PARAMETERS = inspect.signature(benchmark.fn, eval_str=True).parameters
+SCHEMA = parameter_schema(benchmark).model_dump()
+
+
+def test_parameters_are_the_fields_of_a_request() -> None:
+    assert list(PARAMETERS) == list(RunRequest.model_fields)
+
+
+@pytest.mark.parametrize("name", list(RunRequest.model_fields))
+def test_a_parameter_has_the_type_and_default_of_its_field(name: str) -> None:
+    field, parameter = RunRequest.model_fields[name], PARAMETERS[name]
+    default = field.get_default(call_default_factory=True)
+    assert parameter.default == (inspect.Parameter.empty if default is PydanticUndefined else default)
+    schema = {key: value for key, value in SCHEMA["properties"][name].items() if key in ("type", "anyOf", "enum")}
+    expected = TypeAdapter(field.annotation).json_schema()
+    assert {key: schema[key] for key in schema if key != "anyOf"} == {
+        key: expected[key] for key in expected if key in ("type", "enum")
+    }
+
+
+@pytest.mark.parametrize("name", list(RunRequest.model_fields))
+def test_a_parameter_is_explained_as_its_flag_is(name: str) -> None:
+    assert SCHEMA["properties"][name]["description"] == RunRequest.model_fields[name].description
+
+
+@pytest.mark.parametrize("name", list(RunRequest.model_fields))
+def test_no_parameter_shows_as_raw_json(name: str) -> None:
+    def kinds(schema: dict[str, Any]) -> set[str]:
+        if "anyOf" in schema:
+            return set().union(*(kinds(option) for option in schema["anyOf"]))
+        return {schema.get("type", "json")}
+
+    assert kinds(SCHEMA["properties"][name]) <= {"string", "integer", "number", "boolean", "array", "null"}
+    if SCHEMA["properties"][name].get("type") == "array":
+        assert SCHEMA["properties"][name]["items"] == {"type": "string"}
+
+
+def test_choices_are_drop_downs() -> None:
+    assert SCHEMA["properties"]["keep"]["enum"] == ["never", "on_failure", "always"]
+
+
+def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:
+    # A worker calls hooks by keyword: other names work in every test and fail after a kill -9.
+    assert list(inspect.signature(give_back).parameters) == ["flow", "flow_run", "state"]
+    assert benchmark.on_crashed_hooks == [give_back]
+    assert benchmark.on_cancellation_hooks == [give_back]
+
+
+def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has() -> None:
+    from flows.reap import reap
+
+    flows = {"flows/benchmark.py:benchmark": benchmark, "flows/reap.py:reap": reap}
+    deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
+    names = set()
+    for deployment in deployments:
+        flow = flows[deployment["entrypoint"]]
+        names.add(f"{flow.name}/{deployment['name']}")
+        assert set(deployment.get("parameters", {})) <= set(inspect.signature(flow.fn).parameters)
+    assert names == {"benchmark/adhoc", "benchmark/weeknights", "reap/every-10-minutes"}
+
+
+def test_the_reaper_is_in_a_pool_of_its_own() -> None:
+    deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
+    pools = {deployment["name"]: deployment["work_pool"]["name"] for deployment in deployments}
+    assert pools["every-10-minutes"] not in (pools["adhoc"], pools["weeknights"])
+
+
+def test_a_schedule_says_its_time_zone_and_weeknights_come_one_at_a_time() -> None:
+    deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
+    for deployment in deployments:
+        for schedule in deployment.get("schedules", []):
+            assert schedule["timezone"]
+    (weeknights,) = (deployment for deployment in deployments if deployment["name"] == "weeknights")
+    assert weeknights["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}

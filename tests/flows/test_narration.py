@@ -1,0 +1,106 @@
+"""What a run says reaches run.log whole, Prefect in a sampled stream, and a listener at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import pytest
+
+from flows.narration import Narrator, Valve, drop_expected_tracebacks, heard_by
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.storage import Folder, open_folder
+
+LOGGER = logging.getLogger("test-narration")
+
+
+def lines(folder: Folder) -> list[str]:
+    return [line.partition(" ")[2] for line in (folder.read("run.log") or b"").decode().splitlines()]
+
+
+def test_a_valve_holds_back_what_is_too_much_in_a_second_and_counts_it() -> None:
+    now = 10.0
+    valve = Valve(2, clock=lambda: now)
+    assert [valve.admit() for _ in range(4)] == [(True, 0), (True, 0), (False, 0), (False, 0)]
+    now = 11.0
+    assert valve.admit() == (True, 2)
+    assert valve.admit() == (True, 0)
+
+
+def test_run_log_holds_every_line_also_those_said_before_there_was_a_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = open_folder(str(tmp_path))
+    say = Narrator(LOGGER)
+    say("before")
+    say.write_to(folder)
+    for number in range(250):
+        say(f"line {number}")
+    say("two\nlines")
+    say.close()
+    assert lines(folder) == ["before", *(f"line {n}" for n in range(250)), "two", "lines"]
+    assert len(caplog.records) <= 201, "at most a hundred a second go to Prefect"
+
+
+def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path))
+    for attempt in ("first", "second"):
+        say = Narrator(LOGGER)
+        say.write_to(folder)
+        say(attempt)
+        say.close()
+    assert lines(folder) == ["first", "second"]
+
+
+def test_a_line_can_be_read_soon_although_nothing_is_said_after_it(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path))
+    say = Narrator(LOGGER)
+    say.write_to(folder)
+    say("now comes a long silence")
+    deadline = time.monotonic() + 10
+    while lines(folder) != ["now comes a long silence"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert lines(folder) == ["now comes a long silence"]
+    say.close()
+
+
+def test_a_storage_that_fails_is_told_and_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = open_folder(str(tmp_path))
+
+    def full(name: str, content: bytes) -> None:
+        raise InfrastructureError("no space left on device")
+
+    say = Narrator(LOGGER)
+    say.write_to(folder)
+    monkeypatch.setattr(folder, "write", full)
+    say("something")
+    say.close()
+    assert any("no space left" in record.getMessage() for record in caplog.records)
+
+
+def test_a_listener_in_this_process_hears_every_line() -> None:
+    heard: list[str] = []
+    with heard_by(heard.append):
+        say = Narrator(LOGGER)
+    say("hello")
+    assert heard == ["hello"]
+
+
+def test_expected_errors_are_logged_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    drop_expected_tracebacks()
+    drop_expected_tracebacks()
+    log = logging.getLogger("prefect.task_runs")
+    log.propagate = True
+    for error in (BadInput("no such suite"), KeyError("bug")):
+        try:
+            raise error
+        except (BadInput, KeyError):
+            log.exception("failed")
+    expected, bug = caplog.records
+    assert expected.exc_info is None
+    assert bug.exc_info is not None
