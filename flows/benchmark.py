@@ -4,13 +4,14 @@ starts.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging import get_run_logger
-from pydantic import Field
+from pydantic import PositiveFloat, PositiveInt
 
 from flows.attempt import request_of_this_run, run_id_of
 from flows.ending import Ending, failed
@@ -30,6 +31,9 @@ from tasks.run import run_workload
 from tasks.stages.prepare import prepare
 from tasks.teardown import teardown
 from tasks.upload import upload
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def measure(request: RunRequest, say: Narrator) -> Ending:
@@ -69,9 +73,11 @@ def give_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> Non
     )
 
 
-def _about(name: str) -> Any:
-    """Returns what the form says below a field: the same words as the command's --help."""
-    return Field(description=RunRequest.model_fields[name].description)
+def _explained(function: Callable[P, R]) -> Callable[P, R]:
+    """Gives the form the words that the command's --help says, which Prefect reads from the docstring."""
+    lines = (f"    {name}: {field.description}" for name, field in RunRequest.model_fields.items())
+    function.__doc__ = "\n".join((str(function.__doc__), "", "Args:", *lines))
+    return function
 
 
 @flow(
@@ -83,28 +89,29 @@ def _about(name: str) -> Any:
     on_crashed=[give_back],
     on_cancellation=[give_back],
 )
+@_explained
 def benchmark(
-    suite: Annotated[str, _about("suite")],
-    target: Annotated[str, _about("target")] = "local",
-    output: Annotated[str | None, _about("output")] = None,
-    run_id: Annotated[str | None, _about("run_id")] = None,
-    resume: Annotated[bool, _about("resume")] = False,
-    from_stage: Annotated[Stage | None, _about("from_stage")] = None,
-    set: Annotated[list[str], _about("set")] = [],  # noqa: B006
-    env: Annotated[list[str], _about("env")] = [],  # noqa: B006
-    env_file: Annotated[list[str], _about("env_file")] = [],  # noqa: B006
-    repo: Annotated[str | None, _about("repo")] = None,
-    branch: Annotated[str | None, _about("branch")] = None,
-    pr: Annotated[int | None, _about("pr")] = None,
-    commit: Annotated[str | None, _about("commit")] = None,
-    jax_version: Annotated[str, _about("jax_version")] = "locked",
-    jax_index: Annotated[str | None, _about("jax_index")] = None,
-    keep: Annotated[Keep, _about("keep")] = "never",
-    workers: Annotated[int | None, _about("workers")] = None,
-    devices_per_worker: Annotated[int | None, _about("devices_per_worker")] = None,
-    operation_deadline_s: Annotated[float | None, _about("operation_deadline_s")] = None,
-    run_deadline_s: Annotated[float | None, _about("run_deadline_s")] = None,
-    debug_dumps: Annotated[bool, _about("debug_dumps")] = False,
+    suite: str,
+    target: str = "local",
+    output: str | None = None,
+    run_id: str | None = None,
+    resume: bool = False,
+    from_stage: Stage | None = None,
+    set: list[str] = [],  # noqa: B006
+    env: list[str] = [],  # noqa: B006
+    env_file: list[str] = [],  # noqa: B006
+    repo: str | None = None,
+    branch: str | None = None,
+    pr: PositiveInt | None = None,
+    commit: str | None = None,
+    jax_version: str = "locked",
+    jax_index: str | None = None,
+    keep: Keep = "never",
+    workers: PositiveInt | None = None,
+    devices_per_worker: PositiveInt | None = None,
+    operation_deadline_s: PositiveFloat | None = None,
+    run_deadline_s: PositiveFloat | None = None,
+    debug_dumps: bool = False,
 ) -> State[Any]:
     """Runs one suite on one target and gives everything back."""
     request = request_of_this_run(RunRequest(**locals()))

@@ -41,23 +41,29 @@ def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str]
             raise NoServer(f"{server} has no deployment {DEPLOYMENT}")
         if bare := [entry for entry in request.env if "=" not in entry]:
             tell(f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker")
+        # A run that is resumed has a log already.
+        read = len(folder.read(RUN_LOG) or b"")
         flow_run = api.create_flow_run(deployment, request.model_dump())
         tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
-        return _Following(api, flow_run, folder, tell).to_the_end()
+        return _Following(api, flow_run, folder, read, tell).to_the_end()
 
 
 class _Following:
     """One flow run being watched."""
 
     def __init__(
-        self, api: PrefectApi, flow_run: FlowRunState, folder: Folder, tell: Callable[[str], None]
+        self,
+        api: PrefectApi,
+        flow_run: FlowRunState,
+        folder: Folder,
+        read: int,
+        tell: Callable[[str], None],
     ) -> None:
         self._api = api
         self._flow_run = flow_run
         self._folder = folder
         self._tell = tell
-        # A run that is resumed has a log already.
-        self._read = len(folder.read(RUN_LOG) or b"")
+        self._read = read
         self._away = False
         self._asked_to_stop = 0
         self._cancelled = False

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.run import Flags
+from flows.cli.run import NO_FLAGS, Flags
 from runtime.contract.errors import ExitCode, Problem
 from tasks.config.request import RunRequest
 
@@ -19,14 +19,13 @@ def plan(
     suite: Annotated[str, Parameter(help="Suite to plan: a path, or a name in configs/suites/")],
     /,
     *,
-    flags: Annotated[Flags, Parameter(name="*", negative="")] = Flags(),  # noqa: B008 (frozen)
+    flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
     json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
-    from tasks.targets.open import open_target
-
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve
+    from tasks.targets.open import open_target
 
     request = RunRequest(**flags.model_dump(exclude={"suite"}) | {"suite": suite})
     spec = resolve(request, os.environ)

@@ -29,14 +29,14 @@ class Flags(RunRequest):
     )
 
 
-_NO_FLAGS = Flags.model_validate({})
+NO_FLAGS = Flags.model_validate({})
 
 
 def run(
     suite: Annotated[str | None, Parameter(help="Suite to run: a path, or a name in configs/suites/")] = None,
     /,
     *,
-    flags: Annotated[Flags, Parameter(name="*", negative="")] = _NO_FLAGS,
+    flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
     resume: Annotated[str | None, Parameter(help="Go on with this run: only what is missing is done")] = None,
     server: Annotated[
         bool, Parameter(help="Go through the Prefect server when one is up", negative="--no-server")

@@ -32,11 +32,11 @@ def test_what_slicebench_up_started_comes_next(clean_environment: Path, tmp_path
 
 def test_then_the_users_own_prefect_profile(tmp_path: Path) -> None:
     (tmp_path / "profiles.toml").write_text(
-        'active = "work"\n[profiles.work]\nPREFECT_API_URL = "http://work/api"\nPREFECT_API_KEY = "k"\n[profiles.other]\n'
+        'active = "work"\n[profiles.work]\nPREFECT_API_URL = "http://work/api"\nPREFECT_API_KEY = "k"\n[profiles.no]\n'
     )
     environ = {"PREFECT_HOME": str(tmp_path)}
     assert known_server(environ) == Server("http://work/api", "your Prefect profile", None, "k")
-    assert known_server(environ | {"PREFECT_PROFILE": "other"}) is None
+    assert known_server(environ | {"PREFECT_PROFILE": "no"}) is None
 
 
 def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
@@ -73,7 +73,10 @@ def test_a_server_that_does_not_let_us_in_is_told_with_the_fix(server: Any) -> N
 
 def test_a_server_that_is_gone_is_unreachable_and_named(server: Any) -> None:
     server.close()
-    with api_of(server) as api, pytest.raises(Unreachable, match=r"127\.0\.0\.1.*from a test.*does not answer"):
+    with (
+        api_of(server) as api,
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1.*from a test.*does not answer"),
+    ):
         api.deployment_id("benchmark/adhoc")
 
 

@@ -29,7 +29,9 @@ def test_a_parameter_has_the_type_and_default_of_its_field(name: str) -> None:
     field, parameter = RunRequest.model_fields[name], PARAMETERS[name]
     default = field.get_default(call_default_factory=True)
     assert parameter.default == (inspect.Parameter.empty if default is PydanticUndefined else default)
-    schema = {key: value for key, value in SCHEMA["properties"][name].items() if key in ("type", "anyOf", "enum")}
+    schema = {
+        key: value for key, value in SCHEMA["properties"][name].items() if key in ("type", "anyOf", "enum")
+    }
     expected = TypeAdapter(field.annotation).json_schema()
     assert {key: schema[key] for key in schema if key != "anyOf"} == {
         key: expected[key] for key in expected if key in ("type", "enum")

@@ -51,7 +51,12 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
     assert main(words) == 0
     (request,) = here
     assert (request.run_id, request.output, request.set) == ("r1", str(tmp_path), ["num_repeats=3"])
-    assert (request.env, request.keep, request.workers, request.debug_dumps) == (["A=b", "C=d"], "on_failure", 2, True)
+    assert (request.env, request.keep, request.workers, request.debug_dumps) == (
+        ["A=b", "C=d"],
+        "on_failure",
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +86,11 @@ def test_a_refusal_is_quick_and_imports_neither_prefect_nor_jax() -> None:
         "sys.exit(code if not slow else f'imported {slow}')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 2, done.stderr
 
@@ -113,7 +122,9 @@ def test_through_a_server_the_log_is_printed_and_the_outcome_is_the_exit_code(
     def start(flow_run: dict[str, Any]) -> None:
         folder = tmp_path / flow_run["parameters"]["run_id"]
         outcome(folder, 1, causes=["save: the restored tree differs at a/b"])
-        (folder / "run.log").write_text("2026-11-27T00:00:00+00:00 provisioning\n2026-11-27T00:00:01+00:00 collecting\n")
+        (folder / "run.log").write_text(
+            "2026-11-27T00:00:00+00:00 provisioning\n2026-11-27T00:00:01+00:00 collecting\n"
+        )
         server.end("FAILED", "WORKLOAD_FAILED: …")
 
     server.on_start = start
@@ -149,7 +160,9 @@ def test_a_run_without_an_outcome_ends_as_its_state_says(
     assert main(["run", "quickstart", "--output", str(tmp_path)]) == code
 
 
-def test_json_is_one_object_on_stdout(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object_on_stdout(
+    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     server.on_start = lambda flow_run: server.end("FAILED", "BAD_INPUT: no such suite")
     assert main(["run", "quickstart", "--output", str(tmp_path), "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
@@ -206,15 +219,25 @@ def test_a_signal_cancels_the_flow_run_and_waits_for_its_end(
     server.on_start = lambda flow_run: server.end("RUNNING")
     server.on_cancel = cancel
     command = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli.main", "run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"],
+        [
+            sys.executable,
+            "-m",
+            "flows.cli.main",
+            "run",
+            "quickstart",
+            "--output",
+            str(tmp_path),
+            "--run-id",
+            "r1",
+        ],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert command.stderr is not None
-    told = ""
-    while "flow run stub-run" not in told:
-        told += command.stderr.readline()
+    for line in command.stderr:
+        if "flow run stub-run" in line:
+            break
     wait_for(lambda: ("GET", "flow_runs/f1", None) in server.calls)
     command.send_signal(number)
     wait_for(lambda: looked_after_cancel and len(server.calls) > looked_after_cancel[0] + 1)
