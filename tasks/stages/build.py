@@ -34,6 +34,11 @@ class BuildPlan:
     changed: tuple[str, ...]
     jax: str
 
+    def __str__(self) -> str:
+        if not self.rebuild:
+            return f"nothing new: venv {self.key} is there already"
+        return f"a new venv{f' {self.key}' if self.key else ''}, because of {'; '.join(self.changed)}"
+
 
 def build(run: Run, *, lock: Lock | None = None) -> Image:
     """Makes sure that the venv is there, checks the suite's foreign classes in it, and writes the marker.
@@ -129,8 +134,10 @@ def _changes(inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
     last = next((venv for venv in past if kind(venv.inputs) == kind(inputs)), past[0] if past else None)
     if last is None:
         return ("nothing has been built here yet",)
-    differing = (name for name in inputs if inputs[name] != last.inputs.get(name))
-    return tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in differing)
+    differing = [name for name in inputs if inputs[name] != last.inputs.get(name)]
+    # Other packages follow from most changes: that is worth a word only where it is all there is to say.
+    told = [name for name in differing if name != "packages"] or differing
+    return tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in told)
 
 
 def _short(value: str | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import runtime
 from runtime.contract.names import SUITE_FILE
 from tasks.stages.context import Run
+from tasks.stages.usercode import user_code
 from tasks.targets.types import Bundle, Image, Uploaded, Workers, Workload
 
 
@@ -18,7 +19,7 @@ def upload(run: Run, workers: Workers, image: Image) -> Uploaded:
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
         suite = Path(folder) / SUITE_FILE
         suite.write_text(run.spec.suite_text)
-        bundle = Bundle({SUITE_FILE: str(suite), **worker_code()}, workload_of(run))
+        bundle = Bundle({SUITE_FILE: str(suite), **worker_code(), **users_code(run)}, workload_of(run))
         uploaded = run.target.upload(workers, bundle, image)
     run.mark("upload", suite=uploaded.suite, code=uploaded.code)
     return uploaded
@@ -28,6 +29,11 @@ def workload_of(run: Run) -> Workload:
     """Returns what is to run on the workers."""
     spec = run.spec
     return Workload(spec.run_id, run.folder.uri, spec.env, spec.deadlines, spec.debug_dumps)
+
+
+def users_code(run: Run) -> Mapping[str, str]:
+    """Returns the files of the user's own benchmark classes, beside ours on the workers' path."""
+    return {f"code/{name}": path for name, path in user_code(run.spec).items()}
 
 
 def worker_code() -> Mapping[str, str]:

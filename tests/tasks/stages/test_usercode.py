@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.config.spec import RunSpec
+from tasks.stages.upload import users_code
 from tasks.stages.usercode import check_generators, needs_orbax_classes, stage, user_code
 from tests.tasks.stages.test_build import make_run, point
 
@@ -47,6 +49,8 @@ def test_a_module_comes_with_its_neighbours_and_a_package_whole(suite: Path) -> 
     assert set(package) == {"package/__init__.py", "package/bench.py", "package/sizes.csv"}
     assert package["package/bench.py"] == str(suite.parent / "package" / "bench.py")
     assert user_code(spec(suite, "elsewhere.Thing")) == {}
+    run = dataclasses.replace(make_run(suite.parent), spec=spec(suite, "package.bench.Load"))
+    assert users_code(run)["code/package/bench.py"] == package["package/bench.py"]
 
 
 def test_it_imports_as_on_a_worker(suite: Path, tmp_path: Path) -> None:
