@@ -31,16 +31,15 @@ def _facts(
 ) -> Iterator[tuple[str, str]]:
     devices, host = _section(results.manifest, "devices"), _section(results.manifest, "host")
     versions = _section(results.manifest, "versions") or _section(image, "versions")
-    source = {**_section(image, "source"), **_section(results.manifest, "source")}
+    told = _section(results.manifest, "source")
+    source = told if _known(told.get("commit")) else _section(image, "source")
     yield "Suite", results.suite
     yield "Target", results.target
     workers = f"{results.workers} worker{'s' * (results.workers > 1)}"
     local = devices.get("local_count")
     yield "Hardware", f"{workers} × {local} device{'s' * (local != 1)}" if local else workers
-    yield (
-        "Device",
-        _known(devices.get("kind")) + (f" ({devices['platform']})" if devices.get("platform") else ""),
-    )
+    kind, platform = _known(devices.get("kind")), _known(devices.get("platform"))
+    yield "Device", kind if kind.lower() == platform.lower() else f"{kind} ({platform})"
     yield "Host", ", ".join(_host(host))
     yield "First sample", moment(results.started_at)
     yield "Attempts", ", ".join(f"{attempt.n}: {attempt.end}" for attempt in results.attempts)
@@ -83,10 +82,11 @@ def _host(host: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source(source: Mapping[str, Any]) -> str:
-    ref = next((f"{name} {source[name]}" for name in ("branch", "pr", "ref") if source.get(name)), "")
-    commit = _known(source.get("commit"))
-    told = ", ".join(filter(None, (_known(source.get("repository") or source.get("repo")), ref, commit)))
-    return f"({told})" if told else ""
+    if source.get("ref") == "released":
+        return "(as released)"
+    told = [_known(source.get(name)) for name in ("repo", "ref", "commit")]
+    told.append("with local changes" if source.get("dirty") == "true" else "")
+    return f"({', '.join(filter(None, told))})" if any(told) else ""
 
 
 def _section(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:

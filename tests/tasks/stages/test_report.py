@@ -181,6 +181,15 @@ def test_secrets_of_the_request_are_named_only(tmp_path: Path) -> None:
     assert "s3cr3t" not in content
 
 
+def test_the_commit_that_ran_is_named(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    source = {"repo": "https://example.test/fork", "ref": "main", "commit": "0123abcd", "dirty": "true"}
+    run.mark("build", image={"kind": "venv", "reference": "5d40", "source": source, "versions": {}})
+    text = read(run).text
+    assert "0.12.8 (https://example.test/fork, main, 0123abcd, with local changes)" in text
+    assert "venv 5d40" in text
+
+
 def test_a_damaged_request_does_not_cost_the_report(tmp_path: Path) -> None:
     run = finished(tmp_path)
     run.folder.write("request.json", b"{")
