@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import jax
 
 from runtime.contract.errors import BadInput
-from runtime.contract.fit import Backend, fit
+from runtime.contract.fit import OF_THE_VENV, Backend, fit, needs
 from runtime.contract.generators import Requirement
 from runtime.contract.job import Platform
 from runtime.contract.suite import MeshSpec, Point
@@ -39,23 +39,31 @@ def fit_here(points: Sequence[Point]) -> list[Fitted]:
     for problem in found.problems:
         print(problem, file=sys.stderr)
     made: dict[str, Fitted] = {}
-    return [_with_mesh(point, made) for point in found.points]
+    return [_with_venv(_with_mesh(point, made)) for point in found.points]
 
 
 def backend() -> Backend:
     """Describes the devices of all workers, as JAX sees them, and what else there is."""
     from orbax.checkpoint import multihost
 
-    has = {name for name in ("cloudpickle", "torch") if importlib.util.find_spec(name) is not None}
-    if multihost.is_pathways_backend():
-        has.add("pathways")
+    has: set[Requirement] = {"pathways"} if multihost.is_pathways_backend() else set()
     return Backend(
         platform=cast(Platform, jax.default_backend()),
         devices=jax.device_count(),
         workers=jax.process_count(),
         slices=len({getattr(device, "slice_index", 0) for device in jax.devices()}),
-        has=frozenset(cast("set[Requirement]", has)),
+        has=frozenset(has),
     )
+
+
+def _with_venv(fitted: Fitted) -> Fitted:
+    """Says of a point that needs a package which this venv lacks that it cannot run."""
+    lacking = [
+        name for name in sorted(needs(fitted.point) & OF_THE_VENV) if importlib.util.find_spec(name) is None
+    ]
+    if not lacking or fitted.why_not is not None:
+        return fitted
+    return replace(fitted, why_not=f"it needs {' and '.join(lacking)}, which the venv lacks")
 
 
 def _with_mesh(point: Point, made: dict[str, Fitted]) -> Fitted:

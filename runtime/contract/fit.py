@@ -17,6 +17,10 @@ from runtime.contract.generators import Requirement, find
 from runtime.contract.job import Platform
 from runtime.contract.suite import MeshSpec, Point
 
+OF_THE_VENV: frozenset[Requirement] = frozenset({"cloudpickle", "torch"})
+"""What a venv has or lacks, whatever the machine. Both sides must number points alike, so fitting takes these as
+there; a worker whose venv lacks one says NOT_RUN."""
+
 
 @dataclass(frozen=True)
 class Backend:
@@ -73,7 +77,9 @@ def fit(points: Sequence[Point], backend: Backend) -> Fit:
 
 
 def _why_unfit(point: Point, backend: Backend) -> str | None:
-    lacking = sorted(needs(point) - backend.has - ({"gpu"} if backend.platform == "gpu" else set()))
+    lacking = sorted(
+        needs(point) - OF_THE_VENV - backend.has - ({"gpu"} if backend.platform == "gpu" else set())
+    )
     if lacking:
         name = point.generator.rpartition(".")[2]
         return f"{name} with these options needs {' and '.join(lacking)}"
@@ -100,7 +106,7 @@ def why_mesh_unfit(mesh: MeshSpec, backend: Backend) -> str | None:
 
 def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backend: Backend) -> Problem:
     why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-    if any(needs(point) <= backend.has for point in points):
+    if any(needs(point) <= backend.has | OF_THE_VENV for point in points):
         sizes = sorted({math.prod(point.mesh.sizes) for point in points if point.mesh is not None})
         fix = f"use a target with {' or '.join(str(size) for size in sizes)} devices, or change mesh_config"
         return Problem("error", None, "no mesh fits the target", why, fix)

@@ -29,6 +29,7 @@ class SourceSpec:
 @dataclass(frozen=True)
 class RunSpec:
     """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
+    `points` are those that fit the target, numbered as the workers number them.
 
     `env` holds the values; `secret_env` names those of them that may never be written down.
     """

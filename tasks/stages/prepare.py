@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,8 +103,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         secret_env=frozenset(env[1]),
         debug_dumps=request.debug_dumps,
     )
-    open_target(spec.target).plan(spec)
-    return spec
+    return replace(spec, points=open_target(spec.target).plan(spec).points)
 
 
 def _reopen(request: RunRequest, say: Say) -> Run:

@@ -27,8 +27,6 @@ def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
         devices=workers * devices,
         workers=workers,
         slices=config.slices,
-        # Whether the venv holds these is known once it is built; the worker looks.
-        has=frozenset({"cloudpickle", "torch"}),
     )
     fitting = fit(spec.points, backend)
     if not fitting.points:
@@ -47,6 +45,7 @@ def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
         price_per_hour=0.0,
         warnings=(*warnings, *fitting.problems),
         output=spec.output,
+        points=fitting.points,
         bytes_per_save=max((bytes_of(point.checkpoint) for point in fitting.points), default=0),
     )
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from runtime.contract.errors import Problem
 from runtime.contract.job import Deadlines, Platform
+from runtime.contract.suite import Point
 from tasks.leases.resource import ResourceRef as ResourceRef
 
 
@@ -16,7 +17,8 @@ class Plan:
     """What a run would make and use.
 
     `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra. `output` is where runs are
-    written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers.
+    written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers. `points` are
+    those of the suite that fit, numbered as the workers number them.
     """
 
     target: str
@@ -29,6 +31,7 @@ class Plan:
     warnings: Sequence[Problem] = ()
     output: str = ""
     bytes_per_save: int = 0
+    points: Sequence[Point] = ()
 
 
 @dataclass(frozen=True)
