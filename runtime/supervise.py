@@ -45,7 +45,7 @@ from runtime.supervision.messages import (
 )
 from runtime.supervision.posts import Chair, Member, Post
 from runtime.supervision.renewal import Renewals, owner_gone
-from runtime.supervision.stream import Stream
+from runtime.supervision.stream import Stream, records
 from runtime.supervision.worker import Worker, command_line, start_guard
 
 _TICK_S = 0.1
@@ -84,15 +84,17 @@ class Supervisor:
     def run(self) -> int:
         """Supervises until it is over. Returns the exit code."""
         if self._stream.last and isinstance(self._stream.last.body, Exited):
-            return (
-                self._stream.last.body.code
-            )  # this attempt has ended; whoever started it again may read how
+            return self._stream.last.body.code  # whoever started it again may read how it ended
+        lost = self._recall()
         self._guard = start_guard(self._label, self._job.code, os.environ)
         processes.adopt_orphans()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         try:
-            self._supervise(0)
+            if lost:
+                self._obey(lost)
+            else:
+                self._supervise()
         finally:
             if self._worker:
                 self._worker.end()
@@ -104,6 +106,25 @@ class Supervisor:
             print(self._finished.cause, file=sys.stderr, flush=True)
         return self._finished.code
 
+    def _recall(self) -> Finish | None:
+        """Returns how to end an attempt whose supervisor was killed: its samples are kept, none is
+        taken twice."""
+        started = False
+        for record in records(self._stream.path):
+            match record.body:
+                case Started():
+                    started = True
+                case PointPhase() as body:
+                    self._points = max(self._points, body.points)
+                    self._point = body.point if body.phase == "begin" else None
+                    self._said.setdefault(body.point, body)
+                case Done():
+                    self._done = True
+        if not started:
+            return None
+        self._unsealed = True
+        return self._end_of_this_worker(ExitCode.INFRASTRUCTURE, "the supervisor of this attempt was killed")
+
     def _dismiss_guard(self) -> None:
         assert self._guard.stdin
         with contextlib.suppress(BrokenPipeError):  # somebody killed it
@@ -111,12 +132,12 @@ class Supervisor:
             self._guard.stdin.close()
         self._guard.wait()
 
-    def _supervise(self, first_point: int) -> None:
+    def _supervise(self) -> None:
         job, now = self._job, time.monotonic()
         renewals = Renewals(job.renewal_file, job.lease_s, now) if job.renewal_file else None
         watch_at = now
         try:
-            self._post.open(first_point, now)
+            self._post.open(now)
         except InfrastructureError as error:
             self._stop(ExitCode.INFRASTRUCTURE, str(error))
         while not self._finished:
@@ -207,10 +228,13 @@ class Supervisor:
         if self._worker and code == ExitCode.INTERRUPTED:
             self._let_go()
         left = self._end_worker(None)
-        points = max(self._points, finish.points)
         causes: dict[int, tuple[PointStatus, str]] = {}
         if finish.not_run_from is not None:
-            causes = dict.fromkeys(range(finish.not_run_from, points), ("not_run", cause))
+            said = journal.all_points(self._job, self._label)
+            self._said = {**said, **self._said}
+            points = max(self._points, finish.points)
+            never = {*said, *range(points)} - set(range(finish.not_run_from))
+            causes = dict.fromkeys(never, ("not_run", cause))
         if finish.blame:
             causes[finish.blame.point] = ("failed", finish.blame.cause)
         trouble = [told for told in (left, self._write_down(causes), self._seal(code)) if told]
@@ -224,10 +248,14 @@ class Supervisor:
         if self._finished:
             return
         self._report(Stopping(int(code), cause))
+        self._obey(self._end_of_this_worker(code, cause))
+
+    def _end_of_this_worker(self, code: int, cause: str) -> Finish:
+        """Returns how to end when nobody else can say: by what this worker was in."""
         inside = self._point
         blame = None if inside is None else Blame(inside, cause)
         ahead = inside if inside is not None else max(self._said, default=-1) + 1
-        self._obey(Finish(int(code), cause, blame, None if self._done else ahead, self._points))
+        return Finish(int(code), cause, blame, None if self._done else ahead, self._points)
 
     def _let_go(self) -> None:
         """Gives the worker its grace to end by itself; a second signal takes it away."""

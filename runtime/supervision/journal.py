@@ -3,6 +3,7 @@ sealed results."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from pathlib import Path
 
 from runtime.contract.job import LEASE_VARIABLE, Job
 from runtime.contract.names import JOURNAL_FILE
-from runtime.contract.progress import PointPhase
+from runtime.contract.progress import PointPhase, parse
 from runtime.contract.results import PointResult, PointStatus
 from runtime.results_io import Journal
 from runtime.supervision.verdict import is_consequence
 from runtime.supervision.worker import SESSION_VARIABLE
+
+_READ_S = 10.0
+"""How long reading the suite may take."""
 
 
 def recorded(job: Job) -> dict[int, PointResult]:
@@ -50,18 +54,35 @@ def write_down(
 def seal(job: Job, label: str, limit_s: float) -> str:
     """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it
     did not."""
-    command = [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid())]
-    command += [
-        job.python,
-        "-m",
-        "runtime.results_io",
-        "seal",
-        "--scratch",
-        job.scratch,
-        "--output",
-        job.output,
-    ]
-    command += ["--attempt", str(job.attempt), "--worker", str(job.worker)]
+    arguments = ["-m", "runtime.results_io", "seal", "--scratch", job.scratch, "--output", job.output]
+    arguments += ["--attempt", str(job.attempt), "--worker", str(job.worker)]
+    code, said = _run(job, arguments, label, limit_s)
+    if code == 0:
+        return ""
+    lines = said.strip().splitlines()
+    why = (
+        f"took longer than {limit_s:g} s"
+        if code is None
+        else f"failed: {lines[-1] if lines else f'code {code}'}"
+    )
+    return f"sealing the results {why}; they are still in {job.scratch}"
+
+
+def all_points(job: Job, label: str) -> dict[int, PointPhase]:
+    """Returns the points of the job's suite as they would begin; nothing when the suite cannot be read."""
+    _, said = _run(job, ["-m", "runtime.supervision.points", job.suite], label, _READ_S)
+    found: dict[int, PointPhase] = {}
+    for line in said.splitlines():
+        with contextlib.suppress(ValueError):
+            body = parse(line)
+            if isinstance(body, PointPhase):
+                found[body.point] = body
+    return found
+
+
+def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[int | None, str]:
+    """Runs the worker's Python; returns its exit code, None when it took too long, and what it wrote."""
+    command = [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid()), job.python, *arguments]
     labels = {"PYTHONPATH": job.code, LEASE_VARIABLE: job.lease_id, SESSION_VARIABLE: label}
     try:
         done = subprocess.run(
@@ -75,12 +96,8 @@ def seal(job: Job, label: str, limit_s: float) -> str:
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        return f"sealing the results took longer than {limit_s:g} s; they are still in {job.scratch}"
-    if done.returncode == 0:
-        return ""
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    why = lines[-1] if lines else f"exit code {done.returncode}"
-    return f"sealing the results failed: {why}; they are still in {job.scratch}"
+        return None, ""
+    return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
 def _result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,8 +20,8 @@ class Post(Protocol):
     """Where a supervisor stands. All methods are called in the main thread; `obey` is called there
     as well."""
 
-    def open(self, first_point: int, now: float) -> None:
-        """Finds the others. `first_point` is where this worker can begin."""
+    def open(self, now: float) -> None:
+        """Finds the others."""
 
     def report(self, report: Report, now: float) -> None:
         """Tells supervisor 0 something."""
@@ -44,10 +45,10 @@ class Chair:
         coordinator = (lambda: free_address(job.rendezvous)) if job.workers > 1 else (lambda: None)
         self._referee = Referee(job.workers, job.deadlines, coordinator, clock())
 
-    def open(self, first_point: int, now: float) -> None:
+    def open(self, now: float) -> None:
         if self._job.workers > 1:
             self._listener = Listener(self._job.rendezvous, self._job.token, self._arrived)
-        self._do(self._referee.arrived(0, first_point, now))
+        self._do(self._referee.arrived(0, now))
 
     def report(self, report: Report, now: float) -> None:
         self._do(self._referee.report(0, report, now))
@@ -61,10 +62,10 @@ class Chair:
         for connection in self._others.values():
             connection.close()
 
-    def _arrived(self, worker: int, first_point: int, connection: Connection) -> None:
-        self._later(lambda: self._seat(worker, first_point, connection))
+    def _arrived(self, worker: int, connection: Connection) -> None:
+        self._later(lambda: self._seat(worker, connection))
 
-    def _seat(self, worker: int, first_point: int, connection: Connection) -> None:
+    def _seat(self, worker: int, connection: Connection) -> None:
         if worker in self._others or not 0 < worker < self._job.workers:
             connection.close()
             return
@@ -73,7 +74,7 @@ class Chair:
             lambda message: self._later(lambda: self._heard(worker, message)),
             lambda why: self._later(lambda: self._do(self._referee.lost(worker, why, self._clock()))),
         )
-        self._do(self._referee.arrived(worker, first_point, self._clock()))
+        self._do(self._referee.arrived(worker, self._clock()))
 
     def _heard(self, worker: int, message: Message) -> None:
         if not isinstance(message, Start | End | Finish | Alive):
@@ -95,12 +96,10 @@ class Member:
         self._job, self._obey, self._stop, self._later = job, obey, stop, later
         self._chair: Connection | None = None
 
-    def open(self, first_point: int, now: float) -> None:
+    def open(self, now: float) -> None:
         """Does not wait: the connection is made in a thread, and the supervisor stays able to stop."""
         del now
-        import threading
-
-        threading.Thread(target=self._join, args=(first_point,), daemon=True).start()
+        threading.Thread(target=self._join, daemon=True).start()
 
     def report(self, report: Report, now: float) -> None:
         del now
@@ -114,13 +113,12 @@ class Member:
         if self._chair:
             self._chair.close()
 
-    def _join(self, first_point: int) -> None:
+    def _join(self) -> None:
         try:
             connection = join(
                 self._job.rendezvous,
                 self._job.token,
                 self._job.worker,
-                first_point,
                 self._job.deadlines.init_s,
             )
         except InfrastructureError as error:

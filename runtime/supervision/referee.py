@@ -64,7 +64,6 @@ class Referee:
         self._workers = workers
         self._session = 0
         self._session_began = now
-        self._first_point = 0
         self._points = 0
         self._seats: dict[int, Seat] = {}
         self._witnesses: list[Witness] = []
@@ -79,13 +78,11 @@ class Referee:
         """Whether the last command was given."""
         return self._stage is _Stage.FINISHED
 
-    def arrived(self, worker: int, first_point: int, now: float) -> list[Command]:
-        """A supervisor is there; it can begin at `first_point`, which is above 0 when it was
-        started again."""
+    def arrived(self, worker: int, now: float) -> list[Command]:
+        """A supervisor is there."""
         self._here.add(worker)
-        self._first_point = max(self._first_point, first_point)
         if self._stage is _Stage.GATHERING and len(self._here) == self._workers:
-            return self._start(self._first_point, None, now)
+            return self._start(0, None, now)
         return []
 
     def lost(self, worker: int, why: str, now: float) -> list[Command]:
@@ -136,7 +133,6 @@ class Referee:
         self._stage = _Stage.RUNNING
         self._session += 1
         self._session_began = self._heard = now
-        self._first_point = first_point
         self._seats = {worker: Seat(worker, next_point=first_point) for worker in range(self._workers)}
         self._witnesses.clear()
         self._deadline = None
@@ -251,7 +247,7 @@ class Referee:
         inside = [seat.point for seat in self._seats.values() if seat.point is not None]
         blame = Blame(min(inside), cause) if inside else None
         ahead = [seat.blamed_point for seat in self._seats.values() if not seat.done]
-        first = min(ahead, default=None if self._seats else self._first_point)
+        first = min(ahead, default=None if self._seats else 0)
         return self._finish(code, blame, first, cause)
 
     def _finish(

@@ -76,9 +76,9 @@ class Connection:
 
 
 class Arrival(Protocol):
-    """Is told that a worker's supervisor has proven itself, and the point it can begin at."""
+    """Is told that a worker's supervisor has proven itself."""
 
-    def __call__(self, worker: int, first_point: int, connection: Connection) -> None: ...
+    def __call__(self, worker: int, connection: Connection) -> None: ...
 
 
 class Listener:
@@ -121,9 +121,8 @@ class Listener:
             challenge = secrets.token_hex(16)
             _send(sock, {"challenge": challenge})
             hello = _read(sock)
-            worker, first_point = int(hello["worker"]), int(hello["first_point"])
-            theirs = str(hello["challenge"])
-            proof = _proof(self._token, "join", challenge, theirs, worker, first_point)
+            worker, theirs = int(hello["worker"]), str(hello["challenge"])
+            proof = _proof(self._token, "join", challenge, theirs, worker)
             if not hmac.compare_digest(proof, str(hello["proof"])):
                 _send(sock, {"refused": "it knows another token: it belongs to another run"})
                 sock.close()
@@ -132,19 +131,17 @@ class Listener:
         except (OSError, ValueError, KeyError, TypeError):
             sock.close()  # a port scanner, or a supervisor that died: one that matters comes again
             return
-        self._on_arrival(worker, first_point, Connection(sock))
+        self._on_arrival(worker, Connection(sock))
 
 
-def join(address: str, token: str, worker: int, first_point: int, limit_s: float | None) -> Connection:
+def join(address: str, token: str, worker: int, limit_s: float | None) -> Connection:
     """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s`
     seconds."""
     until = None if limit_s is None else time.monotonic() + limit_s
     refusal: Exception | None = None
     while True:
         try:
-            return _introduce(
-                socket.create_connection(split(address), _HANDSHAKE_S), token, worker, first_point
-            )
+            return _introduce(socket.create_connection(split(address), _HANDSHAKE_S), token, worker)
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, ValueError):
                 refusal = error  # says more than that nobody listens any longer
@@ -170,13 +167,13 @@ def split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _introduce(sock: socket.socket, token: str, worker: int, first_point: int) -> Connection:
+def _introduce(sock: socket.socket, token: str, worker: int) -> Connection:
     try:
         sock.settimeout(_HANDSHAKE_S)
         challenge = str(_read(sock)["challenge"])
         mine = secrets.token_hex(16)
-        proof = _proof(token, "join", challenge, mine, worker, first_point)
-        _send(sock, {"worker": worker, "first_point": first_point, "challenge": mine, "proof": proof})
+        proof = _proof(token, "join", challenge, mine, worker)
+        _send(sock, {"worker": worker, "challenge": mine, "proof": proof})
         answer = _read(sock)
         if "refused" in answer:
             raise ValueError(f"refused: {answer['refused']}")

@@ -154,7 +154,17 @@ def run(given: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def print_points(suite: str) -> None:
+    points = json.loads(Path(suite).read_text())["points"]
+    for point in range(points):
+        head = {"point": point, "points": points, "benchmark": "Fake", "key": f"k{point}"}
+        print(json.dumps({"kind": "point", "phase": "begin", **head}))
+
+
 def main() -> int:
+    if sys.argv[1:3] == ["-m", "runtime.supervision.points"]:
+        print_points(sys.argv[3])
+        return 0
     if sys.argv[1:3] != ["-m", "runtime"]:
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     stacks.arm()
@@ -170,5 +180,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    code = main()
     sys.stdout.flush()
-    os._exit(main())
+    os._exit(code)

@@ -67,6 +67,9 @@ def test_a_worker_that_dies_before_it_joins_is_fatal(make: Make) -> None:
     assert crew.wait() == [3]
     assert "before it had joined the others" in crew.exited().cause
     assert "something went wrong in C++" in crew.exited().cause
+    assert {point: status for point, (status, _) in crew.points_file().items()} == dict.fromkeys(
+        range(3), "not_run"
+    )
 
 
 def test_a_worker_that_dies_after_its_last_point_is_told(make: Make) -> None:
@@ -248,6 +251,21 @@ def test_an_attempt_that_has_ended_stays_ended(make: Make) -> None:
     before = len(crew.records())
     assert crew.start_one(next(crew.jobs())).wait(10) == 1
     assert len(crew.records()) == before
+
+
+def test_an_attempt_whose_supervisor_was_killed_is_not_measured_again(make: Make) -> None:
+    crew = make(do={"0.1": "hang"}).start()
+    until(lambda: len(crew.bodies(PointPhase)) == 3)
+    crew.started[0].kill()
+    crew.wait()
+    crew.nothing_left()
+    with crew.path().open("ab") as stream:
+        stream.write(b'{"seq":99,"at":1')  # it was in the middle of a line
+    assert crew.start_one(next(crew.jobs())).wait(20) == 3
+    cause = "the supervisor of this attempt was killed"
+    assert crew.exited() == Exited(3, cause)
+    assert crew.points_file() == {0: ("passed", ""), 1: ("failed", cause), 2: ("not_run", cause)}
+    assert len(crew.bodies(Started)) == 1
 
 
 def test_a_full_disk_is_told_and_nothing_hangs(make: Make, tmp_path: Path) -> None:

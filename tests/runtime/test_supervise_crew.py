@@ -181,9 +181,7 @@ def test_strangers_at_the_rendezvous_do_no_harm(make: Make) -> None:
     loud = until(connect)
     loud.sendall(b"GET / HTTP/1.1\r\n\r\n")
     hostile = until(connect)
-    hostile.sendall(
-        json.dumps({"worker": 1, "first_point": 0, "challenge": "x", "proof": "y"}).encode() + b"\n"
-    )
+    hostile.sendall(json.dumps({"worker": 1, "challenge": "x", "proof": "y"}).encode() + b"\n")
     crew.start_one(second)
     assert crew.wait() == [0, 0]
     for sock in (silent, loud, hostile):
