@@ -13,14 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.contract.names import manifest_file
+from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, manifest_file
 from runtime.output import is_remote, placing
 
 SCHEMA_VERSION = 1
-SOURCE_VARIABLE = "SLICEBENCH_SOURCE"
-"""JSON that the control side sets: which repository, commit and patch are under test."""
-SECRET_NAMES_VARIABLE = "SLICEBENCH_SECRET_ENV"
-"""Names, with commas or spaces between, of environment variables whose values are never written."""
 
 REDACTED = "(redacted)"
 _PACKAGES = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "libtpu", "etils", "gcsfs")

@@ -6,6 +6,12 @@ STAGES = ("build", "provision", "upload", "run", "collect", "teardown")
 """The pipeline, in order."""
 
 SUITE_FILE = "suite.yaml"
+SOURCE_VARIABLE = "SLICEBENCH_SOURCE"
+"""Environment variable with what the control side built (JSON): repository, ref and the commit under test."""
+
+SECRET_NAMES_VARIABLE = "SLICEBENCH_SECRET_ENV"
+"""Environment variable with the names, separated by commas, of variables whose values are never recorded."""
+
 RESULTS_FOLDER = "results"
 CHECKPOINTS_FOLDER = "checkpoints"
 TENSORBOARD_FOLDER = "tensorboard"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import runtime
-from runtime.contract.names import SUITE_FILE
+from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, SUITE_FILE
 from tasks.stages.context import Run
 from tasks.stages.usercode import user_code
 from tasks.targets.types import Bundle, Image, Uploaded, Workers, Workload
@@ -19,16 +20,21 @@ def upload(run: Run, workers: Workers, image: Image) -> Uploaded:
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
         suite = Path(folder) / SUITE_FILE
         suite.write_text(run.spec.suite_text)
-        bundle = Bundle({SUITE_FILE: str(suite), **worker_code(), **users_code(run)}, workload_of(run))
+        bundle = Bundle({SUITE_FILE: str(suite), **worker_code(), **users_code(run)}, workload_of(run, image))
         uploaded = run.target.upload(workers, bundle, image)
     run.mark("upload", suite=uploaded.suite, code=uploaded.code)
     return uploaded
 
 
-def workload_of(run: Run) -> Workload:
-    """Returns what is to run on the workers."""
+def workload_of(run: Run, image: Image) -> Workload:
+    """Returns what is to run on the workers. Beside the user's variables they get what their manifest records."""
     spec = run.spec
-    return Workload(spec.run_id, run.folder.uri, spec.env, spec.deadlines, spec.debug_dumps)
+    source = {**image.source, "image": image.reference}
+    about = {
+        SOURCE_VARIABLE: json.dumps(source, sort_keys=True),
+        SECRET_NAMES_VARIABLE: ",".join(sorted(spec.secret_env)),
+    }
+    return Workload(spec.run_id, run.folder.uri, {**spec.env, **about}, spec.deadlines, spec.debug_dumps)
 
 
 def users_code(run: Run) -> Mapping[str, str]:
