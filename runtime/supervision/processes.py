@@ -152,26 +152,28 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return False
 
 
-def out_of_memory_kills() -> int:
+def out_of_memory_kills(root: Path = Path("/")) -> int:
     """Counts what the kernel's out-of-memory killer ended: in this cgroup where it tells, else on
     this machine."""
-    for path, key in (*_cgroup_counters(), (Path("/proc/vmstat"), "oom_kill")):
+    for path in (*_cgroup_counters(root), root / "proc/vmstat"):
         with contextlib.suppress(OSError, ValueError):
             for line in path.read_text().splitlines():
                 name, _, value = line.partition(" ")
-                if name == key:
+                if name == "oom_kill":
                     return int(value)
     return 0
 
 
-def _cgroup_counters() -> Iterator[tuple[Path, str]]:
+def _cgroup_counters(root: Path) -> Iterator[Path]:
+    """Yields the files of this process's cgroups that may hold a line `oom_kill N`: of version 2, or 1."""
+    groups = root / "sys/fs/cgroup"
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == "":
-                yield Path("/sys/fs/cgroup", path.lstrip("/"), "memory.events"), "oom_kill"
+                yield groups / path.lstrip("/") / "memory.events"
             elif "memory" in controllers.split(","):
-                yield Path("/sys/fs/cgroup/memory", path.lstrip("/"), "memory.oom_control"), "oom_kill"
+                yield groups / "memory" / path.lstrip("/") / "memory.oom_control"
 
 
 def _has_entry(pid: int, prefix: bytes) -> bool:

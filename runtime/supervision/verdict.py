@@ -97,7 +97,7 @@ def of_exit(seat: Seat, left: Left) -> Witness:
     who = f"worker {seat.worker}"
     if left.code < 0:
         name = _signal_name(-left.code)
-        cause = f"{who} was killed by {name} while {seat.place}"
+        cause = f"{who} was killed by {name} {'while ' if seat.point is not None else ''}{seat.place}"
         if left.code == -signal.SIGKILL and left.out_of_memory:
             cause = f"{who} ran out of memory {seat.place}: the kernel's out-of-memory killer ended it"
         if left.code == -signal.SIGABRT:

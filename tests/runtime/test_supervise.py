@@ -75,7 +75,7 @@ def test_a_worker_that_dies_before_it_joins_is_fatal(make: Make) -> None:
 def test_a_worker_that_dies_after_its_last_point_is_told(make: Make) -> None:
     crew = make(do={"0.end": "kill:SIGSEGV"}).start()
     assert crew.wait() == [1]
-    assert crew.exited().cause == "point 3 failed: worker 0 was killed by SIGSEGV while before point 3"
+    assert crew.exited().cause == "point 3 failed: worker 0 was killed by SIGSEGV before point 3"
 
 
 def test_a_python_that_cannot_be_run_is_told(make: Make) -> None:

@@ -1,0 +1,319 @@
+"""Judgement of sessions: when they end, whose fault it was, and where the next begins. No processes, no clock."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from runtime.contract.job import Deadlines
+from runtime.contract.progress import Done, FromWorker, Init, Operation, PointPhase
+from runtime.supervision.messages import Blame, Command, End, Ended, Finish, Left, Said, Start, Stopping
+from runtime.supervision.referee import Referee
+
+POINTS = 3
+
+
+class Court:
+    """A referee, its clock, and words for what workers do."""
+
+    def __init__(self, workers: int = 2, deadlines: Deadlines | None = None) -> None:
+        self.now = 100.0
+        self.commands: list[Command] = []
+        self.workers = workers
+        self.session = 1
+        self.ports = iter(range(1000, 2000))
+        coordinator = lambda: f"host:{next(self.ports)}"  # noqa: E731
+        deadlines = deadlines or Deadlines(init_s=60, operation_s=10, point_s=None, run_s=None)
+        self.referee = Referee(workers, deadlines, coordinator, self.now)
+
+    def gather(self) -> Court:
+        for worker in range(self.workers):
+            self.take(self.referee.arrived(worker, self.now))
+        return self
+
+    def take(self, commands: list[Command]) -> None:
+        self.commands += commands
+        for command in commands:
+            if isinstance(command, Start):
+                self.session = command.session
+
+    def say(self, worker: int, *bodies: FromWorker) -> None:
+        for body in bodies:
+            self.take(self.referee.report(worker, Said(self.session, body), self.now))
+
+    def join(self) -> Court:
+        for worker in range(self.workers):
+            self.say(worker, Init("begin"), Init("end"))
+        return self
+
+    def begin(self, point: int, *workers: int, operation: str = "save") -> None:
+        for worker in workers:
+            self.say(worker, PointPhase("begin", point, POINTS))
+            self.say(worker, Operation("begin", point, POINTS, operation=operation))
+
+    def end(self, point: int, *workers: int, status: str = "passed", cause: str = "") -> None:
+        for worker in workers:
+            self.say(worker, Operation("end", point, POINTS, operation="save"))
+            self.say(worker, PointPhase("end", point, POINTS, status=status, cause=cause))
+
+    def leave(self, worker: int, code: int, tail: str = "", *, oom: bool = False) -> None:
+        words = tail.splitlines()[-1] if tail else ""
+        self.take(self.referee.report(worker, Left(self.session, code, words, tail, oom), self.now))
+
+    def wait(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self.now < until:
+            self.now += 0.1
+            self.take(self.referee.tick(self.now))
+
+    def ended(self, *states: str, waits: tuple[bool, ...] = ()) -> None:
+        for worker in range(self.workers):
+            state = states[worker] if states else ""
+            report = Ended(self.session, state, waits[worker] if waits else False)
+            self.take(self.referee.report(worker, report, self.now))
+
+    def last(self) -> Command:
+        return self.commands[-1]
+
+
+def in_point(point: int = 1, workers: int = 2, deadlines: Deadlines | None = None) -> Court:
+    court = Court(workers, deadlines).gather().join()
+    for earlier in range(point):
+        court.begin(earlier, *range(workers))
+        court.end(earlier, *range(workers))
+    court.begin(point, *range(workers))
+    return court
+
+
+def test_a_session_starts_when_all_are_there() -> None:
+    court = Court(3)
+    court.take(court.referee.arrived(0, court.now))
+    court.take(court.referee.arrived(2, court.now))
+    assert court.commands == []
+    court.take(court.referee.arrived(1, court.now))
+    assert court.commands == [Start(1, 0, "host:1000")]
+
+
+def test_all_through_is_done() -> None:
+    court = in_point(2)
+    court.end(2, 0, 1)
+    court.say(0, Done(POINTS))
+    court.leave(0, 0)
+    court.say(1, Done(POINTS))
+    assert isinstance(court.last(), Start)
+    court.leave(1, 0)
+    assert court.last() == Finish(0, points=POINTS)
+
+
+def test_a_failure_ends_the_session_and_the_next_point_begins_another() -> None:
+    court = in_point(1)
+    court.end(1, 1, status="failed", cause="leaf differs")
+    court.leave(1, 1)
+    court.wait(0.5)
+    assert court.last() == End(1, dump=False)
+    court.ended()
+    assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1: leaf differs"))
+
+
+def test_a_failure_in_the_last_point_finishes() -> None:
+    court = in_point(2)
+    court.end(2, 1, status="failed", cause="leaf differs")
+    court.wait(0.5)
+    court.ended()
+    blame = Blame(2, "worker 1: leaf differs")
+    assert court.last() == Finish(1, f"point 2 failed: {blame.cause}", blame, None, POINTS)
+
+
+def test_a_cause_that_comes_late_beats_its_echo() -> None:
+    court = in_point(1)
+    court.end(1, 0, status="failed", cause="Gloo AllReduce failed: Connection closed by peer")
+    court.wait(0.6)
+    court.leave(1, -signal.SIGSEGV)
+    court.wait(1.0)
+    court.ended()
+    assert isinstance(court.last(), Start)
+    assert court.last().blame == Blame(1, "worker 1 was killed by SIGSEGV while in save of point 1")  # type: ignore[union-attr]
+
+
+def test_an_echo_alone_is_the_cause_and_asks_for_stacks() -> None:
+    court = in_point(1)
+    court.end(1, 0, status="failed", cause="Connection reset by peer")
+    court.wait(1.2)
+    assert court.last() == End(1, dump=True)
+    court.ended()
+    assert court.last().blame == Blame(1, "worker 0: Connection reset by peer")  # type: ignore[union-attr]
+
+
+def test_memory_that_ran_out_is_told() -> None:
+    court = in_point(1, workers=1)
+    court.leave(0, -signal.SIGKILL, oom=True)
+    court.wait(0.5)
+    court.ended()
+    assert "ran out of memory in save of point 1" in court.last().blame.cause  # type: ignore[union-attr]
+
+
+def test_a_worker_that_dies_between_points_costs_the_next() -> None:
+    court = in_point(0)
+    court.end(0, 0, 1)
+    court.leave(1, -signal.SIGKILL)
+    court.wait(1.2)
+    court.ended()
+    assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1 was killed by SIGKILL before point 1"))
+
+
+def test_sessions_always_get_further() -> None:
+    court = Court(1).gather()
+    first_points = []
+    for _ in range(POINTS + 1):
+        if isinstance(court.last(), Finish):
+            break
+        first_points.append(court.last().first_point)  # type: ignore[union-attr]
+        court.join()
+        court.begin(first_points[-1], 0)
+        court.leave(0, -signal.SIGSEGV)
+        court.wait(1.2)
+        court.ended()
+    assert first_points == [0, 1, 2]
+    assert isinstance(court.last(), Finish) and court.last().code == 1
+    assert "(and 2 more)" in court.last().cause
+
+
+@pytest.mark.parametrize(
+    ("states", "waits", "named"),
+    [
+        (("", ""), (False, False), "on workers 0, 1"),
+        (("", ""), (True, False), "on worker 1; worker 0 waited"),
+        (("", "stopped"), (False, False), "on worker 1 (stopped by SIGSTOP); worker 0 waited"),
+        (("uninterruptible", ""), (False, False), "on worker 0 (stuck in the kernel); worker 1 waited"),
+    ],
+)
+def test_stragglers_are_named(states: tuple[str, ...], waits: tuple[bool, ...], named: str) -> None:
+    court = in_point(1)
+    court.wait(10.5)
+    end = court.last()
+    assert isinstance(end, End) and end.dump and end.deadline
+    assert (end.deadline.what, end.deadline.operation, end.deadline.limit_s) == ("operation", "save", 10)
+    court.ended(*states, waits=waits)
+    assert court.last().blame == Blame(1, f"operation save exceeded 10 s {named}")  # type: ignore[union-attr]
+
+
+def test_a_points_own_deadline_wins() -> None:
+    court = Court(1, Deadlines(operation_s=None, point_s=50)).gather().join()
+    court.say(0, PointPhase("begin", 0, POINTS, deadline_s=2.0))
+    court.wait(2.5)
+    assert isinstance(court.last(), End)
+    court.ended()
+    assert court.last().blame == Blame(0, "the point exceeded 2 s on worker 0")  # type: ignore[union-attr]
+
+
+def test_silence_between_operations_has_the_operations_limit() -> None:
+    court = in_point(0)
+    court.end(0, 0)
+    court.say(1, Operation("end", 0, POINTS, operation="save"))
+    court.wait(9)
+    assert isinstance(court.last(), Start)
+    court.wait(2)
+    assert isinstance(court.last(), End)
+    court.ended()
+    assert court.last().blame == Blame(
+        0, "silence between operations exceeded 10 s on worker 1; worker 0 waited"
+    )  # type: ignore[union-attr]
+
+
+def test_workers_that_are_through_but_stay_are_ended_without_blame() -> None:
+    court = in_point(2)
+    court.end(2, 0, 1)
+    court.say(0, Done(POINTS))
+    court.say(1, Done(POINTS))
+    court.leave(0, 0)
+    court.wait(31)
+    assert court.last() == End(1, dump=False)
+    court.ended()
+    assert court.last() == Finish(0, points=POINTS)
+
+
+def test_joining_that_takes_too_long_is_fatal() -> None:
+    court = Court().gather()
+    court.say(0, Init("begin"), Init("end"))
+    court.wait(61)
+    court.ended()
+    last = court.last()
+    assert isinstance(last, Finish)
+    assert (last.code, last.cause) == (
+        3,
+        "the workers did not all join: joining exceeded 60 s on worker 1; worker 0 waited",
+    )
+
+
+def test_the_runs_deadline_ends_it_all() -> None:
+    court = in_point(1, deadlines=Deadlines(run_s=5))
+    court.wait(5.5)
+    court.ended()
+    last = court.last()
+    assert isinstance(last, Finish)
+    assert (last.code, last.not_run_from) == (1, 1)
+    assert last.blame and last.blame.point == 1
+
+
+def test_a_lost_supervisor_ends_it_all_even_while_others_fail() -> None:
+    court = in_point(1)
+    court.end(1, 0, status="failed", cause="Connection closed by peer")
+    court.take(court.referee.lost(1, "its connection closed", court.now))
+    cause = "lost the supervisor of worker 1: its connection closed"
+    assert court.last() == Finish(3, cause, Blame(1, cause), 1, POINTS)
+    before = len(court.commands)
+    court.wait(5)
+    court.leave(0, 1)
+    assert len(court.commands) == before
+
+
+def test_one_that_stops_stops_all() -> None:
+    court = in_point(1)
+    court.take(court.referee.report(1, Stopping(130, "told to stop"), court.now))
+    assert court.last() == Finish(130, "told to stop", Blame(1, "told to stop"), 1, POINTS)
+
+
+def test_reports_of_an_earlier_session_are_not_heard() -> None:
+    court = in_point(1)
+    court.leave(1, -signal.SIGKILL)
+    court.wait(1.2)
+    court.ended()
+    assert court.session == 2
+    court.take(court.referee.report(0, Left(1, -signal.SIGABRT), court.now))
+    court.take(court.referee.report(0, Said(1, PointPhase("end", 1, POINTS, status="failed")), court.now))
+    court.wait(2)
+    assert isinstance(court.last(), Start)
+
+
+def test_a_point_that_could_not_run_is_not_success() -> None:
+    court = in_point(2, workers=1)
+    court.end(2, 0, status="not_run", cause="needs Pathways")
+    court.say(0, Done(POINTS))
+    court.leave(0, 3)
+    assert court.last() == Finish(3, "point 2 was not run: needs Pathways", None, None, POINTS)
+
+
+def test_an_agreed_failure_goes_on() -> None:
+    court = in_point(0)
+    court.end(0, 0, 1, status="failed", cause="no such checkpoint")
+    court.begin(1, 0, 1)
+    court.wait(2)
+    assert isinstance(court.last(), Start)
+    court.end(1, 0, 1)
+    court.begin(2, 0, 1)
+    court.end(2, 0, 1)
+    for worker in (0, 1):
+        court.say(worker, Done(POINTS, 1))
+        court.leave(worker, 1)
+    assert court.last() == Finish(1, "point 0 failed: worker 0: no such checkpoint", None, None, POINTS)
+
+
+def test_a_supervisor_that_does_not_end_its_worker_is_told() -> None:
+    court = in_point(1)
+    court.leave(1, -signal.SIGKILL)
+    court.wait(1.2)
+    court.take(court.referee.report(1, Ended(1), court.now))
+    court.wait(31)
+    assert isinstance(court.last(), Finish)
+    assert court.last().cause == "the supervisors of worker 0 did not end them within 30 s"
