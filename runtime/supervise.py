@@ -85,11 +85,11 @@ class Supervisor:
         """Supervises until it is over. Returns the exit code."""
         if self._stream.last and isinstance(self._stream.last.body, Exited):
             return self._stream.last.body.code  # whoever started it again may read how it ended
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
         lost = self._recall()
         self._guard = start_guard(self._label, self._job.code, os.environ)
         processes.adopt_orphans()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
         try:
             if lost:
                 self._obey(lost)

@@ -82,7 +82,15 @@ def all_points(job: Job, label: str) -> dict[int, PointPhase]:
 
 def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[int | None, str]:
     """Runs the worker's Python; returns its exit code, None when it took too long, and what it wrote."""
-    command = [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid()), job.python, *arguments]
+    command = [
+        sys.executable,
+        "-S",
+        "-m",
+        "runtime.supervision.launch",
+        str(os.getpid()),
+        job.python,
+        *arguments,
+    ]
     labels = {"PYTHONPATH": job.code, LEASE_VARIABLE: job.lease_id, SESSION_VARIABLE: label}
     try:
         done = subprocess.run(

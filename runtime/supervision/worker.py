@@ -85,7 +85,7 @@ class Worker:
         progress_out, progress_in = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "runtime.supervision.launch", str(os.getpid()), *command],
+                [sys.executable, "-S", "-m", "runtime.supervision.launch", str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -270,7 +270,7 @@ def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subpro
     """Starts the process that ends everything under `label` when this one is killed; a line tells
     it all is well."""
     return subprocess.Popen(
-        [sys.executable, "-m", "runtime.supervision.guard", f"{SESSION_VARIABLE}={label}"],
+        [sys.executable, "-S", "-m", "runtime.supervision.guard", f"{SESSION_VARIABLE}={label}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
