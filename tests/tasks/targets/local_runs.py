@@ -89,13 +89,17 @@ def hold(run: Run) -> Holding:
 
 
 def alive_under(lease_id: str) -> list[int]:
-    """Returns the pids whose environment carries a lease, found without the product's help."""
+    """Returns the pids whose environment carries a lease of this test's ledger, without the product's help."""
+    ledger = ledger_folder() / "ledger.id"
+    if not ledger.exists():
+        return []
+    labels = {f"SLICEBENCH_LEASE={lease_id}", f"SLICEBENCH_LEDGER={ledger.read_text()}"}
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            labelled = f"SLICEBENCH_LEASE={lease_id}\0".encode() in (process / "environ").read_bytes() + b"\0"
-            if labelled and int(process.name) != os.getpid():
-                found.append(int(process.name))
+            entries = (process / "environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
+        if labels <= set(entries) and int(process.name) != os.getpid():
+            found.append(int(process.name))
     return found

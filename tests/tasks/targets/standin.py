@@ -37,6 +37,8 @@ def main() -> int:
         raise Told
 
     signal.signal(signal.SIGTERM, told)
+    # Whatever becomes of the test, this does not stay for ever.
+    signal.alarm(120)
     what = job.env.get("WORKLOAD", "succeed")
     try:
         say(progress.Log(f"worker {job.worker} of {job.workers} on {job.devices_per_worker} devices"))
