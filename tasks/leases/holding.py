@@ -80,7 +80,7 @@ class Holding:
 
         `make` labels what it makes with `labels`, and returns what is there when its exact name is there
         already. Raises Fenced, Unwritable or Unreadable before anything was made. When the lease was lost
-        while `make` was under way, what it made is deleted again and Fenced raised.
+        while `make` was under way, Fenced is raised; what it made is deleted if the lease was released.
         """
         ref = ResourceRef(kind, scope, name, dead_man=dead_man)
         self._advance(lambda lease: leases.intend(lease, ref))
@@ -89,7 +89,10 @@ class Holding:
         try:
             self._advance(lambda lease: leases.confirm(lease, made))
         except Fenced:
-            sweep(self.inventories, self._lease, USUAL)
+            stored = self._ledger.read(self._lease.lease_id)
+            # Whoever took the lease over has, by its label, what was made; once it is released nobody has.
+            if stored is None or stored.state not in HELD:
+                sweep(self.inventories, self._lease, USUAL)
             raise
         return made
 

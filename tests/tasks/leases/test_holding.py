@@ -104,6 +104,20 @@ def test_what_was_made_while_the_lease_was_lost_is_deleted_again(
     assert started[0].wait(10) < 0
 
 
+def test_what_was_made_while_another_took_over_is_left_to_the_other(
+    holding: Holding, ledger: DirectoryLedger, inventories: Inventories, spawn
+) -> None:
+    theirs = spawn(holding.labels)
+
+    def make() -> str:
+        claim(ledger, inventories, "run", "run")
+        return str(reference(theirs.pid, 0.0).uid)
+
+    with pytest.raises(Fenced):
+        holding.create("process", socket.gethostname(), "p0", make)
+    assert theirs.poll() is None
+
+
 def test_a_sharer_who_writes_the_lease_does_not_fence_its_owner(
     holding: Holding, ledger: DirectoryLedger
 ) -> None:

@@ -37,7 +37,7 @@ def holding(ledger: DirectoryLedger, inventories: Inventories) -> Holding:
 @pytest.fixture
 def sweep_up(ledger: DirectoryLedger, inventories: Inventories) -> Callable[..., list[Finding]]:
     def call(**more: object) -> list[Finding]:
-        return reap(ledger, inventories, **{"patience": QUICK, "confirm_s": 0.0, **more})  # type: ignore
+        return reap(ledger, inventories, **{"patience": QUICK, "confirm_s": 0.0, **more})  # type: ignore[arg-type]
 
     return call
 
@@ -58,7 +58,7 @@ def kill_owner(ledger: DirectoryLedger) -> None:
 
 def lease(**changes: object) -> Lease:
     base = Lease("run-e1", "run", "run", 1, HERE, State.LIVE, 1000.0, 1180.0)
-    return replace(base, **changes)  # type: ignore
+    return replace(base, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -283,16 +283,16 @@ def test_what_will_not_go_is_leaked_and_told_again_each_time(ledger: DirectoryLe
 
     rock = Stubborn()
     all_kinds = {**open_inventories(ledger, tmp_path), "rock": rock}
-    holding = claim(ledger, all_kinds, "run", "run")  # type: ignore
+    holding = claim(ledger, all_kinds, "run", "run")  # type: ignore[arg-type]
     holding.create("rock", "z", "r0", lambda: "u0")
     short = Patience(grace_s=0.0, deadline_s=0.1, look_every_s=0.02)
     done = holding.release("done", short)
     assert (done.lease.state, done.exit_code) == (State.LEAKED, ExitCode.LEAKED)
     assert "rock r0 is still there" in done.lease.note
-    findings = reap(ledger, all_kinds, patience=short)  # type: ignore
+    findings = reap(ledger, all_kinds, patience=short)  # type: ignore[arg-type]
     assert ([found.did for found in findings], exit_code(findings)) == (["leaked"], ExitCode.LEAKED)
     rock.asked = 1000
-    findings = reap(ledger, all_kinds, patience=short)  # type: ignore
+    findings = reap(ledger, all_kinds, patience=short)  # type: ignore[arg-type]
     assert ([found.did for found in findings], state(ledger)) == (["released"], State.GONE)
 
 
