@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from runtime.supervision.messages import Ended, Left
 from runtime.supervision.processes import STOPPED, UNINTERRUPTIBLE
 
+_LONGEST_CAUSE = 1000
+
 # What a worker says when another one failed it: texts of JAX, Gloo, gRPC and Orbax's barriers.
 _CONSEQUENCE = re.compile(
     r"another task died|tasks are unhealthy|heartbeat timeout|stopped sending heartbeats|coordination service"
@@ -88,7 +90,7 @@ def is_consequence(text: str) -> bool:
 def of_failure(seat: Seat, point: int, cause: str, workers: int) -> Witness:
     """Returns the account of a worker that said why its point failed."""
     rank = CONSEQUENCE if is_consequence(cause) else SAID
-    cause = cause or "no reason given"
+    cause = " ".join(cause.split())[:_LONGEST_CAUSE] or "no reason given"
     return Witness(seat.worker, point, f"worker {seat.worker}: {cause}" if workers > 1 else cause, rank)
 
 

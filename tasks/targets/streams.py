@@ -154,6 +154,8 @@ def _words(body: progress.Body) -> str:
         case progress.Stacks():
             return f"stacks of the worker:\n{body.text}"
         case progress.WorkerExited():
-            return f"the worker of session {body.session} is gone: {body.cause or f'code {body.code}'}"
+            return f"the worker of session {body.session} has ended" + (
+                f": {body.cause}" if body.cause else ""
+            )
         case _:
             return str(body)
