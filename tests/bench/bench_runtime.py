@@ -46,7 +46,7 @@ def measure() -> list[Bar]:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         tiny = suite(folder, "tiny", repeats=3, arrays=4, rows=256)
-        medium = suite(folder, "medium", repeats=8, arrays=8, rows=4096)
+        medium = suite(folder, "medium", repeats=4, arrays=8, rows=16384)
         start_up = _rounds(
             "six tiny points",
             folder,
@@ -57,7 +57,7 @@ def measure() -> list[Bar]:
             },
         )
         agreement = _rounds(
-            "32 MiB",
+            "128 MiB",
             folder,
             {
                 "ours": lambda out: run_ours(python, medium, DEVICES, out),
