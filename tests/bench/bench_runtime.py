@@ -56,6 +56,7 @@ def measure() -> list[Bar]:
                 "shipped": lambda out: run_orbax(python, tiny, DEVICES, out, stubbed=False),
             },
         )
+        bars = list(_start_up_bars(start_up))
         agreement = _rounds(
             "128 MiB",
             folder,
@@ -64,7 +65,7 @@ def measure() -> list[Bar]:
                 "stubbed": lambda out: run_orbax(python, medium, DEVICES, out, stubbed=True),
             },
         )
-    return [*_start_up_bars(start_up), *_agreement_bars(agreement)]
+    return [*bars, *_agreement_bars(agreement)]
 
 
 def _start_up_bars(runs: Mapping[str, list[Passage]]) -> Iterator[Bar]:
