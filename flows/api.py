@@ -153,10 +153,14 @@ class PrefectApi:
         found = self._call("GET", f"deployments/name/{name}", None, missing_ok=True)
         return None if found is None else str(found["id"])
 
-    def create_flow_run(self, deployment_id: str, parameters: Mapping[str, Any]) -> FlowRunState:
+    def create_flow_run(self, deployment_id: str, name: str, parameters: Mapping[str, Any]) -> FlowRunState:
         """Starts a run of a deployment. Raises BadInput when the server's schema refuses the parameters."""
         return _flow_run(
-            self._call("POST", f"deployments/{deployment_id}/create_flow_run", {"parameters": parameters})
+            self._call(
+                "POST",
+                f"deployments/{deployment_id}/create_flow_run",
+                {"name": name, "parameters": parameters},
+            )
         )
 
     def flow_run(self, flow_run_id: str) -> FlowRunState:

@@ -23,10 +23,30 @@ def run_id_of(flow_run_id: UUID, created: datetime | None, parameters: Mapping[s
     """
     if asked := parameters.get("run_id"):
         return str(asked)
-    name = PurePosixPath(str(parameters["suite"])).name.removesuffix(".yaml").removesuffix(".yml")
-    stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_STEM].strip("-") or "run"
+    stem = (
+        re.sub(r"[^a-z0-9]+", "-", _stem(str(parameters["suite"])).lower())
+        .strip("-")[:_LONGEST_STEM]
+        .strip("-")
+        or "run"
+    )
     when = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
     return f"{stem}-{when:%Y%m%d-%H%M%S}-{flow_run_id.hex[-8:]}"
+
+
+def name_of(suite: str, target: str) -> str:
+    """Returns what a flow run is called in the UI: what runs where, without folders."""
+    return f"{_stem(suite)} on {_stem(target)}"
+
+
+def name_of_this_flow_run() -> str:
+    """Does so for the flow run that is about to begin."""
+    from prefect.runtime import flow_run
+
+    return name_of(str(flow_run.parameters["suite"]), str(flow_run.parameters["target"]))
+
+
+def _stem(path: str) -> str:
+    return PurePosixPath(path).name.removesuffix(".yaml").removesuffix(".yml")
 
 
 def run_uri(run_id: str, output: str | None) -> str:

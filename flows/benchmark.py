@@ -13,7 +13,7 @@ from prefect.flows import Flow
 from prefect.logging import get_run_logger
 from pydantic import PositiveFloat, PositiveInt
 
-from flows.attempt import request_of_this_run, run_id_of
+from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
 from flows.ending import Ending, failed
 from flows.lease import hold, release_run
 from flows.narration import Narrator, drop_expected_tracebacks
@@ -82,7 +82,7 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 
 @flow(
     name="benchmark",
-    flow_run_name="{suite} on {target}",
+    flow_run_name=name_of_this_flow_run,
     description="Build → provision → upload → run → collect → compare → report → teardown, of one suite.",
     retries=0,
     persist_result=False,

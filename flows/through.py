@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from flows.api import DEPLOYMENT, RUN_LOG, FlowRunState, PrefectApi, Unreachable, known_server
+from flows.attempt import name_of
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
@@ -43,7 +44,9 @@ def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str]
             tell(f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker")
         # A run that is resumed has a log already.
         read = len(folder.read(RUN_LOG) or b"")
-        flow_run = api.create_flow_run(deployment, request.model_dump())
+        flow_run = api.create_flow_run(
+            deployment, name_of(request.suite, request.target), request.model_dump()
+        )
         tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
         return _Following(api, flow_run, folder, read, tell).to_the_end()
 

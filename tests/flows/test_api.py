@@ -89,13 +89,13 @@ def test_a_deployment_that_is_not_there_is_none(server: Any) -> None:
 def test_parameters_that_the_server_refuses_are_bad_input(server: Any, status: int) -> None:
     server.refuse = (status, {"detail": "'target' is no target"})
     with api_of(server) as api, pytest.raises(BadInput, match="'target' is no target"):
-        api.create_flow_run("d1", {})
+        api.create_flow_run("d1", "n", {})
 
 
 def test_an_error_of_the_server_is_infrastructure(server: Any) -> None:
     server.refuse = (503, {"detail": "database is locked"})
     with api_of(server) as api, pytest.raises(InfrastructureError, match="503 .*database is locked"):
-        api.create_flow_run("d1", {})
+        api.create_flow_run("d1", "n", {})
 
 
 def test_a_proxy_for_the_outside_is_not_asked_for_a_server_on_this_machine(

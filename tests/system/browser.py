@@ -1,0 +1,137 @@
+"""A headless Chromium, spoken to by its own DevTools protocol: half a dozen calls are no reason for a library."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+from websockets.sync.client import connect
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+_ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-port=0",
+)
+
+
+class Browser:
+    """One browser with one page; a context. Everything that looks for something waits for it."""
+
+    def __init__(self, patience_s: float = 60.0, width: int = 1280, height: int = 1000) -> None:
+        assert CHROMIUM
+        self._patience_s = patience_s
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._process = subprocess.Popen(
+            [
+                CHROMIUM,
+                *_ARGUMENTS,
+                f"--window-size={width},{height}",
+                f"--user-data-dir={self._profile.name}",
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stderr is not None
+        listening = next(line for line in self._process.stderr if "DevTools listening on ws://" in line)
+        address = listening.split("ws://")[1].split("/")[0]
+        page = httpx.put(f"http://{address}/json/new?about:blank", trust_env=False, timeout=60.0).json()
+        self._socket = connect(page["webSocketDebuggerUrl"], max_size=None, proxy=None)
+        self._numbers = itertools.count(1)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+        self._process.terminate()
+        self._process.wait(20)
+        self._profile.cleanup()
+
+    def open(self, url: str) -> None:
+        self._call("Page.navigate", url=url)
+
+    def script(self, expression: str) -> Any:
+        """Returns what a JavaScript expression gives in the page."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def text(self) -> str:
+        """Returns what the page shows as text."""
+        return str(self.script("document.body ? document.body.innerText : ''"))
+
+    def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
+        """Returns the first true answer of a condition. Fails with the page's text when there is none in time."""
+        deadline = time.monotonic() + self._patience_s
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"no {what} on the page:\n{self.text()[:3000]}"
+            time.sleep(0.2)
+        return found
+
+    def wait_for_text(self, text: str) -> None:
+        self.wait_for(lambda: text in self.text(), repr(text))
+
+    def click(self, xpath: str) -> None:
+        """Clicks with the mouse in the middle of the first visible element."""
+        find = f"""(() => {{
+            const all = document.evaluate({json.dumps(xpath)}, document, null,
+                XPathResult.ORDERED_NODE_SNAPSHOT_TYPE, null);
+            for (let i = 0; i < all.snapshotLength; i++) {{
+                const element = all.snapshotItem(i);
+                element.scrollIntoView({{block: "center"}});
+                const box = element.getBoundingClientRect();
+                if (box.width && box.height) return [box.x + box.width / 2, box.y + box.height / 2];
+            }}
+        }})()"""
+        x, y = self.wait_for(lambda: self.script(find), xpath)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def type(self, text: str) -> None:
+        """Types into what has the focus."""
+        self._call("Input.insertText", text=text)
+
+    def press_enter(self) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key="Enter",
+                code="Enter",
+                windowsVirtualKeyCode=13,
+                text="\r",
+            )
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+
+    def _call(self, method: str, **parameters: Any) -> Any:
+        number = next(self._numbers)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=60))
+            if answer.get("id") == number:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]

@@ -1,0 +1,146 @@
+"""`slicebench up` for tests: a real server, workers and deployments, and questions about what they did."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from flows.serving.settings import free_port
+from runtime.contract.job import LEASE_VARIABLE
+from tasks.leases.lease import Lease
+from tasks.leases.ledger import DirectoryLedger
+
+ROOT = Path(__file__).parents[2]
+
+LONG = ("--set", "num_repeats=2000")
+"""Overrides that keep quickstart busy for as long as a test may take."""
+
+
+class Station:
+    """One `slicebench up` with a state root of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+        self.environment |= {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        self.port = free_port()
+        self.log = home / "up.log"
+        with self.log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli.main", "up", "--port", str(self.port)],
+                cwd=ROOT, env=self.environment, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        wait_for(lambda: "start a run" in self.log.read_text() or self.process.poll() is not None, 240)
+        assert self.process.poll() is None, self.log.read_text()
+        self.auth = (home / "prefect" / "auth").read_text().strip()
+        user, password = self.auth.split(":")
+        self.http = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}/api/", auth=(user, password), trust_env=False, timeout=30
+        )
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(120)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def command(self, *words: str) -> subprocess.Popen[str]:
+        """Starts `slicebench WORDS`."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "flows.cli.main", *words],
+            cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def call(self, path: str, body: Any = None) -> Any:
+        """Posts to the API."""
+        answer = self.http.post(path, json=body or {})
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def flow_run(self, run_id: str) -> Mapping[str, Any]:
+        """Returns the flow run of a run."""
+        for flow_run in self.call("flow_runs/filter", {"sort": "ID_DESC", "limit": 200}):
+            if flow_run["parameters"].get("run_id") == run_id:
+                return dict(flow_run)
+        raise AssertionError(f"no flow run of {run_id}")
+
+    def state(self, run_id: str) -> str:
+        return str(self.flow_run(run_id)["state"]["name"])
+
+    def task_runs(self, run_id: str) -> list[str]:
+        """Returns the names of a run's tasks, in the order of their starts."""
+        condition = {"flow_runs": {"id": {"any_": [self.flow_run(run_id)["id"]]}}}
+        found = self.call("task_runs/filter", condition | {"limit": 200})
+        started = [task for task in found if task["start_time"]]
+        return [task["name"] for task in sorted(started, key=lambda task: str(task["start_time"]))]
+
+    def artifacts(self, run_id: str) -> dict[str, Any]:
+        """Returns the data of a run's artifacts, by key."""
+        condition = {"artifacts": {"flow_run_id": {"any_": [self.flow_run(run_id)["id"]]}}}
+        return {artifact["key"]: artifact["data"] for artifact in self.call("artifacts/filter", condition)}
+
+    def folder(self, run_id: str) -> Path:
+        return self.home / "runs" / run_id
+
+    def measuring(self, run_id: str) -> bool:
+        """Whether the workers of a run are at work."""
+        log = self.folder(run_id) / "run.log"
+        return log.exists() and "the worker has joined" in log.read_text()
+
+    def leases(self, run_id: str) -> list[Lease]:
+        return [one for one in DirectoryLedger(self.home / "ledger").listing().leases if one.run_id == run_id]
+
+    def workload(self, run_id: str) -> list[psutil.Process]:
+        """Returns every process that carries the label of one of the run's leases."""
+        return [p for p in psutil.process_iter() if _variable(p, LEASE_VARIABLE).startswith(f"{run_id}-e")]
+
+    def flow_process(self, run_id: str) -> psutil.Process:
+        """Returns the process that Prefect's worker started for the run's flow."""
+        flow_run = str(self.flow_run(run_id)["id"]).replace("-", "")
+        for process in psutil.process_iter():
+            is_it = _variable(process, "PREFECT__FLOW_RUN_ID").replace("-", "") == flow_run
+            if is_it and "prefect" in " ".join(process.cmdline()) and not _variable(process, LEASE_VARIABLE):
+                return process
+        raise AssertionError(f"no process of {run_id}")
+
+    def prefect_worker(self, pool: str) -> psutil.Process:
+        for process in psutil.process_iter():
+            if _variable(process, "SLICEBENCH_HOME") != str(self.home):
+                continue
+            if {"worker", "start", pool} <= set(process.cmdline()):
+                return process
+        raise AssertionError(f"no worker of {pool}")
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    try:
+        return process.environ().get(name, "")
+    except psutil.Error:
+        return ""
+
+
+def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+    """Returns the first true answer of a condition; an AssertionError in it counts as not yet."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if found := condition():
+                return found
+            complaint = ""
+        except AssertionError as error:
+            complaint = str(error)
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {complaint}"
+        time.sleep(0.2)

@@ -1,0 +1,195 @@
+"""Runs through a real Prefect server and worker: the good way, and every way to end before the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.leases.lease import State
+from tests.system.browser import CHROMIUM, Browser
+from tests.system.prefect_station import LONG, ROOT, Station, wait_for
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    up = Station(tmp_path_factory.mktemp("station"))
+    yield up
+    up.close()
+
+
+def nothing_left(station: Station, run_id: str) -> bool:
+    gone = all(lease.state is State.GONE for lease in station.leases(run_id))
+    return gone and bool(station.leases(run_id)) and not station.workload(run_id)
+
+
+def test_a_run_goes_through_the_deployment_and_shows_in_the_ui(station: Station) -> None:
+    command = station.command("run", "quickstart", "--run-id", "good", "--set", "num_repeats=2")
+    told, _ = command.communicate(timeout=300)
+    assert command.returncode == 0, told
+    assert "verdict: NO_BASELINE" in told
+    assert station.state("good") == "Completed"
+    assert station.flow_run("good")["name"] == "quickstart on local"
+    stages = ["build", "provision", "upload", "run", "collect", "compare", "report", "teardown"]
+    assert station.task_runs("good") == stages
+    artifacts = station.artifacts("good")
+    assert set(artifacts) == {"results-quickstart", "report-quickstart", "progress-quickstart"}
+    assert "use_ocdbt" in artifacts["results-quickstart"]
+    assert str(station.folder("good") / "report.html") in artifacts["report-quickstart"]
+    assert float(artifacts["progress-quickstart"]) > 0
+    assert nothing_left(station, "good")
+
+
+def test_by_prefects_own_command_a_run_gets_a_name(station: Station) -> None:
+    settings = {"PREFECT_API_URL": str(station.http.base_url), "PREFECT_API_AUTH_STRING": station.auth}
+    words = ["deployment", "run", "benchmark/adhoc", "--param", 'set=["num_repeats=1"]', "--watch"]
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", *words],
+        env=station.environment | settings, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = [path for path in (station.home / "runs").iterdir() if path.name.startswith("quickstart-2")]
+    assert (run / "outcome.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_cancels_and_everything_goes_back(
+    station: Station, number: signal.Signals
+) -> None:
+    run_id = f"cancelled-{number.name.lower()}"
+    command = station.command("run", "quickstart", "--run-id", run_id, *LONG)
+    wait_for(lambda: station.measuring(run_id), 180)
+    command.send_signal(number)
+    told, _ = command.communicate(timeout=120)
+    assert command.returncode == 130, told
+    assert station.state(run_id) == "Cancelled"
+    assert nothing_left(station, run_id)
+
+
+def test_a_flow_that_is_killed_crashes_and_everything_goes_back(station: Station) -> None:
+    command = station.command("run", "quickstart", "--run-id", "killed", *LONG)
+    wait_for(lambda: station.measuring("killed"), 180)
+    station.flow_process("killed").kill()
+    told, _ = command.communicate(timeout=120)
+    assert command.returncode == 3, told
+    assert station.state("killed") == "Crashed"
+    wait_for(lambda: nothing_left(station, "killed"), 60)
+
+
+def test_bad_input_fails_with_one_line_and_makes_nothing(station: Station) -> None:
+    deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
+    parameters = {"suite": "quickstart", "run_id": "bad", "set": ["no_such_key=1"]}
+    station.call(f"deployments/{deployment}/create_flow_run", {"parameters": parameters})
+    wait_for(lambda: station.state("bad") == "Failed", 120)
+    message = station.flow_run("bad")["state"]["message"]
+    assert message.startswith("BAD_INPUT: ")
+    assert "no_such_key" in message
+    assert "\n" not in message
+    assert not station.folder("bad").exists()
+    assert station.leases("bad") == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_what_is_missing(
+    station: Station,
+) -> None:
+    in_the_way = station.folder("retried") / "points.json"
+    in_the_way.mkdir(parents=True)
+    command = station.command("run", "quickstart", "--run-id", "retried", "--set", "num_repeats=2")
+    told, _ = command.communicate(timeout=300)
+    assert command.returncode == 3, told
+    assert station.state("retried") == "Failed"
+    assert "failure-quickstart" in station.artifacts("retried")
+    shutil.rmtree(in_the_way)
+    before = {stage: stat(station, stage) for stage in ("build", "provision", "upload", "run")}
+    leases = [lease.lease_id for lease in station.leases("retried")]
+
+    flow_run = station.flow_run("retried")["id"]
+    deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
+    with Browser() as browser:
+        log_in(browser, station)
+        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment}/run")
+        browser.wait_for_text("Suite to run: a path")
+        form = browser.text()
+        assert "on_failure" in form
+        assert "JSON" not in form
+        browser.open(f"http://127.0.0.1:{station.port}/runs/flow-run/{flow_run}")
+        browser.wait_for_text("INFRASTRUCTURE")
+        press_retry(browser)
+    wait_for(lambda: station.state("retried") == "Completed", 120)
+
+    assert {stage: stat(station, stage) for stage in before} == before
+    again = [name for name in station.task_runs("retried") if "attempt 2" in name]
+    assert "collect (attempt 2)" in again
+    assert not {"provision (attempt 2)", "upload (attempt 2)", "run (attempt 2)"} & set(again)
+    for lease in station.leases("retried"):
+        assert lease.state is State.GONE
+        assert lease.lease_id in leases or not lease.resources, "a retry of collect made something"
+
+
+def stat(station: Station, stage: str) -> tuple[int, bytes]:
+    marker = station.folder("retried") / "stages" / f"{stage}.json"
+    return marker.stat().st_mtime_ns, marker.read_bytes()
+
+
+def log_in(browser: Browser, station: Station) -> None:
+    browser.open(f"http://127.0.0.1:{station.port}/")
+    browser.click("//form//input")
+    browser.type(station.auth)
+    browser.press_enter()
+    browser.wait_for_text("Dashboard")
+
+
+def press_retry(browser: Browser) -> None:
+    """In the page of a flow run: the menu, Retry, and yes."""
+    browser.click("//button[normalize-space()='Retry']")
+    browser.click("//*[@role='dialog' or contains(@class, 'modal')]//button[normalize-space()='Retry']")
+
+
+def test_deploying_by_hand_gives_the_same_deployments(station: Station) -> None:
+    settings = {"PREFECT_API_URL": str(station.http.base_url), "PREFECT_API_AUTH_STRING": station.auth}
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
+        cwd=ROOT, env=station.environment | settings | {"PWD": str(ROOT)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {deployment["name"]: deployment for deployment in station.call("deployments/filter")}
+    assert set(found) == {"adhoc", "weeknights", "every-10-minutes"}
+    (schedule,) = found["weeknights"]["schedules"]
+    assert schedule["schedule"]["cron"] == "0 2 * * 1-5"
+    assert schedule["schedule"]["timezone"] == "America/Los_Angeles"
+    assert found["weeknights"]["global_concurrency_limit"]["limit"] == 1
+    names = [automation["name"] for automation in station.call("automations/filter")]
+    assert len(names) == len(set(names)) == 2, names
+
+
+def test_the_auth_string_is_needed_and_kept_from_others(station: Station) -> None:
+    assert station.http.post("flow_runs/filter", json={}, auth=("slicebench", "wrong")).status_code == 401
+    assert (station.home / "prefect" / "auth").stat().st_mode & 0o077 == 0
+    assert (station.home / "prefect" / "up.json").stat().st_mode & 0o077 == 0
+    assert station.auth.split(":")[1] not in station.log.read_text()
+
+
+def test_up_again_says_that_it_is_up(station: Station) -> None:
+    told, _ = (command := station.command("up")).communicate(timeout=30)
+    assert command.returncode == 0
+    assert f"up already, by process {station.process.pid}" in told
+
+
+def test_a_port_that_is_taken_is_refused_and_its_holder_named(station: Station, tmp_path: Path) -> None:
+    other = subprocess.run(
+        [sys.executable, "-m", "flows.cli.main", "up", "--port", str(station.port)],
+        cwd=ROOT, env=station.environment | {"SLICEBENCH_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert other.returncode == 3
+    assert f"port {station.port}" in other.stderr
+    assert "choose another: slicebench up --port" in other.stderr
+    assert os.listdir(tmp_path) == []
