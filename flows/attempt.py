@@ -23,12 +23,8 @@ def run_id_of(flow_run_id: UUID, created: datetime | None, parameters: Mapping[s
     """
     if asked := parameters.get("run_id"):
         return str(asked)
-    stem = (
-        re.sub(r"[^a-z0-9]+", "-", _stem(str(parameters["suite"])).lower())
-        .strip("-")[:_LONGEST_STEM]
-        .strip("-")
-        or "run"
-    )
+    plain = re.sub(r"[^a-z0-9]+", "-", _stem(str(parameters["suite"])).lower()).strip("-")
+    stem = plain[:_LONGEST_STEM].strip("-") or "run"
     when = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
     return f"{stem}-{when:%Y%m%d-%H%M%S}-{flow_run_id.hex[-8:]}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -151,14 +150,16 @@ def log_in(browser: Browser, station: Station) -> None:
 def press_retry(browser: Browser) -> None:
     """In the page of a flow run: the menu, Retry, and yes."""
     browser.click("//button[normalize-space()='Retry']")
-    browser.click("//*[@role='dialog' or contains(@class, 'modal')]//button[normalize-space()='Retry']")
+    browser.click("//*[@role='dialog']//button[normalize-space()='Retry']")
 
 
 def test_deploying_by_hand_gives_the_same_deployments(station: Station) -> None:
     settings = {"PREFECT_API_URL": str(station.http.base_url), "PREFECT_API_AUTH_STRING": station.auth}
     done = subprocess.run(
-        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"],
-        cwd=ROOT, env=station.environment | settings | {"PWD": str(ROOT)}, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all",
+         "--prefect-file", "deployments/prefect.yaml"],
+        cwd=ROOT, env=station.environment | settings | {"PWD": str(ROOT)},
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = {deployment["name"]: deployment for deployment in station.call("deployments/filter")}
@@ -187,9 +188,10 @@ def test_up_again_says_that_it_is_up(station: Station) -> None:
 def test_a_port_that_is_taken_is_refused_and_its_holder_named(station: Station, tmp_path: Path) -> None:
     other = subprocess.run(
         [sys.executable, "-m", "flows.cli.main", "up", "--port", str(station.port)],
-        cwd=ROOT, env=station.environment | {"SLICEBENCH_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=station.environment | {"SLICEBENCH_HOME": str(tmp_path)},
+        capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert other.returncode == 3
     assert f"port {station.port}" in other.stderr
     assert "choose another: slicebench up --port" in other.stderr
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
