@@ -1,0 +1,105 @@
+"""Cloud TPU's errors, told apart by what the caller does next.
+
+TpuError                (InfrastructureError)
+├── NotFound            it is not there; only ever from NOT_FOUND
+├── PermissionDenied    a person must grant something, or log in
+├── Refused             the request is wrong: the same one will never be taken
+├── AlreadyExists       look whose it is
+├── Busy                another operation is under way there: wait, ask again
+├── QuotaExhausted      another project, type or tier; or delete something
+├── StockedOut          another zone, or wait
+└── Unavailable         nobody knows whether it happened: look, then ask again
+    └── Throttled       it did not happen: wait, ask again
+"""
+
+from __future__ import annotations
+
+import re
+
+from runtime.contract.errors import InfrastructureError
+
+
+class TpuError(InfrastructureError):
+    """Cloud TPU's API answered with an error."""
+
+
+class NotFound(TpuError):
+    """It is not there."""
+
+
+class PermissionDenied(TpuError):
+    """The caller may not, or is nobody."""
+
+
+class Refused(TpuError):
+    """The service calls the request wrong."""
+
+
+class AlreadyExists(TpuError):
+    """The name is taken."""
+
+
+class Busy(TpuError):
+    """Its state does not allow it now: another operation is under way."""
+
+
+class QuotaExhausted(TpuError):
+    """The project may not have more of these."""
+
+
+class StockedOut(TpuError):
+    """The zone has none left."""
+
+
+class Unavailable(TpuError):
+    """No answer, or none that tells whether it happened."""
+
+
+class Throttled(Unavailable):
+    """Too many requests: this one was not carried out."""
+
+
+_OK, _NO_CAPACITY = 0, 8
+_BY_CODE: dict[int, type[TpuError]] = {
+    1: Unavailable,  # CANCELLED
+    2: Unavailable,  # UNKNOWN
+    3: Refused,  # INVALID_ARGUMENT
+    4: Unavailable,  # DEADLINE_EXCEEDED
+    5: NotFound,
+    6: AlreadyExists,
+    7: PermissionDenied,
+    9: Busy,  # FAILED_PRECONDITION
+    10: Busy,  # ABORTED
+    11: Refused,  # OUT_OF_RANGE
+    12: Refused,  # UNIMPLEMENTED
+    13: Unavailable,  # INTERNAL
+    14: Unavailable,
+    15: Unavailable,  # DATA_LOSS
+    16: PermissionDenied,  # UNAUTHENTICATED
+}
+_STOCKOUT = re.compile(r"no more capacity|stockout|insufficient capacity|not enough resources", re.IGNORECASE)
+_RATE = re.compile(r"per minute|rate limit|too many requests|queries per", re.IGNORECASE)
+
+
+def error_for(code: int, message: str, doing: str) -> TpuError:
+    """Returns the error that a status (google.rpc.Code) stands for; `doing` says what was tried."""
+    kind = _BY_CODE.get(code, Unavailable)
+    if code == _NO_CAPACITY:  # one code for three things that ask for different answers
+        kind = (
+            StockedOut
+            if _STOCKOUT.search(message)
+            else Throttled
+            if _RATE.search(message)
+            else QuotaExhausted
+        )
+    return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{_advice(kind)}")
+
+
+def _advice(kind: type[TpuError]) -> str:
+    return {
+        PermissionDenied: ": log in (gcloud auth application-default login), enable tpu.googleapis.com, or "
+        "grant roles/tpu.admin",
+        QuotaExhausted: ": delete what is no longer used (FAILED and SUSPENDED queued resources count), ask for "
+        "more quota, or use another tier, type or zone",
+        StockedOut: ": name more zones, wait in the queue (queued: true), or use another tier",
+    }.get(kind, "")

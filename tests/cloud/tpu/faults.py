@@ -1,0 +1,71 @@
+"""Faults on the Nth call: an error, a stall, a lost reply, or the death of the caller, before or after its effect."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any
+from urllib.parse import unquote
+
+import psutil
+
+from tests.cloud.tpu.store import Store
+
+MUTATING = frozenset(
+    {
+        "CreateNode",
+        "DeleteNode",
+        "UpdateNode",
+        "StopNode",
+        "StartNode",
+        "CreateQueuedResource",
+        "DeleteQueuedResource",
+        "ResetQueuedResource",
+    }
+)
+
+Fault = dict[str, Any]
+"""method ("CreateNode", "mutating" or "*"), nth (from 1), times, action (error, stall, lose_reply, kill_before,
+kill_after), and code, message, seconds where the action wants them."""
+
+
+def due(store: Store, method: str) -> Fault | None:
+    """Counts this call against every fault that waits for it; returns the first that strikes now."""
+    struck: Fault | None = None
+    with store.changing() as world:
+        for fault in world["faults"]:
+            wanted = fault["method"]
+            if wanted not in (method, "*") and not (wanted == "mutating" and method in MUTATING):
+                continue
+            fault["seen"] = fault.get("seen", 0) + 1
+            nth = fault.get("nth", 1)
+            if struck is None and nth <= fault["seen"] < nth + fault.get("times", 1):
+                struck = dict(fault)
+    return struck
+
+
+def kill_peer(peer: str) -> int | None:
+    """Kills the process at the other end of a connection, as `context.peer()` names it; returns its pid."""
+    port = int(unquote(peer).rsplit(":", 1)[1])
+    # psutil finds the sockets of one process after the other; ours is at the client's end of the pair.
+    for connection in psutil.net_connections("tcp"):
+        if connection.laddr and connection.laddr.port == port and connection.pid not in (None, os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(connection.pid, signal.SIGKILL)
+            _await_death(connection.pid)
+            return int(connection.pid)
+    return None
+
+
+def _await_death(pid: int) -> None:
+    """A killed process may still run for a moment; nothing goes on before it is dead."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                return
+        except psutil.NoSuchProcess:
+            return
+        time.sleep(0.005)
