@@ -15,7 +15,7 @@ LEASE_VARIABLE = "SLICEBENCH_LEASE"
 """Environment variable that labels every process made under a lease with its id, as labels do on a
 cloud."""
 
-LEDGER_VARIABLE = "SLICEBENCH_LEDGER"
+LEDGER_VARIABLE = "SLICEBENCH_LEDGER_ID"
 """… and with the id of the ledger the lease is written in: what another ledger made is not ours to
 judge."""
 

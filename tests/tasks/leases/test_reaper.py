@@ -108,7 +108,7 @@ def test_a_dead_owner_s_processes_go_with_their_setsid_children_and_nothing_else
         time.sleep(600)
     """
     ours = spawn(holding.labels, code, "-m", "runtime.supervise")
-    other_ledger = spawn({**holding.labels, "SLICEBENCH_LEDGER": DirectoryLedger(tmp_path / "other").id})
+    other_ledger = spawn({**holding.labels, "SLICEBENCH_LEDGER_ID": DirectoryLedger(tmp_path / "other").id})
     similar = spawn({**holding.labels, "SLICEBENCH_LEASE": "run-e10"}, "print(flush=True); input()", "run-e1")
     ledger.write(replace(holding.lease, lease_id="run-e10", epoch=10, generation=0))
     unlabelled = spawn({}, "print(flush=True); import time; time.sleep(600)", "-m", "runtime.supervise")

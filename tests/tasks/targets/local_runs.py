@@ -93,7 +93,7 @@ def alive_under(lease_id: str) -> list[int]:
     ledger = ledger_folder() / "ledger.id"
     if not ledger.exists():
         return []
-    labels = {f"SLICEBENCH_LEASE={lease_id}", f"SLICEBENCH_LEDGER={ledger.read_text()}"}
+    labels = {f"SLICEBENCH_LEASE={lease_id}", f"SLICEBENCH_LEDGER_ID={ledger.read_text()}"}
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
