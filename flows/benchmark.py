@@ -37,27 +37,25 @@ R = TypeVar("R")
 
 
 def measure(request: RunRequest, say: Narrator) -> Ending:
-    """The stages, in order. Whatever happens, teardown comes last, and how it ended is written down."""
+    """The stages, in order. Whatever happens, what was made goes back, and how it ended is written down."""
     run = prepare(request, say)
     say.write_to(run.folder)
     ending = Ending(run)
-    with hold(run) as lease:
-        try:
-            image = build(run)
-            if run.marker("run") is None:
-                workers = provision(run, lease)
-                uploaded = upload(run, workers, image)
-                ending.outcome = run_workload(run, uploaded, lease)
-            ending.results = collect(run)
-            ending.verdicts = compare(run)
-            ending.report = report(run)
-        except BaseException as error:
-            ending.error = error
-            if not isinstance(error, SlicebenchError):
-                raise
-        finally:
-            with undisturbed(say), ending.written_down():
-                teardown(run, lease)
+    with ending.written_down():
+        with hold(run) as lease:
+            try:
+                image = build(run)
+                if run.marker("run") is None:
+                    workers = provision(run, lease)
+                    uploaded = upload(run, workers, image)
+                    ending.outcome = run_workload(run, uploaded, lease)
+                ending.results = collect(run)
+            finally:
+                with undisturbed(say), ending.noting_what_stays():
+                    teardown(run, lease)
+        # Hardware is not held for what needs none.
+        ending.verdicts = compare(run)
+        ending.report = report(run)
     return ending
 
 

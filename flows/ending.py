@@ -41,18 +41,30 @@ class Ending:
 
     @contextmanager
     def written_down(self) -> Iterator[None]:
-        """Around teardown: writes outcome.json when it is through. What teardown raises counts, and ends
-        here.
+        """Around the stages: writes outcome.json when they are through, however that came about.
+
+        An error of ours ends here, for it is told by outcome and state; others and signals go on their way.
         """
         try:
             yield
         except SlicebenchError as error:
-            self.not_given_back = error
+            self.error = error
+        except BaseException as error:
+            self.error = error
+            raise
         finally:
             found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
             self.causes = [cause for _, cause in found]
             verdict = str(self.verdicts.overall) if self.verdicts else None
             self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
+
+    @contextmanager
+    def noting_what_stays(self) -> Iterator[None]:
+        """Around teardown: what could not be given back decides the exit code, but hides no result."""
+        try:
+            yield
+        except SlicebenchError as error:
+            self.not_given_back = error
 
     def state(self) -> State[Any]:
         """Returns the flow run's last state; its message leads with the exit code's name."""
