@@ -51,6 +51,7 @@ class Follower:
         self._clock = clock
         self._files: dict[int, _LogFile] = {}
         self._saved_at = clock()
+        self._point = -1
         logs.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(logs / ".follower", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -107,6 +108,7 @@ class Follower:
                 self._sample(event)
             case Progress():
                 self._file(event.worker).passed(event.seq)
+                self._announce(event)
                 self._on_progress(event)
             case Exited():
                 if event.code or event.cause:
@@ -114,6 +116,12 @@ class Follower:
             case State():
                 details = "; ".join(part for part in (event.reason, event.evidence) if part)
                 self._say(clean(f"{event.state}: {details}" if details else event.state))
+
+    def _announce(self, progress: Progress) -> None:
+        """Says of each point once, when the first worker begins it, which one it is."""
+        if progress.point > self._point:
+            self._point = progress.point
+            self._say(f"benchmark {progress.point + 1} of {progress.points}: {clean(progress.benchmark)}")
 
     def _sample(self, event: LogLine) -> None:
         if not self._sampler.takes():

@@ -158,7 +158,12 @@ def test_logs_progress_and_ends_are_sorted_out(tmp_path: Path) -> None:
         assert follower.cursors() == {1: 2}
     assert (tmp_path / "worker-0001.log").read_text() == "hello \x1b[31mred\n"
     assert seen == [step]
-    assert said == ["[1] hello red", "running: all here", "worker 1 ended with code 3: why"]
+    assert said == [
+        "[1] hello red",
+        "benchmark 1 of 1: B",
+        "running: all here",
+        "worker 1 ended with code 3: why",
+    ]
 
 
 def test_a_second_follower_is_refused(tmp_path: Path) -> None:
@@ -243,3 +248,15 @@ def test_the_sampler_gives_room_back() -> None:
 
 def test_control_characters_go() -> None:
     assert clean("a\x1b[2J\x1b]0;t\x07b\tc\rd") == "a]0;tb\tcd"
+
+
+def test_each_benchmark_is_announced_once_by_whoever_begins_it(tmp_path: Path) -> None:
+    steps = [
+        Progress(worker, 1 + point, point, 2, f"B{point}", 0, "save", "begin")
+        for point in (0, 1)
+        for worker in (0, 1)
+    ]
+    said: list[str] = []
+    with Follower(tmp_path, said.append) as follower:
+        follower.follow(steps)
+    assert said == ["benchmark 1 of 2: B0", "benchmark 2 of 2: B1"]
