@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runtime.contract.errors import Leaked
-from tasks.config.home import ledger_folder, scratch_folder
+from tasks.config.home import ledger_uri, scratch_folder
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.opening import open_ledger
 from tasks.leases.release import release
 from tasks.stages.context import Run
 
@@ -25,7 +25,7 @@ def hold(run: Run) -> Iterator[Holding]:
     """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the
     block.
     """
-    ledger = DirectoryLedger(ledger_folder())
+    ledger = open_ledger(ledger_uri())
     inventories = open_inventories(ledger, scratch_folder())
     lease = claim(ledger, inventories, run.spec.run_id, run.spec.run_id)
     with lease.renewing():
@@ -37,7 +37,7 @@ def release_run(run_id: str, why: str) -> None:
 
     Raises Leaked when something could not be proven gone.
     """
-    ledger = DirectoryLedger(ledger_folder())
+    ledger = open_ledger(ledger_uri())
     lease = latest(ledger, run_id)
     if lease is None or lease.state is State.GONE or lease.owner is None:
         # Without an owner: kept on purpose, or leaked, which is the reaper's.

@@ -18,6 +18,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     """Gives each test a state root nobody else uses, and no Prefect server or Google project of the user's."""
     home = tmp_path_factory.mktemp("slicebench-home")
     monkeypatch.setenv("SLICEBENCH_HOME", str(home))
+    monkeypatch.delenv("SLICEBENCH_LEDGER", raising=False)
     for name in list(os.environ):
         if name.startswith(("PREFECT_", "GOOGLE_", "JAX_", "XLA_", "STORAGE_EMULATOR")):
             monkeypatch.delenv(name)

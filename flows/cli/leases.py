@@ -15,7 +15,7 @@ from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
     from tasks.leases.lease import Lease
-    from tasks.leases.ledger import DirectoryLedger
+    from tasks.leases.ledger import Ledger
     from tasks.leases.reaper import Finding
 
 Json = Annotated[bool, Parameter(name="--json", help="print one JSON object on stdout")]
@@ -79,11 +79,11 @@ def reap(
     return code
 
 
-def _ledger() -> DirectoryLedger:
-    from tasks.config.home import ledger_folder
-    from tasks.leases.ledger import DirectoryLedger
+def _ledger() -> Ledger:
+    from tasks.config.home import ledger_uri
+    from tasks.leases.opening import open_ledger
 
-    return DirectoryLedger(ledger_folder())
+    return open_ledger(ledger_uri())
 
 
 def _row(lease: Lease, now: float) -> str:

@@ -6,7 +6,7 @@ import functools
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
@@ -23,8 +23,14 @@ _RETRY_S = 120.0
 _WRITER = "slicebench-writer"
 
 
+def bucket_of(name: str) -> storage.Bucket:
+    """Returns a bucket as this process sees it; asks nothing outside."""
+    return _client(os.environ.get("STORAGE_EMULATOR_HOST"), os.getpid()).bucket(name)
+
+
 @functools.cache
-def _client(emulator: str | None) -> storage.Client:
+def _client(emulator: str | None, pid: int) -> storage.Client:
+    """Returns the client of a process: connections must not be shared with one that was forked."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 
@@ -136,33 +142,35 @@ class GsFolder:
             self._blob(name).download_to_file(file, timeout=_CALL_S, retry=_retry())
 
     def _bucket(self) -> storage.Bucket:
-        return _client(os.environ.get("STORAGE_EMULATOR_HOST")).bucket(self.bucket)
+        return bucket_of(self.bucket)
 
     def _blob(self, name: str) -> storage.Blob:
         return self._bucket().blob(f"{self.prefix}/{checked_name(name)}".lstrip("/"))
 
-    @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound
-        from google.auth.exceptions import GoogleAuthError
-        from requests.exceptions import RequestException
+    def _told(self, name: str) -> AbstractContextManager[None]:
+        return told(f"{self.uri}/{name}".rstrip("/"), self.bucket)
 
-        where = f"{self.uri}/{name}".rstrip("/")
-        try:
-            yield
-        except GoogleAuthError as error:
-            fix = "log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
-            raise InfrastructureError(f"{where}: no valid Google credentials: {error}; {fix}") from error
-        except Forbidden as error:
-            fix = f"the account needs roles/storage.objectAdmin on gs://{self.bucket}"
-            raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
-        except NotFound as error:
-            fix = (
-                f"is the name right? gcloud storage buckets create gs://{self.bucket} makes a missing bucket"
-            )
-            raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
-        except (GoogleAPIError, RequestException, OSError) as error:
-            raise InfrastructureError(f"{where}: {error}") from error
+
+@contextmanager
+def told(where: str, bucket: str) -> Iterator[None]:
+    """Turns what the client raises into InfrastructureError, with the place and what to do."""
+    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound
+    from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except GoogleAuthError as error:
+        fix = "log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+        raise InfrastructureError(f"{where}: no valid Google credentials: {error}; {fix}") from error
+    except Forbidden as error:
+        fix = f"the account needs roles/storage.objectAdmin on gs://{bucket}"
+        raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
+    except NotFound as error:
+        fix = f"is the name right? gcloud storage buckets create gs://{bucket} makes a missing bucket"
+        raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
+    except (GoogleAPIError, RequestException, OSError) as error:
+        raise InfrastructureError(f"{where}: {error}") from error
 
 
 def _retry() -> Any:

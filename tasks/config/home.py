@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 HOME_VARIABLE = "SLICEBENCH_HOME"
+LEDGER_VARIABLE = "SLICEBENCH_LEDGER"
 
 
 def home() -> Path:
@@ -18,8 +19,15 @@ def runs_folder() -> Path:
     return home() / "runs"
 
 
+def ledger_uri() -> str:
+    """Returns where leases are written down: $SLICEBENCH_LEDGER (a path or gs://bucket/folder), else a folder
+    here.
+    """
+    return os.environ.get(LEDGER_VARIABLE) or str(ledger_folder())
+
+
 def ledger_folder() -> Path:
-    """Returns where leases are written down."""
+    """Returns where leases are written down by default."""
     return home() / "ledger"
 
 

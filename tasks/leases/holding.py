@@ -127,7 +127,7 @@ class Holding:
     def release(self, why: str, patience: Patience = USUAL) -> Release:
         """Deletes everything made under the lease and looks that it is gone. Raises Fenced when it was lost.
 
-        With a ledger that can only be read everything is deleted all the same, and that is told as a problem.
+        With a ledger that cannot be written everything is deleted all the same, and that is told as a problem.
         """
         with self._lock:
             for _ in range(_TRIES):
@@ -144,7 +144,7 @@ class Holding:
                 except Conflict:
                     self.check()
                 except Unwritable as error:
-                    self.check()
+                    self._check_as_far_as_possible()
                     swept = sweep(self.inventories, self._lease, patience)
                     return replace(swept, problems=(*swept.problems, str(error)))
                 else:
@@ -200,6 +200,17 @@ class Holding:
                 else:
                     return
             raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
+
+    def _check_as_far_as_possible(self) -> None:
+        """Checks the fence; where the ledger cannot be read either, what was last renewed is still ours."""
+        try:
+            self.check()
+        except Fenced:
+            raise
+        except InfrastructureError:
+            expires_at = self._lease.expires_at
+            if expires_at is not None and expires_at <= self._now():
+                raise
 
     def _reread(self) -> Lease:
         stored = self._ledger.read(self._lease.lease_id)

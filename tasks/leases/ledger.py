@@ -55,6 +55,9 @@ class Ledger(Protocol):
     def id(self) -> str:
         """A random name of this ledger, made with it: labels carry it, so that ledgers keep apart."""
 
+    def exists(self) -> bool:
+        """Says whether anything was ever written here."""
+
     def read(self, lease_id: str) -> Lease | None:
         """Returns the lease with its generation, or None. Raises Unreadable."""
 
@@ -92,7 +95,7 @@ class DirectoryLedger:
         return file.read_text().strip()
 
     def exists(self) -> bool:
-        """Says whether anything was ever written here."""
+        """See Ledger."""
         return self._path.is_dir()
 
     def read(self, lease_id: str) -> Lease | None:
@@ -136,11 +139,7 @@ class DirectoryLedger:
         return Listing(tuple(leases), tuple(unreadable))
 
     def _file(self, lease_id: str) -> Path:
-        if not _LEASE_ID.fullmatch(lease_id):
-            raise Unwritable(
-                f"{lease_id!r} cannot name a lease: use letters, digits, '.', '_' and '-', at most 200"
-            )
-        return self._path / f"{lease_id}.json"
+        return self._path / f"{checked_lease_id(lease_id)}.json"
 
     def _prepare(self, name: str, content: str) -> Path:
         """Writes the content, flushed, under a name no reader looks at. A killed writer leaves it behind."""
@@ -194,6 +193,15 @@ class DirectoryLedger:
                 f"cannot write the lease ledger {file}: {error.strerror}; nothing is made that is not "
                 f"written down first: {fix}, or point SLICEBENCH_HOME elsewhere"
             ) from error
+
+
+def checked_lease_id(lease_id: str) -> str:
+    """Returns an id that can name a file. Raises Unwritable for any other."""
+    if not _LEASE_ID.fullmatch(lease_id):
+        raise Unwritable(
+            f"{lease_id!r} cannot name a lease: use letters, digits, '.', '_' and '-', at most 200"
+        )
+    return lease_id
 
 
 def encode(lease: Lease) -> str:

@@ -12,7 +12,9 @@ def stand_ins() -> Mapping[str, str]:
     """Returns the stand-ins that can be started by hand, by name: files, and folders with a `serve.py`."""
     folder = Path(__file__).parent
     files = {file.stem: f"tests.cloud.{file.stem}" for file in folder.glob("[!_]*.py") if _starts(file)}
-    folders = {file.parent.name: f"tests.cloud.{file.parent.name}.serve" for file in folder.glob("*/serve.py")}
+    folders = {
+        file.parent.name: f"tests.cloud.{file.parent.name}.serve" for file in folder.glob("*/serve.py")
+    }
     return {**files, **folders}
 
 

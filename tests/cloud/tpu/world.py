@@ -92,7 +92,9 @@ def push_keys(world: World, node: dict[str, Any]) -> None:
     for index in node["hosts"]:
         host = world["hosts"][index] if index < len(world["hosts"]) else {}
         if host.get("authorized_keys"):
-            file = Path(host["authorized_keys"])  # may be shared by several hosts, so nothing is taken from it
+            file = Path(
+                host["authorized_keys"]
+            )  # may be shared by several hosts, so nothing is taken from it
             there = file.read_text().splitlines() if file.exists() else []
             file.write_text("".join(f"{key}\n" for key in dict.fromkeys((*there, *keys))))
 

@@ -1,0 +1,106 @@
+"""Objects in Cloud Storage by generation: compare-and-swap, for what many machines write to at once."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.cloud.gs_storage import bucket_of, told
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+_CALL_S = (5.0, 10.0)
+"""Seconds to connect, and to wait for the next bytes."""
+
+_WRITER = "slicebench-writer"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object as it was read: its bytes, and the generation that a swap of it must name."""
+
+    content: bytes
+    generation: int
+
+
+class GsObjects:
+    """Small objects below gs://bucket/prefix. Every method raises InfrastructureError when the service fails
+    for longer than `patience_s`, in seconds.
+    """
+
+    def __init__(self, bucket: str, prefix: str, *, patience_s: float) -> None:
+        self.uri = f"gs://{bucket}/{prefix}".rstrip("/")
+        self._bucket = bucket
+        self._prefix = f"{prefix}/".lstrip("/")
+        self._patience_s = patience_s
+
+    def where(self, name: str) -> str:
+        """Returns the URI of an object, for messages."""
+        return f"{self.uri}/{name}"
+
+    def read(self, name: str) -> Stored | None:
+        """Returns the object in one request, so that content and generation belong together; None: not there."""
+        from google.api_core.exceptions import NotFound
+
+        blob = self._blob(name)
+        with told(self.where(name), self._bucket):
+            try:
+                content = blob.download_as_bytes(timeout=_CALL_S, retry=self._retry())
+            except NotFound as error:
+                if "bucket does not exist" in str(error):
+                    raise
+                return None
+            return Stored(content, int(blob.generation))
+
+    def swap(self, name: str, content: bytes, generation: int) -> int | None:
+        """Writes if the object has this generation (0: is not there); returns the next, or None when somebody
+        else was faster.
+
+        Raises InfrastructureError when it is not known whether it was written: reading tells.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        blob = self._blob(name)
+        writer = uuid.uuid4().hex
+        blob.metadata = {_WRITER: writer}
+        with told(self.where(name), self._bucket):
+            try:
+                blob.upload_from_string(
+                    content,
+                    content_type="application/json",
+                    if_generation_match=generation,
+                    timeout=_CALL_S,
+                    retry=self._retry(),
+                )
+            except PreconditionFailed:
+                # When the reply to our first try was lost, the object that refuses our second one is our own.
+                there = blob.bucket.get_blob(blob.name, timeout=_CALL_S, retry=self._retry())
+                if there is None or (there.metadata or {}).get(_WRITER) != writer:
+                    return None
+                return int(there.generation)
+            return int(blob.generation)
+
+    def names(self) -> list[str]:
+        """Returns the names of all objects, sorted, those in folders below included."""
+        blob_names = "items(name),nextPageToken"
+        with told(self.uri, self._bucket):
+            found = [
+                blob.name.removeprefix(self._prefix)
+                for blob in bucket_of(self._bucket).list_blobs(
+                    prefix=self._prefix or None, fields=blob_names, timeout=_CALL_S, retry=self._retry()
+                )
+            ]
+        return sorted(name for name in found if name)
+
+    def _blob(self, name: str) -> storage.Blob:
+        return bucket_of(self._bucket).blob(f"{self._prefix}{name}")
+
+    def _retry(self) -> Any:
+        """Returns how a call is repeated. All are safe to repeat: a write names the generation it replaces."""
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        return DEFAULT_RETRY.with_delay(initial=0.2, maximum=5.0, multiplier=2.0).with_timeout(
+            self._patience_s
+        )

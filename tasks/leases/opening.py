@@ -1,0 +1,25 @@
+"""Opens the ledger that an address names: a folder of this machine, or gs://bucket/folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.contract.errors import BadInput
+from tasks.leases.ledger import DirectoryLedger, Ledger
+
+
+def open_ledger(uri: str) -> Ledger:
+    """Returns the ledger. Makes nothing and asks nothing outside. Raises BadInput for another kind of address."""
+    from tasks.cloud.gs_storage import GsFolder
+    from tasks.cloud.storage import open_folder
+
+    folder = open_folder(uri)
+    if isinstance(folder, GsFolder):
+        from tasks.leases.gs_ledger import GsLedger
+
+        if not folder.prefix:
+            raise BadInput(
+                f"{uri} is a whole bucket, and a ledger needs a folder of its own", fix=f"write {uri}/ledger"
+            )
+        return GsLedger(folder.bucket, folder.prefix)
+    return DirectoryLedger(Path(folder.uri))
