@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
-from tasks.leases.inventory import Found
+from tasks.leases.inventory import HERE, Found
 from tasks.leases.resource import ResourceRef
 
 _LABEL = ".slicebench-lease.json"
@@ -20,6 +20,7 @@ class DirectoryInventory:
     """Folders right below one root. Those without a label are never touched. See Inventory."""
 
     kind = "directory"
+    pace = HERE
     settle_s = 0.0
     after = frozenset({"process"})
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
+from tasks.cloud.labels import labels_for
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.inventory import Inventories
@@ -71,6 +72,13 @@ class Holding:
     def labels(self) -> Mapping[str, str]:
         """What everything made under the lease is labelled with; the environment variables of a process."""
         return {LEASE_VARIABLE: self._lease.lease_id, LEDGER_VARIABLE: self._ledger.id}
+
+    @property
+    def resource_labels(self) -> Mapping[str, str]:
+        """The same for what a cloud makes: legal labels, with owner and expiry for people to read."""
+        owner = self._lease.owner
+        whose = f"{owner.user}-{owner.host}" if owner else ""
+        return labels_for(self._lease.lease_id, self._ledger.id, whose, self._lease.expires_at)
 
     def create(
         self, kind: str, scope: str, name: str, make: Callable[[], str], *, dead_man: str = "none"

@@ -19,6 +19,23 @@ class Found:
     ref: ResourceRef
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How quickly things of a kind come and go: seconds between looks, and until one that was asked is gone.
+
+    `remote`: looking costs calls to a service that may be out of reach, so it is looked at for those leases only
+    that (as the ledger says) made such things.
+    """
+
+    look_every_s: float = 0.1
+    goes_within_s: float = 30.0
+    remote: bool = False
+
+
+HERE = Pace()
+"""Of processes and folders."""
+
+
 class Inventory(Protocol):
     """Everything of one kind that slicebench made. Looks at the world, never at the ledger.
 
@@ -26,6 +43,7 @@ class Inventory(Protocol):
     """
 
     kind: str
+    pace: Pace
     settle_s: float
     """How long after a create call its result may take to show up in a list, seconds."""
     after: frozenset[str]
@@ -52,5 +70,10 @@ def open_inventories(ledger: Ledger, scratch: Path) -> Inventories:
     """Opens the inventory of every kind. `scratch` holds the folders that are not part of a run's output."""
     from tasks.leases.directories import DirectoryInventory
     from tasks.leases.processes import ProcessInventory
+    from tasks.leases.tpus import inventories as tpu_inventories
 
-    return {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
+    here: Inventories = {
+        "process": ProcessInventory(ledger.id),
+        "directory": DirectoryInventory(scratch, ledger.id),
+    }
+    return {**here, **tpu_inventories(ledger)}

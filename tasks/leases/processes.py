@@ -13,7 +13,7 @@ import psutil
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from runtime.contract.process import started_at
-from tasks.leases.inventory import Found
+from tasks.leases.inventory import HERE, Found
 from tasks.leases.resource import ResourceRef
 
 
@@ -21,6 +21,7 @@ class ProcessInventory:
     """Processes of this machine whose environment names the ledger. See Inventory."""
 
     kind = "process"
+    pace = HERE
     settle_s = 1.0
     after: frozenset[str] = frozenset()
 

@@ -240,8 +240,8 @@ def _reap_orphan(
     )
     if dry_run:
         return Finding(lease_id, "would release", why, refs)
-    nameless = Lease(lease_id, lease_id, None, 0, None, State.GONE, 0.0, None)
-    swept = sweep(inventories, lease or nameless, patience)
+    known = lease or Lease(lease_id, lease_id, None, 0, None, State.GONE, 0.0, None)
+    swept = sweep(inventories, replace(known, resources=(*known.resources, *refs)), patience)
     if swept.left or swept.problems:
         return Finding(lease_id, "leaked", "; ".join((why, *swept.problems)), swept.left)
     return Finding(lease_id, "released", why, swept.deleted)

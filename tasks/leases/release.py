@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases import lease as leases
-from tasks.leases.inventory import Inventories
+from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.ledger import Ledger, Unwritable
 from tasks.leases.resource import ResourceRef
@@ -61,6 +61,8 @@ class _Sweep:
         present: dict[tuple[str, str], ResourceRef] = {}
         adopted = {(ref.kind, ref.uid or ref.name) for ref in self.known if not ref.ours}
         for kind, inventory in self.inventories.items():
+            if inventory.pace.remote and kind not in self.kinds:
+                continue
             try:
                 for found in inventory.list(self.lease_id):
                     present[kind, found.ref.uid or found.ref.name] = found.ref
@@ -74,6 +76,15 @@ class _Sweep:
         present = {key: ref for key, ref in present.items() if key not in adopted}
         self.seen.update(present)
         return list(present.values())
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of what the lease has or had, as far as is known by now."""
+        return {ref.kind for ref in (*self.known, *self.seen.values())}
+
+    def paces(self) -> list[Pace]:
+        """Returns how quickly each kind of what is to go can go."""
+        return [self.inventories[kind].pace for kind in self.kinds if kind in self.inventories]
 
     def _get(self, ref: ResourceRef) -> ResourceRef | None:
         inventory = self.inventories.get(ref.kind)
@@ -120,27 +131,29 @@ def sweep(
 
     Touches no ledger; `meanwhile` is called between looks. `Release.left` is empty and `problems` too if, and
     only if, everything could be looked at and nothing was there: twice, with time to settle, where a create
-    was under way.
+    was under way. Where something of a remote kind is to go, looks and patience are at that kind's pace.
     """
     work = _Sweep(inventories, lease.lease_id, lease.resources)
     begin = time.monotonic()
     empty_since: float | None = None
-    settle_s = (
-        max((inventories[kind].settle_s for kind in inventories), default=0.0) if lease.unconfirmed else 0.0
-    )
+    unsure = {ref.kind for ref in lease.resources if ref.ours and ref.uid is None}
+    settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
     while True:
         present = work.look()
+        paces = work.paces()
+        deadline_s = max((patience.deadline_s, *(pace.goes_within_s for pace in paces if pace.remote)))
+        pause_s = max((patience.look_every_s, *(pace.look_every_s for pace in paces if pace.remote)))
         now = time.monotonic()
         if present:
             work.ask(present, force=now - begin >= patience.grace_s)
         empty_since = None if present or work.problems else (empty_since or now)
         if empty_since is not None and now - empty_since >= settle_s:
             return Release(lease, deleted=tuple(work.seen.values()))
-        if now - begin >= patience.deadline_s:
+        if now - begin >= deadline_s:
             deleted = tuple(ref for ref in work.seen.values() if ref not in present)
             return Release(lease, deleted, tuple(present), tuple(work.problems))
         meanwhile()
-        time.sleep(patience.look_every_s)
+        time.sleep(pause_s)
 
 
 def release(

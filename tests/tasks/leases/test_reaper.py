@@ -17,7 +17,7 @@ from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
 from tasks.leases.holding import Fenced, Holding
-from tasks.leases.inventory import Inventories, open_inventories
+from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.processes import reference
@@ -266,7 +266,7 @@ def test_what_cannot_be_seen_from_here_is_left_to_who_can(
 
 def test_what_will_not_go_is_leaked_and_told_again_each_time(ledger: DirectoryLedger, tmp_path: Path) -> None:
     class Stubborn:
-        kind, settle_s, after, asked = "rock", 0.0, frozenset(), 0
+        kind, pace, settle_s, after, asked = "rock", Pace(), 0.0, frozenset(), 0
         ref = ResourceRef("rock", "z", "r0", "u0")
 
         def sees(self, scope: str) -> bool:
