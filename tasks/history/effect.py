@@ -1,13 +1,12 @@
 """How much one run differs from earlier ones: a ratio of medians, its interval, and the noise to judge it by.
 Pure.
 
-    effect       median of this run's repeats over the centre of the baseline, minus one: +0.10 means 10 %
-    more interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are
-    alike) noise floor  how far the interval of an earlier run reaches, at most, when it is compared in the
-    same way with
+    effect       median of this run's repeats over the centre of the baseline, minus one: +0.10 means 10 % more
+    interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are alike)
+    noise floor  how far the interval of an earlier run reaches, at most, when it is compared in the same way with
                  the other earlier runs. Nothing changed among them, so whatever they show is noise. A further
-                 run of unchanged code is as likely as any of k runs to reach furthest: it stays within in k
-                 of k + 1 cases
+                 run of unchanged code is as likely as any of k runs to reach furthest: it stays within in k of
+                 k + 1 cases
 
 With one baseline run the scatter is that of its repeats: nothing is known of how runs differ from each other,
 and the basis says so. With two or more it is the scatter of the runs' medians.

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from runtime.contract.metrics import TIME
+from tasks.history.effect import Effect
 from tasks.history.intervals import CONFIDENCE
 from tasks.history.labels import labels
-from tasks.history.quantities import between, printable, seconds, size, speed
+from tasks.history.quantities import between, percent, printable, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, Role, summarize_results
 from tasks.history.verdict import Verdict, Verdicts
@@ -75,12 +77,21 @@ def headline(operations: Sequence[OperationSummary], role: Role) -> OperationSum
     return max((one for one in operations if one.role == role), key=lambda one: one.time.median, default=None)
 
 
-def duration(operation: OperationSummary | None) -> str:
-    """Returns median and interval of an operation's time, or a dash."""
+def duration(operation: OperationSummary | None, effect: Effect | None = None) -> str:
+    """Returns median and interval of an operation's time, and how it differs from earlier runs; or a dash."""
     if operation is None:
         return "–"
-    interval = between(operation.time.interval, "s")
-    return seconds(operation.time.median) + (f"\n{interval}" if interval else "")
+    lines = (seconds(operation.time.median), between(operation.time.interval, "s"), change(effect))
+    return "\n".join(line for line in lines if line)
+
+
+def change(effect: Effect | None) -> str:
+    """Returns how much a run differs from earlier ones, with the interval; empty when there is nothing to compare."""
+    if effect is None:
+        return ""
+    if effect.low is None or effect.high is None:
+        return percent(effect.effect)
+    return f"{percent(effect.effect)}\n{percent(effect.low)} … {percent(effect.high)}"
 
 
 def confidence_words(operations: Iterable[OperationSummary]) -> str:
@@ -97,19 +108,34 @@ def confidence_words(operations: Iterable[OperationSummary]) -> str:
 def _row(
     point: PointOutcome, name: str, operations: Sequence[OperationSummary], verdicts: Verdicts
 ) -> dict[str, str]:
-    save = headline(operations, "save")
+    def told(role: Role) -> str:
+        operation = headline(operations, role)
+        return duration(operation, _effect(verdicts, point, operation))
+
     memory = max((one.memory_bytes for one in operations if one.memory_bytes is not None), default=None)
     verdict = Verdict.NOT_RUN if point.status != "passed" else verdicts.of_point(point.point)
     cells = (
         name,
-        duration(save),
-        duration(headline(operations, "wait")),
-        duration(headline(operations, "restore")),
+        told("save"),
+        told("wait"),
+        told("restore"),
         speed(_whole_save(operations)) if _whole_save(operations) else "–",
         "–" if memory is None else f"+{size(memory)}",
         verdict.value,
     )
     return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _effect(verdicts: Verdicts, point: PointOutcome, operation: OperationSummary | None) -> Effect | None:
+    """Returns how an operation's time differs from earlier runs, where that was judged."""
+    for series in verdicts.series:
+        if operation and (series.point, series.operation, series.metric) == (
+            point.point,
+            operation.operation,
+            TIME,
+        ):
+            return series.effect
+    return None
 
 
 def _whole_save(operations: Sequence[OperationSummary]) -> float:
@@ -169,5 +195,7 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
     style = _STYLES.get(verdicts.overall, "bold")
     sure = confidence_words(one for ones in summarize_results(results).values() for one in ones)
     if sure:
-        bad.insert(0, (f"medians, below them intervals that hold the true median {sure}", "dim"))
+        compared = any(series.effect for series in verdicts.series)
+        below = ", then the change against earlier runs with its interval" if compared else ""
+        bad.insert(0, (f"medians, below them intervals that hold the true median {sure}{below}", "dim"))
     return [*bad, *troubles, (f"verdict: {verdicts.overall.value} ({verdicts.reason})", style)]

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tasks.history.comparison import judge
+from tasks.history.comparison import judge, past_run
 from tasks.history.results import Results, Trouble
 from tasks.history.table import COLUMNS, render_table, table_rows
 from tests.tasks.history.test_comparison import finished
@@ -53,3 +53,13 @@ def test_markup_in_names_stays_text() -> None:
     results = finished()
     points = [dataclasses.replace(results.points[0], generator="[red]x[/red]")]
     assert "[red]x[/red]" in shown(dataclasses.replace(results, points=points))
+
+
+def test_the_change_against_an_earlier_run_stands_below_with_its_interval() -> None:
+    before, now = finished(values=[1.0, 1.1, 1.2]), finished(values=[2.0, 2.2, 2.4])
+    verdicts = judge(now, [past_run(before)])
+    (row,) = table_rows(now, verdicts)
+    median, interval, change, reach = row["save (blocking)"].split("\n")
+    assert (median, interval, change) == ("2.20 s", "2.00 s – 2.40 s", "+100 %")
+    assert reach.startswith("+") and " … +" in reach
+    assert "the change against earlier runs" in " ".join(render_table(now, verdicts, width=120).split())
