@@ -60,6 +60,6 @@ def test_the_change_against_an_earlier_run_stands_below_with_its_interval() -> N
     verdicts = judge(now, [past_run(before)])
     (row,) = table_rows(now, verdicts)
     median, interval, change, reach = row["save (blocking)"].split("\n")
-    assert (median, interval, change) == ("2.20 s", "2.00 s – 2.40 s", "+100 %")
+    assert (median, interval, change) == ("2.20 s", "2.00–2.40 s", "+100 %")
     assert reach.startswith("+") and " … +" in reach
     assert "the change against earlier runs" in " ".join(render_table(now, verdicts, width=120).split())
