@@ -37,12 +37,12 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@touch $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
-	@$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/run.lock
+	@$(UVPIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/run.lock
 	@$(UVPIP) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
-	@$(UVPIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	@$(UVPIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.lock
 	@touch $@
 
 run: $(VENV)/run.stamp
