@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-
-def _load(name: str) -> ModuleType:
-    """Imports a module beside this file, which importlib mode does not put on the path."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
-
-
-prefect_stub = _load("prefect_stub")
+from tests.flows.prefect_stub import PrefectStub
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[prefect_stub.PrefectStub]:  # type: ignore[name-defined]
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrefectStub]:
     """A stand-in, known to the command by PREFECT_API_URL."""
-    stub = prefect_stub.PrefectStub()
+    stub = PrefectStub()
     monkeypatch.setenv("PREFECT_API_URL", stub.url)
     yield stub
     stub.close()

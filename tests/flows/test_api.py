@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.api import UP_FILE, PrefectApi, Server, Unreachable, known_server
 from runtime.contract.errors import BadInput, InfrastructureError
+from tests.flows.prefect_stub import PrefectStub
 
 
-def api_of(server: Any, **credentials: str) -> PrefectApi:
+def api_of(server: PrefectStub, **credentials: str) -> PrefectApi:
     return PrefectApi(Server(server.url, "a test", **credentials))
 
 
@@ -59,19 +59,19 @@ def test_a_torn_up_file_is_told_with_the_fix(clean_environment: Path) -> None:
         ({}, None),
     ],
 )
-def test_it_authenticates(server: Any, credentials: dict[str, str], header: str | None) -> None:
+def test_it_authenticates(server: PrefectStub, credentials: dict[str, str], header: str | None) -> None:
     with api_of(server, **credentials) as api:
         assert api.deployment_id("benchmark/adhoc") == "d1"
     assert server.authorizations == {header}
 
 
-def test_a_server_that_does_not_let_us_in_is_told_with_the_fix(server: Any) -> None:
+def test_a_server_that_does_not_let_us_in_is_told_with_the_fix(server: PrefectStub) -> None:
     server.auth = "Basic other"
     with api_of(server) as api, pytest.raises(InfrastructureError, match="set PREFECT_API_AUTH_STRING"):
         api.deployment_id("benchmark/adhoc")
 
 
-def test_a_server_that_is_gone_is_unreachable_and_named(server: Any) -> None:
+def test_a_server_that_is_gone_is_unreachable_and_named(server: PrefectStub) -> None:
     server.close()
     with (
         api_of(server) as api,
@@ -80,26 +80,26 @@ def test_a_server_that_is_gone_is_unreachable_and_named(server: Any) -> None:
         api.deployment_id("benchmark/adhoc")
 
 
-def test_a_deployment_that_is_not_there_is_none(server: Any) -> None:
+def test_a_deployment_that_is_not_there_is_none(server: PrefectStub) -> None:
     with api_of(server) as api:
         assert api.deployment_id("benchmark/other") is None
 
 
 @pytest.mark.parametrize("status", [409, 422])
-def test_parameters_that_the_server_refuses_are_bad_input(server: Any, status: int) -> None:
+def test_parameters_that_the_server_refuses_are_bad_input(server: PrefectStub, status: int) -> None:
     server.refuse = (status, {"detail": "'target' is no target"})
     with api_of(server) as api, pytest.raises(BadInput, match="'target' is no target"):
         api.create_flow_run("d1", "n", {})
 
 
-def test_an_error_of_the_server_is_infrastructure(server: Any) -> None:
+def test_an_error_of_the_server_is_infrastructure(server: PrefectStub) -> None:
     server.refuse = (503, {"detail": "database is locked"})
     with api_of(server) as api, pytest.raises(InfrastructureError, match="503 .*database is locked"):
         api.create_flow_run("d1", "n", {})
 
 
 def test_a_proxy_for_the_outside_is_not_asked_for_a_server_on_this_machine(
-    server: Any, monkeypatch: pytest.MonkeyPatch
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "HTTP_PROXY", "http://127.0.0.1:1")
     with api_of(server) as api:

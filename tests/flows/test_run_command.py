@@ -16,6 +16,7 @@ import pytest
 from flows.cli.main import main
 from flows.cli.run import Flags
 from tasks.config.request import RunRequest
+from tests.flows.prefect_stub import PrefectStub
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +97,7 @@ def test_a_refusal_is_quick_and_imports_neither_prefect_nor_jax() -> None:
 
 
 def test_through_a_server_paths_mean_what_they_mean_here(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.yaml").write_text((ROOT / "configs/suites/quickstart.yaml").read_text())
     (tmp_path / "worker.env").write_text("A=b\n")
@@ -117,7 +118,7 @@ def test_through_a_server_paths_mean_what_they_mean_here(
 
 
 def test_through_a_server_the_log_is_printed_and_the_outcome_is_the_exit_code(
-    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def start(flow_run: dict[str, Any]) -> None:
         folder = tmp_path / flow_run["parameters"]["run_id"]
@@ -136,7 +137,7 @@ def test_through_a_server_the_log_is_printed_and_the_outcome_is_the_exit_code(
 
 
 def test_a_resumed_run_does_not_print_its_old_log_nor_believe_its_old_outcome(
-    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome(tmp_path / "r1", 0)
     (tmp_path / "r1" / "run.log").write_text("2026-11-27T00:00:00+00:00 old\n")
@@ -154,14 +155,14 @@ def test_a_resumed_run_does_not_print_its_old_log_nor_believe_its_old_outcome(
     [("BAD_INPUT: no such suite", 2), ("LEAKED: process 7", 5), ("", 3), ("Process exited with 1", 3)],
 )
 def test_a_run_without_an_outcome_ends_as_its_state_says(
-    server: Any, tmp_path: Path, message: str, code: int
+    server: PrefectStub, tmp_path: Path, message: str, code: int
 ) -> None:
     server.on_start = lambda flow_run: server.end("FAILED", message)
     assert main(["run", "quickstart", "--output", str(tmp_path)]) == code
 
 
 def test_json_is_one_object_on_stdout(
-    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.on_start = lambda flow_run: server.end("FAILED", "BAD_INPUT: no such suite")
     assert main(["run", "quickstart", "--output", str(tmp_path), "--json"]) == 2
@@ -172,7 +173,7 @@ def test_json_is_one_object_on_stdout(
 
 
 def test_a_secret_does_not_travel_in_parameters(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hunter2")
     server.on_start = lambda flow_run: server.end("COMPLETED")
@@ -183,7 +184,7 @@ def test_a_secret_does_not_travel_in_parameters(
 
 
 def test_without_a_server_that_answers_the_run_goes_on_and_says_so(
-    server: Any, here: list[RunRequest], capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, here: list[RunRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.close()
     assert main(["run", "quickstart"]) == 0
@@ -192,7 +193,7 @@ def test_without_a_server_that_answers_the_run_goes_on_and_says_so(
 
 
 def test_without_the_deployment_the_run_goes_on_and_says_so(
-    server: Any, here: list[RunRequest], capsys: pytest.CaptureFixture[str]
+    server: PrefectStub, here: list[RunRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.deployments.clear()
     assert main(["run", "quickstart"]) == 0
@@ -200,7 +201,7 @@ def test_without_the_deployment_the_run_goes_on_and_says_so(
     assert "has no deployment benchmark/adhoc; going on without" in capsys.readouterr().err
 
 
-def test_no_server_asks_no_server(server: Any, here: list[RunRequest]) -> None:
+def test_no_server_asks_no_server(server: PrefectStub, here: list[RunRequest]) -> None:
     assert main(["run", "quickstart", "--no-server"]) == 0
     assert len(here) == 1
     assert server.calls == []
@@ -208,7 +209,7 @@ def test_no_server_asks_no_server(server: Any, here: list[RunRequest]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_flow_run_and_waits_for_its_end(
-    server: Any, tmp_path: Path, clean_environment: Path, number: signal.Signals
+    server: PrefectStub, tmp_path: Path, clean_environment: Path, number: signal.Signals
 ) -> None:
     looked_after_cancel = []
 
