@@ -14,7 +14,7 @@ from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
 
-POLL_S = 0.5
+POLL_S = 0.25
 
 PATIENCE_FOR_A_WORKER_S = 30.0
 

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
@@ -72,27 +73,25 @@ def progress_bar(say: Say, key: str, description: str) -> Iterator[Callable[[flo
         latest = max(latest, min(100.0, percent))
         moved.set()
 
-    def keep_telling(artifact: UUID) -> None:
-        while not over.wait(UPDATE_EVERY_S):
-            if moved.is_set():
-                moved.clear()
-                with _as_it_may(say, key):
-                    update_progress_artifact(artifact, latest)
+    def keep_telling() -> None:
         with _as_it_may(say, key):
+            artifact = create_progress_artifact(progress=0.0, key=key, description=description)
+            assert isinstance(artifact, UUID)
+            while not over.wait(UPDATE_EVERY_S):
+                if moved.is_set():
+                    moved.clear()
+                    update_progress_artifact(artifact, latest)
             update_progress_artifact(artifact, latest)
 
-    teller = None
-    with _as_it_may(say, key):
-        artifact = create_progress_artifact(progress=0.0, key=key, description=description)
-        assert isinstance(artifact, UUID)
-        teller = threading.Thread(target=keep_telling, args=(artifact,), name="progress", daemon=True)
-        teller.start()
+    # The context tells Prefect whose artifact it is.
+    context = copy_context()
+    teller = threading.Thread(target=lambda: context.run(keep_telling), name="progress", daemon=True)
+    teller.start()
     try:
         yield show
     finally:
         over.set()
-        if teller is not None:
-            teller.join(timeout=UPDATE_EVERY_S)
+        teller.join(timeout=UPDATE_EVERY_S)
 
 
 @contextmanager

@@ -138,7 +138,11 @@ def _absolute_if_file(path: str) -> str:
 def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bool) -> str:
     """Runs through the server, or here when there is none; returns its last state's message."""
     from flows.here import run_here
+    from flows.preload import preload
     from flows.through import NoServer, run_through_server
+
+    # The table at the end needs some of it, and until then there is nothing to do but to wait.
+    preload()
 
     if go_through_server:
         try:

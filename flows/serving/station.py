@@ -105,6 +105,8 @@ def raise_up(port: int, tell: Callable[[str], None], patience_s: float = START_S
     environment = without_prefect() | {k: v for k, v in os.environ.items() if k.startswith(_DATABASE)}
     environment |= own_home_settings(place.folder()) | auth_settings(secret)
     environment |= {"PREFECT_API_URL": server.api_url, "PREFECT_LOGGING_COLORS": "false"}
+    # How often workers look for work: Prefect's 10 s are felt by who waits for a run to start.
+    environment |= {"PREFECT_WORKER_QUERY_SECONDS": "5"}
     station = Station(server, environment, tell)
     try:
         with _deadline(patience_s) as hurry:
