@@ -37,7 +37,7 @@ def test_a_run_goes_through_the_deployment_and_shows_in_the_ui(station: Station)
     assert "verdict: NO_BASELINE" in told
     assert station.state("good") == "Completed"
     assert station.flow_run("good")["name"] == "quickstart on local"
-    stages = ["build", "provision", "upload", "run", "collect", "compare", "report", "teardown"]
+    stages = ["build", "provision", "upload", "run", "collect", "teardown", "compare", "report"]
     assert station.task_runs("good") == stages
     artifacts = station.artifacts("good")
     assert set(artifacts) == {"results-quickstart", "report-quickstart", "progress-quickstart"}

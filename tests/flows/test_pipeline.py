@@ -1,0 +1,166 @@
+"""The flow with stand-ins for its stages: their order, and that teardown comes whatever happens."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.testing.utilities import prefect_test_harness
+
+from flows.benchmark import benchmark
+from runtime.contract.errors import InfrastructureError, Leaked, WorkloadFailed
+from tasks.config.home import ledger_folder
+from tasks.history.results import PointOutcome, Results
+from tasks.history.verdict import Verdict, Verdicts
+from tasks.leases.lease import State
+from tasks.leases.ledger import DirectoryLedger
+from tasks.targets.types import Attempt, Outcome
+
+STAGES = ["build", "provision", "upload", "run", "collect", "teardown", "compare", "report"]
+
+
+@pytest.fixture(scope="module")
+def prefect() -> Iterator[None]:
+    with prefect_test_harness(server_startup_timeout=180):
+        yield
+
+
+class Stages:
+    """Stand-ins that note when they are called; `raises` makes one fail, `results` is what collect returns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.called: list[str] = []
+        self.raises: dict[str, BaseException] = {}
+        self.results = Results("r", "s", "t", 1, [])
+        self.verdict = Verdict.NO_BASELINE
+        for name in STAGES:
+            function = "run_workload" if name == "run" else name
+            module = importlib.import_module(f"tasks.stages.{name}")
+            monkeypatch.setattr(module, function, self._stand_in(name))
+
+    def _stand_in(self, name: str) -> Any:
+        def stage(run: Any, *others: Any, **more: Any) -> Any:
+            self.called.append(name)
+            if name in self.raises:
+                raise self.raises[name]
+            if name == "teardown":
+                others[0].release("the run is over")
+            elif name == "run":
+                run.mark("run", attempts=[{"n": 1, "end": "succeeded", "cause": ""}], results="")
+                return Outcome([Attempt(1, "succeeded")], "")
+            return {
+                "collect": self.results,
+                "compare": Verdicts("r", self.verdict, "a reason"),
+                "report": "/where/report.html",
+            }.get(name)
+
+        return stage
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch, prefect: None) -> Stages:
+    return Stages(monkeypatch)
+
+
+def start(tmp_path: Path, **more: Any) -> Any:
+    return benchmark(suite="quickstart", output=str(tmp_path), run_id="r", return_state=True, **more)
+
+
+def outcome(tmp_path: Path) -> dict[str, Any]:
+    return dict(json.loads((tmp_path / "r" / "outcome.json").read_text()))
+
+
+def all_given_back() -> bool:
+    found = DirectoryLedger(ledger_folder()).listing().leases
+    return bool(found) and all(lease.state is State.GONE for lease in found)
+
+
+def test_the_stages_come_in_order_and_the_verdict_is_the_state(stages: Stages, tmp_path: Path) -> None:
+    state = start(tmp_path)
+    assert stages.called == STAGES
+    assert state.is_completed()
+    assert state.message == "NO_BASELINE: a reason"
+    assert outcome(tmp_path)["exit_code"] == 0
+    assert outcome(tmp_path)["report"] == "/where/report.html"
+    assert (tmp_path / "r" / "run.log").exists()
+    assert all_given_back()
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "code"),
+    [
+        ("build", InfrastructureError("no network\nat all"), 3),
+        ("provision", InfrastructureError("no machines"), 3),
+        ("run", WorkloadFailed("wrong data"), 1),
+        ("report", InfrastructureError("disk full"), 3),
+    ],
+)
+def test_teardown_comes_after_a_stage_that_failed(
+    stages: Stages, tmp_path: Path, stage: str, error: BaseException, code: int
+) -> None:
+    stages.raises[stage] = error
+    state = start(tmp_path)
+    through = STAGES[: STAGES.index(stage) + 1]
+    assert stages.called == (through if "teardown" in through else [*through, "teardown"])
+    assert state.is_failed()
+    assert state.message.endswith(str(error).splitlines()[0])
+    assert "\n" not in state.message
+    assert outcome(tmp_path)["exit_code"] == code
+    assert outcome(tmp_path)["causes"] == [str(error)]
+    assert all_given_back()
+
+
+def test_what_leaked_outranks_what_failed_and_both_are_told(stages: Stages, tmp_path: Path) -> None:
+    stages.raises["collect"] = InfrastructureError("torn file")
+    stages.raises["teardown"] = Leaked("process 7 is still there")
+    state = start(tmp_path)
+    assert state.message.startswith("LEAKED: ")
+    assert outcome(tmp_path)["exit_code"] == 5
+    assert outcome(tmp_path)["causes"] == ["torn file", "process 7 is still there"]
+
+
+def test_ctrl_c_gives_everything_back_before_it_goes_on_up(stages: Stages, tmp_path: Path) -> None:
+    stages.raises["run"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path)
+    assert stages.called[-1] == "teardown"
+    assert outcome(tmp_path)["exit_code"] == 130
+    assert all_given_back()
+
+
+def test_a_bug_of_ours_gives_everything_back_and_says_so(stages: Stages, tmp_path: Path) -> None:
+    stages.raises["upload"] = KeyError("bug")
+    assert start(tmp_path).is_failed()
+    assert stages.called[-1] == "teardown"
+    assert outcome(tmp_path)["causes"] == ["slicebench itself failed: KeyError: 'bug'"]
+    assert all_given_back()
+
+
+def test_a_point_that_failed_fails_the_run_and_names_itself(stages: Stages, tmp_path: Path) -> None:
+    point = PointOutcome(0, "ocdbt", "k", "g", "native", "failed", "worker 1: leaf a/b differs")
+    stages.results = Results("r", "s", "t", 1, [point])
+    state = start(tmp_path)
+    assert state.message == "WORKLOAD_FAILED: ocdbt: worker 1: leaf a/b differs"
+    assert outcome(tmp_path)["exit_code"] == 1
+
+
+def test_a_resumed_run_makes_no_hardware_for_what_is_there(stages: Stages, tmp_path: Path) -> None:
+    stages.raises["collect"] = InfrastructureError("torn file")
+    start(tmp_path)
+    stages.raises.clear()
+    stages.called.clear()
+    assert start(tmp_path, resume=True).is_completed()
+    assert stages.called == ["build", "collect", "teardown", "compare", "report"]
+    assert outcome(tmp_path)["exit_code"] == 0
+
+
+def test_bad_input_makes_nothing(stages: Stages, tmp_path: Path) -> None:
+    state = start(tmp_path, set=["no_such_key=1"])
+    assert stages.called == []
+    assert state.message.startswith("BAD_INPUT: ")
+    assert list(tmp_path.iterdir()) == []
+    assert not ledger_folder().exists()
