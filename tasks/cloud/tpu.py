@@ -94,7 +94,7 @@ class CloudTpu:
         """Asks for a node and returns it as it then stands: CREATING. One of the same lease and name is returned.
 
         Raises AlreadyExists when the name is somebody else's, QuotaExhausted, Refused, PermissionDenied.
-        That the zone has no room shows later: the node vanishes, and `why_gone` tells.
+        That the zone has no room shows now (StockedOut) or later: the node vanishes, and `why_gone` tells.
         """
         node = node_message(request, queued=False)
         parent = self._parent(zone)
@@ -104,6 +104,7 @@ class CloudTpu:
                 parent=parent, node_id=name, node=node, retry=None, timeout=timeout
             ),
             lambda: self.node(zone, name),
+            lambda: self.why_gone(zone, name),
             request.labels,
         )
 
@@ -121,6 +122,7 @@ class CloudTpu:
                 timeout=timeout,
             ),
             lambda: self.queued_resource(zone, name),
+            lambda: self.why_gone(zone, name),
             request.node.labels,
         )
 
@@ -202,6 +204,7 @@ class CloudTpu:
         doing: str,
         ask: Callable[[float], object],
         look: Callable[[], Made],
+        why_gone: Callable[[], TpuError],
         labels: Mapping[str, str],
     ) -> Made:
         for pause in self._pauses():
@@ -211,9 +214,8 @@ class CloudTpu:
                 return look()
             except AlreadyExists as error:
                 return _ours(look(), labels, error)
-            except NotFound as error:
-                # It was taken and is gone already: that is for whoever waits for it to find out.
-                raise Unavailable(f"{error}; it was asked for a moment ago") from error
+            except NotFound as error:  # it was accepted, and is gone already
+                raise why_gone() from error
             except Unavailable as error:
                 if not isinstance(error, Throttled):
                     there: Made | None = _unless_missing(look)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import InfrastructureError, Leaked
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from tasks.cloud.labels import labels_for
 from tasks.leases import lease as leases
@@ -16,7 +16,7 @@ from tasks.leases import owner as owners
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Unwritable
-from tasks.leases.release import USUAL, Patience, Release, release, sweep
+from tasks.leases.release import USUAL, Patience, Release, discard, release, sweep
 from tasks.leases.resource import ResourceRef
 
 RENEW_EVERY_S = 10.0
@@ -113,6 +113,18 @@ class Holding:
     def forget(self, ref: ResourceRef) -> None:
         """Strikes off something that was seen to be gone."""
         self._advance(lambda lease: leases.forget(lease, ref))
+
+    def discard(self, ref: ResourceRef, patience: Patience = USUAL) -> None:
+        """Deletes one thing while the lease goes on, looks that it is gone, and strikes it off.
+
+        Raises Fenced when the lease was lost, Leaked when it cannot be proven gone: it stays in the lease.
+        """
+        self.check()
+        done = discard(self.inventories, self._lease, ref, patience)
+        if done.left or done.problems:
+            why = "; ".join(done.problems) or "it is still there"
+            raise Leaked(f"cannot give back {ref.kind} {ref.name} in {ref.scope}: {why}")
+        self.forget(ref)
 
     def live(self) -> None:
         """Says that all hardware is there."""

@@ -49,7 +49,7 @@ class _Sweep:
     """One deletion under way: what was seen, what was asked to go, and what went wrong."""
 
     inventories: Inventories
-    lease_id: str
+    lease_id: str | None  # None: only what is known goes, whatever else the lease has
     known: tuple[ResourceRef, ...]
     seen: dict[tuple[str, str], ResourceRef] = field(default_factory=dict)
     asked: set[tuple[str, str]] = field(default_factory=set)
@@ -61,7 +61,7 @@ class _Sweep:
         present: dict[tuple[str, str], ResourceRef] = {}
         adopted = {(ref.kind, ref.uid or ref.name) for ref in self.known if not ref.ours}
         for kind, inventory in self.inventories.items():
-            if inventory.pace.remote and kind not in self.kinds:
+            if self.lease_id is None or (inventory.pace.remote and kind not in self.kinds):
                 continue
             try:
                 for found in inventory.list(self.lease_id):
@@ -133,10 +133,19 @@ def sweep(
     only if, everything could be looked at and nothing was there: twice, with time to settle, where a create
     was under way. Where something of a remote kind is to go, looks and patience are at that kind's pace.
     """
-    work = _Sweep(inventories, lease.lease_id, lease.resources)
+    return _carry_out(_Sweep(inventories, lease.lease_id, lease.resources), lease, patience, meanwhile)
+
+
+def discard(inventories: Inventories, lease: Lease, ref: ResourceRef, patience: Patience = USUAL) -> Release:
+    """Deletes one thing made under a lease that goes on, and looks until it is gone. Otherwise as `sweep`."""
+    return _carry_out(_Sweep(inventories, None, (ref,)), lease, patience, lambda: None)
+
+
+def _carry_out(work: _Sweep, lease: Lease, patience: Patience, meanwhile: Callable[[], None]) -> Release:
+    inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
-    unsure = {ref.kind for ref in lease.resources if ref.ours and ref.uid is None}
+    unsure = {ref.kind for ref in work.known if ref.ours and ref.uid is None}
     settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
     while True:
         present = work.look()

@@ -1,69 +1,106 @@
 """Pull the plug before and after every mutating call that Cloud TPU sees: the reaper leaves nothing of it."""
 
+# ruff: noqa: F401, F811 (fixtures are imported)
+
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
 from tasks.cloud.tpu import CloudTpu
+from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
+from tasks.targets.tpu_capacity import Desk
 from tests.chaos.driver import fork_and_play
-from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, make_node, make_queued, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
-from tests.waiting import until
+from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
+from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.world import new_node
 
 WITHIN_S = 30.0
+NODE_CALLS = ["CreateNode", "CreateNode", "DeleteNode"]
+"""The node of the first zone vanishes by itself."""
+QUEUED_CALLS = [
+    "CreateQueuedResource",
+    "DeleteQueuedResource",
+    "CreateQueuedResource",
+    "DeleteQueuedResource",
+]
 
 
-def play(run_id: str) -> None:
-    """Makes a node and a queued resource of two slices, waits for them, gives them back."""
+def play(run_id: str, slices: int) -> None:
+    """Gets slices (the first zone has no room), and gives them back."""
     ledger = a_ledger()
     holding = claim(ledger, quick_inventories(ledger), run_id, run_id)
-    tpu = CloudTpu("proj", timing=QUICK)
-    make_node(holding, f"{run_id}-n")
-    make_queued(holding, f"{run_id}-q")
-    until(lambda: tpu.node(ZONE, f"{run_id}-n").state == "READY")
-    until(lambda: tpu.queued_resource(ZONE, f"{run_id}-q").state == "ACTIVE")
-    holding.live()
-    assert holding.release("the run is over").lease.state is State.GONE
+    fields = {"kind": "tpu_vm", "zones": [ZONE, "us-east5-a"], "type": "v6e-4", "slices": slices}
+    config = TpuVmTargetConfig.model_validate({**fields, "limits": {"queue_s": 0.3}})
+    try:
+        Desk(CloudTpu("proj", timing=QUICK), config, holding, poll_s=0.02).acquire()
+        holding.live()
+    finally:
+        assert holding.release("the run is over").lease.state is State.GONE
+
+
+def outcome(play_it: Callable[[], None]) -> int:
+    """Returns the exit code of a forked process that plays."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
-def test_killed_before_and_after_every_mutating_call(tpu_cloud: Cloud) -> None:  # noqa: F811
-    with tpu_cloud.store.changing() as world:
-        foreign = f"projects/proj/locations/{ZONE}/nodes/foreign"
-        world["nodes"][foreign] = {
-            "zone": ZONE, "kind": "v6e-4", "spec": {"labels": {"slicebench-lease": "x", "slicebench-ledger": "y"}},
-            "state": "READY", "created": 0.0, "due": None, "id": 1, "hosts": [], "queued": None, "multislice": False,
-        }  # fmt: skip
-    code = os.waitstatus_to_exitcode(os.waitpid(fork_and_play(lambda: play("clean")), 0)[1])
-    calls = [one["method"] for one in tpu_cloud.mutations()]
-    assert (code, sorted(calls)) == (
-        0,
-        ["CreateNode", "CreateQueuedResource", "DeleteNode", "DeleteQueuedResource"],
-    )
+@pytest.mark.parametrize(("slices", "calls"), [(1, NODE_CALLS), (2, QUEUED_CALLS)])
+def test_killed_before_and_after_every_mutating_call(
+    tpu_cloud: Cloud,
+    slices: int,
+    calls: list[str],
+) -> None:
+    foreign = foreign_node(tpu_cloud)
+    tpu_cloud.set(stockouts=[ZONE])
+    assert outcome(lambda: play("clean", slices)) == 0
+    assert [one["method"] for one in tpu_cloud.mutations()] == calls
     for nth, method in enumerate(calls, start=1):
         for action in ("kill_before", "kill_after"):
             run_id = f"run-{nth}-{action.replace('_', '-')}"
             tpu_cloud.no_faults()
             tpu_cloud.fault("mutating", action, nth=nth)
-            pid = fork_and_play(lambda run_id=run_id: play(run_id))  # type: ignore[misc]
-            _, status = os.waitpid(pid, 0)
-            assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, (method, action)
+            assert outcome(lambda run_id=run_id: play(run_id, slices)) == -signal.SIGKILL, (  # type: ignore[misc]
+                method,
+                action,
+            )
             tpu_cloud.no_faults()
             begin = time.monotonic()
-            code = os.waitstatus_to_exitcode(os.waitpid(fork_and_play(sweep_up), 0)[1])
-            assert code == 0, (method, action)
+            assert outcome(sweep_up) == 0, (method, action)
             assert tpu_cloud.inventory() == [foreign], (method, action)
             assert time.monotonic() - begin < WITHIN_S, (method, action)
             lease = a_ledger().read(f"{run_id}-e1")
             assert lease is not None and lease.state is State.GONE, (method, action)
+
+
+@pytest.mark.chaos
+def test_killed_while_it_waits_and_tried_again(tpu_cloud: Cloud) -> None:
+    """The second try of a run takes over what the first one made, and gives it back."""
+    tpu_cloud.set(stockouts=[ZONE])
+    tpu_cloud.fault("mutating", "kill_after", nth=QUEUED_CALLS.index("DeleteQueuedResource") + 2)
+    assert outcome(lambda: play("run-1", 2)) == -signal.SIGKILL
+    tpu_cloud.no_faults()
+    assert len(tpu_cloud.inventory()) > 0
+    assert outcome(lambda: play("run-1", 2)) == 0
+    assert tpu_cloud.inventory() == []
+
+
+def foreign_node(cloud: Cloud) -> str:
+    """Puts a node there that another ledger's lease made; returns its name."""
+    name = f"projects/proj/locations/{ZONE}/nodes/foreign"
+    labels = {"slicebench-lease": "run-1-kill-before-e1", "slicebench-ledger": "another"}
+    with cloud.store.changing() as world:
+        node = new_node(world, name, ZONE, "v6e-4", {"labels": labels}, 0.0)
+        node.update(state="READY", due=None)
+    return name
 
 
 def sweep_up() -> None:

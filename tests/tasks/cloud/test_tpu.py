@@ -1,5 +1,7 @@
 """The Cloud TPU client against the stand-in: what it asks, what it makes of answers, and of no answers."""
 
+# ruff: noqa: F401, F811 (fixtures are imported)
+
 from __future__ import annotations
 
 import datetime
@@ -23,7 +25,7 @@ from tasks.cloud.tpu_errors import (
 )
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
 from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE, Timing
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
+from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.waiting import until
 
 QUICK = Timing(try_s=2.0, total_s=6.0, first_pause_s=0.01, longest_pause_s=0.1)
@@ -33,7 +35,7 @@ REQUEST = NodeRequest("v6e-16", "v2-alpha-tpuv6e", LABELS, metadata={"ssh-keys":
 
 
 @pytest.fixture
-def tpu(tpu_cloud: Cloud) -> CloudTpu:  # noqa: F811
+def tpu(tpu_cloud: Cloud) -> CloudTpu:
     return CloudTpu("proj", timing=QUICK)
 
 
@@ -41,7 +43,7 @@ def ready(tpu: CloudTpu, name: str = "n1") -> None:
     until(lambda: tpu.node(ZONE, name).state == "READY")
 
 
-def test_a_node_is_made_seen_and_deleted(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_node_is_made_seen_and_deleted(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     made = tpu.create_node(ZONE, "n1", replace(REQUEST, tier="spot", network="net", tags=["a"]))
     assert (made.state, made.type, made.spot, made.labels) == ("CREATING", "v6e-16", True, LABELS)
     ready(tpu)
@@ -58,7 +60,7 @@ def test_a_node_is_made_seen_and_deleted(tpu: CloudTpu, tpu_cloud: Cloud) -> Non
     tpu.delete_node(ZONE, "n1")  # once it is gone
 
 
-def test_slices_wait_in_the_queue_and_come_up(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_slices_wait_in_the_queue_and_come_up(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu_cloud.set(stockouts=[f"{ZONE}/v6e"])
     request = QueuedRequest(replace(REQUEST, tier="spot"), "q1", slices=2)
     made = tpu.create_queued(ZONE, "q1", request)
@@ -74,7 +76,7 @@ def test_slices_wait_in_the_queue_and_come_up(tpu: CloudTpu, tpu_cloud: Cloud) -
     until(lambda: not tpu.queued() and not tpu.nodes())
 
 
-def test_times_tier_and_reservation_reach_the_request(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_times_tier_and_reservation_reach_the_request(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     reservation = f"projects/proj/locations/{ZONE}/reservations/r"
     tpu_cloud.set(reservations=[reservation])
     begin = datetime.datetime(2040, 1, 1, tzinfo=datetime.UTC)
@@ -94,7 +96,7 @@ def test_times_tier_and_reservation_reach_the_request(tpu: CloudTpu, tpu_cloud: 
 
 def test_a_list_goes_over_pages_and_zones_and_never_takes_silence_for_nothing(
     tpu: CloudTpu,
-    tpu_cloud: Cloud,  # noqa: F811
+    tpu_cloud: Cloud,
 ) -> None:
     for index in range(5):
         tpu.create_node(ZONE if index % 2 else "us-east5-a", f"n{index}", REQUEST)
@@ -119,7 +121,7 @@ def test_a_list_goes_over_pages_and_zones_and_never_takes_silence_for_nothing(
 )
 def test_what_cannot_be_made_is_told_by_what_to_do_next(
     tpu: CloudTpu,
-    tpu_cloud: Cloud,  # noqa: F811
+    tpu_cloud: Cloud,
     settings: dict[str, object],
     zone: str,
     name: str,
@@ -133,7 +135,7 @@ def test_what_cannot_be_made_is_told_by_what_to_do_next(
     assert tpu_cloud.inventory() == []
 
 
-def test_a_zone_without_room_is_told_after_the_node_has_vanished(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_zone_without_room_is_told_after_the_node_has_vanished(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu_cloud.set(stockouts=[ZONE])
     tpu.create_node(ZONE, "n1", REQUEST)
     until(lambda: tpu.nodes() == [])
@@ -144,7 +146,7 @@ def test_a_zone_without_room_is_told_after_the_node_has_vanished(tpu: CloudTpu, 
     assert "no more capacity" in str(why)
 
 
-def test_denied_is_not_missing(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_denied_is_not_missing(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu_cloud.set(denied=["GetNode", "DeleteNode"])
     with pytest.raises(PermissionDenied):
         tpu.node(ZONE, "n1")
@@ -155,13 +157,13 @@ def test_denied_is_not_missing(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa
 
 
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL"])
-def test_reading_is_repeated_until_there_is_an_answer(tpu: CloudTpu, tpu_cloud: Cloud, code: str) -> None:  # noqa: F811
+def test_reading_is_repeated_until_there_is_an_answer(tpu: CloudTpu, tpu_cloud: Cloud, code: str) -> None:
     tpu_cloud.fault("ListNodes", "error", code=code, times=3)
     assert tpu.nodes() == []
     assert len(tpu_cloud.requests("ListNodes")) == 4
 
 
-def test_a_call_rate_is_waited_for_and_a_quota_is_not(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_call_rate_is_waited_for_and_a_quota_is_not(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     rate = "Quota exceeded for quota metric 'Create requests' and limit 'Create requests per minute'"
     tpu_cloud.fault("CreateNode", "error", code="RESOURCE_EXHAUSTED", message=rate)
     tpu.create_node(ZONE, "n1", REQUEST)
@@ -174,7 +176,7 @@ def test_a_call_rate_is_waited_for_and_a_quota_is_not(tpu: CloudTpu, tpu_cloud: 
 
 @pytest.mark.parametrize(("action", "more"), [("lose_reply", {}), ("stall", {"seconds": 0.8})])
 def test_a_create_whose_reply_is_lost_is_found_and_not_made_twice(
-    tpu_cloud: Cloud,  # noqa: F811
+    tpu_cloud: Cloud,
     action: str,
     more: dict[str, float],
 ) -> None:
@@ -186,7 +188,7 @@ def test_a_create_whose_reply_is_lost_is_found_and_not_made_twice(
     assert sum(one.endswith("/n1") for one in tpu_cloud.inventory()) == 1
 
 
-def test_a_taken_name_says_whose_it_is(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_taken_name_says_whose_it_is(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu.create_node(ZONE, "n1", REQUEST)
     assert tpu.create_node(ZONE, "n1", REQUEST).name == "n1", "asked again by the same lease, it is ours"
     with pytest.raises(AlreadyExists, match="made already by jan-here's lease run-1-e1"):
@@ -196,7 +198,7 @@ def test_a_taken_name_says_whose_it_is(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
         tpu.create_node(ZONE, "n2", REQUEST)
 
 
-def test_a_delete_that_is_refused_is_an_error(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_delete_that_is_refused_is_an_error(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu.create_node(ZONE, "n1", REQUEST)
     tpu_cloud.set(undeletable=["n1"])
     with pytest.raises(Busy, match="maintenance"):
@@ -207,7 +209,7 @@ def test_a_delete_that_is_refused_is_an_error(tpu: CloudTpu, tpu_cloud: Cloud) -
     until(lambda: tpu_cloud.inventory() == [])
 
 
-def test_metadata_is_changed_after_whoever_is_at_it(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_metadata_is_changed_after_whoever_is_at_it(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu.create_node(ZONE, "n1", REQUEST)
     ready(tpu)
     tpu_cloud.set(update_s=0.3)
@@ -219,7 +221,7 @@ def test_metadata_is_changed_after_whoever_is_at_it(tpu: CloudTpu, tpu_cloud: Cl
     assert len(tpu_cloud.requests("UpdateNode")) == asked, "nothing to change, nothing asked"
 
 
-def test_host_keys_types_and_versions_are_told(tpu: CloudTpu, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_host_keys_types_and_versions_are_told(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     with tpu_cloud.store.changing() as world:
         world["hosts"] = [{"address": f"127.0.1.{i}", "host_key": f"ssh-ed25519 KEY{i}"} for i in range(4)]
     tpu.create_node(ZONE, "n1", REQUEST)

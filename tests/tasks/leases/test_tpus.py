@@ -1,5 +1,7 @@
 """TPU VMs and queued resources as things of a lease: found by label, deleted, looked at until they are gone."""
 
+# ruff: noqa: F401, F811 (fixtures are imported)
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -23,14 +25,14 @@ from tests.cloud.tpu.leasing import (
     quick_inventories,
     request,
 )
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
+from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.waiting import until
 
 HASTY = Patience(deadline_s=1.0)
 
 
 @pytest.fixture
-def holding(tpu_cloud: Cloud) -> Holding:  # noqa: F811
+def holding(tpu_cloud: Cloud) -> Holding:
     ledger = a_ledger()
     return claim(ledger, quick_inventories(ledger), "run-1", "run-1")
 
@@ -39,7 +41,7 @@ def tpu() -> CloudTpu:
     return CloudTpu("proj", timing=QUICK)
 
 
-def test_everything_made_is_listed_by_lease_and_nothing_else_is(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_everything_made_is_listed_by_lease_and_nothing_else_is(holding: Holding, tpu_cloud: Cloud) -> None:
     node, queued = make_node(holding, "n1"), make_queued(holding, "q1")
     tpu().create_node(ZONE, "foreign", replace(request(holding), labels={"owner": "jan"}))
     elsewhere = {**holding.resource_labels, "slicebench-ledger": "another"}
@@ -53,7 +55,7 @@ def test_everything_made_is_listed_by_lease_and_nothing_else_is(holding: Holding
 
 
 @pytest.mark.parametrize("state", ["WAITING_FOR_RESOURCES", "ACTIVE", "FAILED", "SUSPENDED"])
-def test_a_queued_resource_in_any_state_is_given_back(holding: Holding, tpu_cloud: Cloud, state: str) -> None:  # noqa: F811
+def test_a_queued_resource_in_any_state_is_given_back(holding: Holding, tpu_cloud: Cloud, state: str) -> None:
     if state == "WAITING_FOR_RESOURCES":
         tpu_cloud.set(stockouts=[ZONE])
     make_queued(holding, "q1")
@@ -67,7 +69,7 @@ def test_a_queued_resource_in_any_state_is_given_back(holding: Holding, tpu_clou
     assert tpu_cloud.inventory() == []
 
 
-def test_a_preempted_node_still_holds_its_quota_and_is_given_back(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_preempted_node_still_holds_its_quota_and_is_given_back(holding: Holding, tpu_cloud: Cloud) -> None:
     make_node(holding, "n1")
     until(lambda: tpu().node(ZONE, "n1").state == "READY")
     tpu_cloud.preempt("n1")
@@ -76,7 +78,7 @@ def test_a_preempted_node_still_holds_its_quota_and_is_given_back(holding: Holdi
     assert tpu_cloud.inventory() == []
 
 
-def test_another_thing_under_our_name_is_left_alone(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_another_thing_under_our_name_is_left_alone(holding: Holding, tpu_cloud: Cloud) -> None:
     ref = make_node(holding, "n1")
     tpu_cloud.vanish("n1")
     assert holding.inventories[NODE].get(ref) is None
@@ -88,7 +90,7 @@ def test_another_thing_under_our_name_is_left_alone(holding: Holding, tpu_cloud:
     assert [name.rsplit("/")[-1] for name in tpu_cloud.inventory()] == ["n1"]
 
 
-def test_what_was_adopted_stays(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_what_was_adopted_stays(holding: Holding, tpu_cloud: Cloud) -> None:
     there = tpu().create_node(ZONE, "mine", replace(request(holding), labels={}))
     holding.adopt(NODE, SCOPE, "mine", there.uid)
     assert holding.release("the run is over").lease.state is State.GONE
@@ -97,7 +99,7 @@ def test_what_was_adopted_stays(holding: Holding, tpu_cloud: Cloud) -> None:  # 
 
 def test_a_deletion_that_is_refused_is_a_leak_and_the_reaper_ends_it(
     holding: Holding,
-    tpu_cloud: Cloud,  # noqa: F811
+    tpu_cloud: Cloud,
 ) -> None:
     make_node(holding, "n1")
     tpu_cloud.set(undeletable=["n1"])
@@ -109,7 +111,7 @@ def test_a_deletion_that_is_refused_is_a_leak_and_the_reaper_ends_it(
     assert (found.did, tpu_cloud.inventory()) == ("released", [])
 
 
-def test_a_zone_that_does_not_answer_is_not_an_empty_one(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_zone_that_does_not_answer_is_not_an_empty_one(holding: Holding, tpu_cloud: Cloud) -> None:
     make_node(holding, "n1")
     tpu_cloud.set(unreachable=["europe-west4-a"])
     done = holding.release("the run is over", HASTY)
@@ -117,7 +119,7 @@ def test_a_zone_that_does_not_answer_is_not_an_empty_one(holding: Holding, tpu_c
     assert "europe-west4-a did not answer" in done.lease.note
 
 
-def test_what_no_lease_stands_behind_is_reaped_by_its_labels(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_what_no_lease_stands_behind_is_reaped_by_its_labels(holding: Holding, tpu_cloud: Cloud) -> None:
     labels = {**holding.resource_labels, "slicebench-lease": "forgotten-e1"}
     tpu().create_node(ZONE, "orphan", replace(request(holding), labels=labels))
     ledger = a_ledger()
@@ -127,12 +129,12 @@ def test_what_no_lease_stands_behind_is_reaped_by_its_labels(holding: Holding, t
     assert tpu_cloud.inventory() == []
 
 
-def test_a_lease_without_tpus_asks_nobody(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_a_lease_without_tpus_asks_nobody(holding: Holding, tpu_cloud: Cloud) -> None:
     assert holding.release("the run is over").lease.state is State.GONE
     assert tpu_cloud.requests() == []
 
 
-def test_every_create_carries_labels(holding: Holding, tpu_cloud: Cloud) -> None:  # noqa: F811
+def test_every_create_carries_labels(holding: Holding, tpu_cloud: Cloud) -> None:
     make_node(holding, "n1")
     make_queued(holding, "q1")
     node = tpu_cloud.requests("CreateNode")[0]["request"]["node"]

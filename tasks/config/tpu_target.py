@@ -1,0 +1,121 @@
+"""Model of a target file for TPU VMs: slices that are made for a run, or some that exist."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from runtime.contract.errors import BadInput
+
+_FORBID = ConfigDict(extra="forbid", frozen=True)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _moment(value: Any) -> Any:
+    """Takes a span from now on ("90m", "2h") for a moment, and a moment without a zone for UTC."""
+    if isinstance(value, str) and (match := _SPAN.fullmatch(value)):
+        span = datetime.timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+        return datetime.datetime.now(datetime.UTC) + span
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=datetime.UTC)
+    return value
+
+
+Moment = Annotated[datetime.datetime, BeforeValidator(_moment)]
+
+
+class TpuLimits(BaseModel):
+    """How long each part of getting hardware may take, seconds. null: without end."""
+
+    model_config = _FORBID
+
+    queue_s: float | None = Field(4 * 3600.0, gt=0, description="In the queue, until hardware is found")
+    provisioning_s: float | None = Field(
+        1800.0, gt=0, description="From then on, until every worker is there"
+    )
+    attempts: int = Field(3, ge=1, description="Starts of the workload, when slices are taken away under it")
+
+
+class TpuVmTargetConfig(BaseModel):
+    """Cloud TPU VMs: a node or queued resource made for the run, or one that exists (which stays)."""
+
+    model_config = _FORBID
+
+    kind: Literal["tpu_vm"]
+    project: str | None = Field(None, description="Google Cloud project; from the environment when not given")
+    zones: tuple[str, ...] = Field((), description="Zones to try, in order; the next when one has no room")
+    existing: str | None = Field(
+        None, description="Exact name of a TPU VM or queued resource that is there: used, never deleted"
+    )
+    type: str | None = Field(None, description="Accelerator type of one slice, e.g. v6e-16")
+    slices: int = Field(1, ge=1, le=256, description="Slices, each of that type")
+    tier: Literal["on_demand", "spot", "reserved"] = Field("on_demand", description="How it is paid for")
+    reservation: str | None = Field(None, description="Name of the reservation, for tier: reserved")
+    queued: bool | Literal["auto"] = Field(
+        "auto", description="Make a queued resource; auto: for several slices, times and reservations"
+    )
+    valid_after: Moment | None = Field(None, description="Not before: a moment, or a span like 2h")
+    valid_until: Moment | None = Field(
+        None, description="Give up waiting in the queue: a moment, or a span like 2h"
+    )
+    runtime_version: str | None = Field(None, description="Software of the VMs; not given: as the type needs")
+    network: str | None = None
+    subnetwork: str | None = None
+    service_account: str | None = Field(None, description="E-mail of the account that workers act as")
+    tags: tuple[str, ...] = Field((), description="Network tags, for firewall rules")
+    addresses: Literal["external", "internal"] = Field(
+        "external", description="Where workers are reached; internal needs a way into the network"
+    )
+    user: str = Field("slicebench", min_length=1, description="Whom to log in as; made when it is missing")
+    ssh_port: int = Field(22, gt=0, lt=65536)
+    python: str | None = Field(
+        None, description="Interpreter on the workers that has jax and orbax; not given: a venv is made there"
+    )
+    limits: TpuLimits = Field(default_factory=lambda: TpuLimits.model_validate({}))
+    platform: Literal["tpu", "cpu"] = Field("tpu", description="What the workers compute on")
+
+    @field_validator("zones", mode="before")
+    @classmethod
+    def _one_or_many(cls, zones: Any) -> Any:
+        return (zones,) if isinstance(zones, str) else zones
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> TpuVmTargetConfig:
+        if self.existing is None and self.type is None:
+            raise ValueError("write type: to have slices made, or existing: to use some that are there")
+        if self.existing is not None and (self.type is not None or self.slices > 1):
+            raise ValueError("what exists has its type and slices already: leave type and slices out")
+        if (self.tier == "reserved") != (self.reservation is not None):
+            raise ValueError("tier: reserved and reservation: belong together")
+        if self.valid_after and self.valid_until and self.valid_after >= self.valid_until:
+            raise ValueError("valid_after must come before valid_until")
+        if self.queued is False and self.needs_queue:
+            raise ValueError(f"{self.needs_queue} need a queued resource: leave queued out")
+        return self
+
+    @property
+    def needs_queue(self) -> str:
+        """Says what a plain node cannot do; empty when it can do all."""
+        if self.slices > 1:
+            return "several slices"
+        return "valid_after and valid_until" if self.valid_after or self.valid_until else ""
+
+    @property
+    def as_queued(self) -> bool:
+        """Whether a queued resource is made, not a node."""
+        if self.queued == "auto":
+            return bool(self.needs_queue) or self.tier == "reserved"
+        return self.queued
+
+    def with_choices(self, workers: int | None, devices_per_worker: int | None) -> TpuVmTargetConfig:
+        """Returns the target itself: its type says how many workers and devices. Raises BadInput for other numbers."""
+        if workers is not None or devices_per_worker is not None:
+            raise BadInput(
+                "workers and devices of a TPU target follow from its type",
+                fix=f"leave --workers and --devices-per-worker out, or choose another type than {self.type}",
+            )
+        return self

@@ -1,0 +1,283 @@
+"""Gets slices of Cloud TPU for a lease: asks, waits and says on what, tries the next zone, adopts what exists."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.resource_names import name_of
+from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_errors import NotFound, QuotaExhausted, StockedOut, TpuError, error_for
+from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, NodeRequest, Queued, QueuedRequest
+from tasks.cloud.tpu_types import tpu_type
+from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.leases.holding import Holding
+from tasks.leases.resource import ResourceRef
+from tasks.leases.tpus import NODE, QUEUED
+
+Say = Callable[[str], None]
+
+
+class NoCapacity(InfrastructureError):
+    """No zone gave what was asked for; says of each why."""
+
+
+class TakenAway(TpuError):
+    """What was there is being taken away by the service: preempted, suspended, under repair."""
+
+
+class TooLong(InfrastructureError):
+    """A time limit of the target passed."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The nodes of a lease, in the order of slices. `ours`: made for it, and given back with it."""
+
+    nodes: Sequence[Node]
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """On what one waits: its state, since when and until when, in seconds since the epoch."""
+
+    what: str
+    state: str
+    since: float
+    until: float | None
+
+    def __str__(self) -> str:
+        until = f", until {_clock(self.until)}" if self.until is not None else ""
+        return f"{self.what} is {self.state} since {_clock(self.since)}{until}"
+
+
+@dataclass
+class Desk:
+    """Where slices are asked for. `poll_s` between looks; `say` hears what is waited for, when it changes."""
+
+    tpu: CloudTpu
+    config: TpuVmTargetConfig
+    lease: Holding
+    say: Say = lambda line: None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    poll_s: float = 5.0
+    now: Callable[[], float] = time.time
+    _said: str = ""
+
+    def acquire(self) -> Slices:
+        """Returns slices whose workers are all there: adopted, or made in the first zone that has room.
+
+        Called again for the same lease it goes on with what the lease has; what is dead of that is given back
+        first. Raises NoCapacity, TooLong, Leaked, BadInput, TpuError.
+        """
+        if self.config.existing is not None:
+            return Slices(self._adopt(self.config.existing), ours=False)
+        reasons: list[str] = []
+        for zone in self._zones():
+            try:
+                return Slices(self._make(zone), ours=True)
+            except (StockedOut, QuotaExhausted, TakenAway, TooLong) as error:
+                reasons.append(str(error))
+                self.say(f"{error}; giving back what was asked for in {zone}")
+                self.give_back(zone)
+        raise NoCapacity("no zone has room: " + "; ".join(reasons))
+
+    def give_back(self, zone: str) -> None:
+        """Deletes what the lease has in a zone. Raises Leaked when it cannot be proven gone."""
+        for ref in self._made(zone):
+            self.lease.discard(ref)
+
+    def _zones(self) -> Sequence[str]:
+        """Returns the zones to try: first the one where the lease has something already."""
+        begun = {
+            ref.scope.partition("/")[2] for ref in self.lease.lease.resources if ref.kind in (NODE, QUEUED)
+        }
+        return sorted(self.config.zones, key=lambda zone: zone not in begun)
+
+    def _made(self, zone: str) -> list[ResourceRef]:
+        scope = f"{self.tpu.project}/{zone}"
+        resources = self.lease.lease.resources
+        return [ref for ref in resources if ref.kind in (NODE, QUEUED) and ref.scope == scope and ref.ours]
+
+    def _make(self, zone: str) -> Sequence[Node]:
+        """Asks for the slices in a zone and waits for them."""
+        assert self.config.type is not None
+        name = name_of(self.lease.lease.lease_id)
+        scope = f"{self.tpu.project}/{zone}"
+        request = self._request()
+        if self.config.as_queued:
+            wanted = QueuedRequest(
+                request, name, self.config.slices, self.config.valid_after, self.config.valid_until
+            )
+            make = lambda: self.tpu.create_queued(zone, name, wanted).uid  # noqa: E731
+            self.lease.create(QUEUED, scope, name, make, dead_man=dead_man(self.config))
+            return self._wait_for_queued(zone, name)
+        make = lambda: self.tpu.create_node(zone, name, request).uid  # noqa: E731
+        self.lease.create(NODE, scope, name, make, dead_man=dead_man(self.config))
+        return self._wait_for_nodes(zone, [name])
+
+    def _request(self) -> NodeRequest:
+        config = self.config
+        assert config.type is not None
+        return NodeRequest(
+            type=config.type,
+            runtime_version=config.runtime_version or tpu_type(config.type).runtime_version,
+            labels=self.lease.resource_labels,
+            tier=config.tier,
+            reservation=config.reservation or "",
+            metadata=self.metadata,
+            network=config.network or "",
+            subnetwork=config.subnetwork or "",
+            external_addresses=config.addresses == "external",
+            service_account=config.service_account or "",
+            tags=config.tags,
+            description=f"slicebench lease {self.lease.lease.lease_id}",
+        )
+
+    def _adopt(self, name: str) -> Sequence[Node]:
+        """Records something that is there as adopted, and waits for it when it is on its way."""
+        found = find(self.tpu, self.config.zones, name)
+        kind = QUEUED if isinstance(found, Queued) else NODE
+        self.lease.adopt(kind, f"{found.project}/{found.zone}", name, found.uid)
+        if isinstance(found, Queued):
+            return self._wait_for_queued(found.zone, name)
+        return self._wait_for_nodes(found.zone, [name])
+
+    def _wait_for_queued(self, zone: str, name: str) -> Sequence[Node]:
+        what = f"queued resource {name} in {zone}"
+        for passed in self._looks():
+            try:
+                queued = self.tpu.queued_resource(zone, name)
+            except NotFound as error:
+                raise self.tpu.why_gone(zone, name) from error
+            if queued.state == "FAILED":
+                raise error_for(queued.error_code or 8, queued.error, f"get {what}")
+            if queued.state in NEVER_ACTIVE:
+                raise TakenAway(
+                    f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
+                )
+            if queued.state in ("ACTIVE", "PROVISIONING"):
+                break
+            limit = self.config.limits.queue_s
+            self._tell(Waiting(what, queued.state, queued.created_at, _until(queued.created_at, limit)))
+            if limit is not None and passed > limit:
+                raise TooLong(
+                    f"{what} waited {passed:.0f} s in the queue and is {queued.state}: limits.queue_s passed"
+                )
+        return self._wait_for_nodes(zone, queued.nodes, name)
+
+    def _wait_for_nodes(self, zone: str, names: Sequence[str], queued: str | None = None) -> Sequence[Node]:
+        since, limit = self.now(), self.config.limits.provisioning_s
+        for passed in self._looks():
+            nodes = [self._look(zone, name, queued) for name in names]
+            coming = [one for one in nodes if one is None or not _complete(one)]
+            if not coming:
+                return [node for node in nodes if node is not None]
+            dead = next((one for one in coming if one is not None and one.state in GONE_BUT_THERE), None)
+            if dead is not None:
+                raise TakenAway(
+                    f"TPU VM {dead.name} in {zone} is {dead.state}: it was taken away while it came up"
+                )
+            told = ", ".join(
+                _told(name, node) for name, node in zip(names, nodes, strict=True) if node in coming
+            )
+            self._tell(
+                Waiting(
+                    f"{len(names)} slice(s) in {zone}", f"coming up ({told})", since, _until(since, limit)
+                )
+            )
+            if limit is not None and passed > limit:
+                raise TooLong(
+                    f"not all of it came up in {zone} within limits.provisioning_s, {limit:g} s: {told}"
+                )
+        raise AssertionError("looks never end by themselves")
+
+    def _look(self, zone: str, name: str, queued: str | None) -> Node | None:
+        """Returns a node; None while the queued resource it belongs to has not made it yet."""
+        try:
+            return self.tpu.node(zone, name)
+        except NotFound as error:
+            if queued is None:
+                raise self.tpu.why_gone(zone, name) from error
+            state = self.tpu.queued_resource(zone, queued).state
+            if state in NEVER_ACTIVE:
+                raise TakenAway(
+                    f"queued resource {queued} in {zone} is {state}, and {name} is gone"
+                ) from error
+            return None
+
+    def _looks(self) -> Iterator[float]:
+        """Yields the seconds passed, again and again; the lease must still be ours each time."""
+        begin = time.monotonic()
+        while True:
+            yield time.monotonic() - begin
+            time.sleep(self.poll_s)
+            self.lease.check()
+
+    def _tell(self, waiting: Waiting) -> None:
+        if str(waiting) != self._said:
+            self._said = str(waiting)
+            self.say(self._said)
+
+
+def find(tpu: CloudTpu, zones: Sequence[str], name: str) -> Node | Queued:
+    """Returns the queued resource, else the node, of exactly this name. Only "not found" leads to the next.
+
+    Raises BadInput when there is none, or (no zone being named) one in several zones.
+    """
+    found: list[Node | Queued] = []
+    if zones:
+        for zone in zones:
+            for look in (tpu.queued_resource, tpu.node):
+                try:
+                    return look(zone, name)
+                except NotFound:
+                    continue
+    else:
+        queued = [one for one in tpu.queued() if one.name == name]
+        found = [*queued] or [one for one in tpu.nodes() if one.name == name]
+    where = ", ".join(zones) if zones else "any zone"
+    if not found:
+        raise BadInput(
+            f"there is no TPU VM or queued resource {name!r} in {where} of {tpu.project}",
+            fix="see slicebench tpu list",
+        )
+    if len(found) > 1:
+        raise BadInput(f"{name!r} is in {', '.join(one.zone for one in found)}", fix="name the zone")
+    return found[0]
+
+
+def dead_man(config: TpuVmTargetConfig) -> str:
+    """Says what ends such a resource when everybody else is dead."""
+    return "the service, when it needs the spot capacity" if config.tier == "spot" else "none"
+
+
+def _complete(node: Node) -> bool:
+    return node.state == "READY" and len(node.addresses) >= _hosts(node)
+
+
+def _hosts(node: Node) -> int:
+    try:
+        return tpu_type(node.type).hosts
+    except BadInput:  # one that exists may be of a type that our table does not know
+        return 1
+
+
+def _told(name: str, node: Node | None) -> str:
+    if node is None:
+        return f"{name} not there yet"
+    if node.state == "READY":
+        return f"{name} has {len(node.addresses)} of {_hosts(node)} workers"
+    return f"{name} {node.state}" + (f", {node.health_text}" if node.health_text else "")
+
+
+def _until(since: float, limit: float | None) -> float | None:
+    return None if limit is None else since + limit
+
+
+def _clock(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%H:%M:%S UTC")
