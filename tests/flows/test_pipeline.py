@@ -45,6 +45,7 @@ class Stages:
     def _stand_in(self, name: str) -> Any:
         def stage(run: Any, *others: Any, **more: Any) -> Any:
             self.called.append(name)
+            run.say(f"this is {name}")
             if name in self.raises:
                 raise self.raises[name]
             if name == "teardown":
@@ -86,7 +87,8 @@ def test_the_stages_come_in_order_and_the_verdict_is_the_state(stages: Stages, t
     assert state.message == "NO_BASELINE: a reason"
     assert outcome(tmp_path)["exit_code"] == 0
     assert outcome(tmp_path)["report"] == "/where/report.html"
-    assert (tmp_path / "r" / "run.log").exists()
+    log = (tmp_path / "r" / "run.log").read_text().splitlines()
+    assert [line.partition(" ")[2] for line in log] == [f"this is {name}" for name in STAGES]
     assert all_given_back()
 
 
