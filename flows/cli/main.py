@@ -31,8 +31,25 @@ COMMANDS = {
     "down": ("flows.cli.up:down", "Stop what `up` started."),
     "schema": ("flows.cli.schema:schema", "Print the JSON schema of a kind of file, for editors."),
 }
+# The same for words that have words of their own: `slicebench tpu create`.
+GROUPS = {
+    "tpu": (
+        "TPU VMs to keep at hand: one face over nodes and queued resources.",
+        {
+            "create": ("flows.cli.tpu:create", "Make a TPU VM or queued resource, for a limited time."),
+            "status": ("flows.cli.tpu:status", "Say what stands behind a name."),
+            "list": ("flows.cli.tpu:list_", "List every TPU of the project."),
+            "delete": ("flows.cli.tpu:delete", "Give back what `tpu create` made."),
+        },
+    ),
+}
 for _word, (_function, _summary) in COMMANDS.items():
     app.command(_function, name=_word, help=_summary)
+for _word, (_summary, _commands) in GROUPS.items():
+    _group = cyclopts.App(name=_word, help=_summary)
+    for _name, (_function, _help) in _commands.items():
+        _group.command(_function, name=_name, help=_help)
+    app.command(_group)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,11 +15,16 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+def seconds_of(span: str) -> float | None:
+    """Returns the seconds of a span like "90m" or "2h"; None when it is none."""
+    match = _SPAN.fullmatch(span)
+    return None if match is None else float(match[1]) * _SECONDS[match[2]]
+
+
 def _moment(value: Any) -> Any:
     """Takes a span from now on ("90m", "2h") for a moment, and a moment without a zone for UTC."""
-    if isinstance(value, str) and (match := _SPAN.fullmatch(value)):
-        span = datetime.timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-        return datetime.datetime.now(datetime.UTC) + span
+    if isinstance(value, str) and (seconds := seconds_of(value)) is not None:
+        return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=datetime.UTC)
     return value

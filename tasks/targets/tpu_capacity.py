@@ -66,6 +66,8 @@ class Desk:
     metadata: Mapping[str, str] = field(default_factory=dict)
     poll_s: float = 5.0
     now: Callable[[], float] = time.time
+    name: str = ""
+    """What is made is called so; empty: after the lease."""
     _said: str = ""
 
     def acquire(self) -> Slices:
@@ -103,22 +105,27 @@ class Desk:
         resources = self.lease.lease.resources
         return [ref for ref in resources if ref.kind in (NODE, QUEUED) and ref.scope == scope and ref.ours]
 
-    def _make(self, zone: str) -> Sequence[Node]:
-        """Asks for the slices in a zone and waits for them."""
-        assert self.config.type is not None
-        name = name_of(self.lease.lease.lease_id)
-        scope = f"{self.tpu.project}/{zone}"
+    def ask(self, zone: str) -> None:
+        """Asks for the slices in a zone, without waiting for them."""
+        name, scope = self._name(), f"{self.tpu.project}/{zone}"
         request = self._request()
-        if self.config.as_queued:
-            wanted = QueuedRequest(
-                request, name, self.config.slices, self.config.valid_after, self.config.valid_until
-            )
+        config = self.config
+        if config.as_queued:
+            wanted = QueuedRequest(request, name, config.slices, config.valid_after, config.valid_until)
             make = lambda: self.tpu.create_queued(zone, name, wanted).uid  # noqa: E731
-            self.lease.create(QUEUED, scope, name, make, dead_man=dead_man(self.config))
-            return self._wait_for_queued(zone, name)
-        make = lambda: self.tpu.create_node(zone, name, request).uid  # noqa: E731
-        self.lease.create(NODE, scope, name, make, dead_man=dead_man(self.config))
-        return self._wait_for_nodes(zone, [name])
+        else:
+            make = lambda: self.tpu.create_node(zone, name, request).uid  # noqa: E731
+        kind = QUEUED if config.as_queued else NODE
+        self.lease.create(kind, scope, name, make, dead_man=dead_man(config))
+
+    def _make(self, zone: str) -> Sequence[Node]:
+        self.ask(zone)
+        if self.config.as_queued:
+            return self._wait_for_queued(zone, self._name())
+        return self._wait_for_nodes(zone, [self._name()])
+
+    def _name(self) -> str:
+        return self.name or name_of(self.lease.lease.lease_id)
 
     def _request(self) -> NodeRequest:
         config = self.config

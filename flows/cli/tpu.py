@@ -1,0 +1,179 @@
+"""`slicebench tpu …`: TPU VMs to keep at hand, one face over nodes and queued resources: make, look, use, give back."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from runtime.contract.errors import BadInput, ExitCode, Problem
+
+if TYPE_CHECKING:
+    from tasks.config.tpu_target import TpuVmTargetConfig
+    from tasks.stages.tpus import Office, Standing
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on stdout")]
+Project = Annotated[str | None, Parameter(help="Google Cloud project; else from the environment or gcloud")]
+Zone = Annotated[str | None, Parameter(help="Zone; not given: wherever it is")]
+Name = Annotated[str, Parameter(help="Its exact name")]
+
+
+def create(
+    name: Name,
+    /,
+    *,
+    type: Annotated[str, Parameter(help="Accelerator type of one slice, e.g. v6e-16")],
+    zone: Annotated[
+        tuple[str, ...], Parameter(negative="", help="Zones to try, in order (repeat the flag)")
+    ] = (),
+    slices: Annotated[int, Parameter(help="Slices of that type")] = 1,
+    tier: Annotated[
+        Literal["on_demand", "spot", "reserved"], Parameter(help="How it is paid for")
+    ] = "on_demand",
+    reservation: Annotated[str | None, Parameter(help="Full name of the reservation")] = None,
+    queued: Annotated[bool, Parameter(negative="", help="Wait in the queue even for one slice")] = False,
+    valid_after: Annotated[str | None, Parameter(help="Not before: a moment, or a span like 2h")] = None,
+    valid_until: Annotated[
+        str | None, Parameter(help="Give up in the queue: a moment, or a span like 2h")
+    ] = None,
+    version: Annotated[str | None, Parameter(help="Runtime version; else as the type needs")] = None,
+    network: str | None = None,
+    subnetwork: str | None = None,
+    service_account: str | None = None,
+    internal: Annotated[bool, Parameter(negative="", help="No external addresses")] = False,
+    user: Annotated[str, Parameter(help="Whom to log in as")] = "slicebench",
+    ttl: Annotated[str, Parameter(help="Given back by the reaper after so long: 90m, 8h, 2d")] = "8h",
+    wait: Annotated[bool, Parameter(help="Wait until every worker is there")] = True,
+    project: Project = None,
+    json: Json = False,
+) -> int:
+    """Make a TPU VM or queued resource, kept under a lease of its own until --ttl is over or it is deleted."""
+    from tasks.cloud.google_place import choose_zone
+    from tasks.stages.tpus import create as make
+
+    zones = zone or (choose_zone(None).value,)
+    config = _config(
+        type=type, zones=zones, slices=slices, tier=tier, reservation=reservation, queued=queued or "auto",
+        valid_after=valid_after, valid_until=valid_until, runtime_version=version, network=network,
+        subnetwork=subnetwork, service_account=service_account, user=user,
+        addresses="internal" if internal else "external",
+    )  # fmt: skip
+    _check_type(type)
+    standing = make(_office(project), name, config, _seconds(ttl), wait=wait)
+    _show(standing, json)
+    if not json:
+        _say(f"give it back with: slicebench tpu delete {name}")
+    return ExitCode.DONE
+
+
+def status(name: Name, /, *, zone: Zone = None, project: Project = None, json: Json = False) -> int:
+    """Say what stands behind a name: state, workers with their addresses, whose it is, what it costs."""
+    from tasks.stages.tpus import status as look
+
+    _show(look(_office(project), name, (zone,) if zone else ()), json)
+    return ExitCode.DONE
+
+
+def list_(*, zone: Zone = None, project: Project = None, json: Json = False) -> int:
+    """List every TPU VM and queued resource of the project, in all zones, whoever made them."""
+    from tasks.stages.tpus import listing
+
+    office = _office(project)
+    found = listing(office, zone)
+    if json:
+        print(jsonlib.dumps({"project": office.tpu.project, "tpus": [asdict(one) for one in found]}))
+        return ExitCode.DONE
+    for one in found:
+        _say(_row(one))
+    if not found:
+        _say(f"there is no TPU in {zone or 'any zone'} of {office.tpu.project}")
+    return ExitCode.DONE
+
+
+def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int:
+    """Give back what `tpu create` made under this name, and look that it is gone. What others made is left alone."""
+    from tasks.stages.tpus import delete as give_back
+
+    gone = give_back(_office(project), name)
+    if json:
+        print(jsonlib.dumps({"name": name, "deleted": gone}))
+    else:
+        _say(f"{name} is gone: {gone} thing(s) given back, nothing is left")
+    return ExitCode.DONE
+
+
+def _office(project: str | None) -> Office:
+    from tasks.cloud.google_place import choose_project
+    from tasks.cloud.tpu import CloudTpu
+    from tasks.config.home import ledger_uri, scratch_folder
+    from tasks.leases.inventory import open_inventories
+    from tasks.leases.opening import open_ledger
+    from tasks.stages.tpus import Office
+
+    ledger = open_ledger(ledger_uri())
+    inventories = open_inventories(ledger, scratch_folder())
+    return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), _say)
+
+
+def _config(**fields: Any) -> TpuVmTargetConfig:
+    """Returns the flags as a target file would have them. Raises BadInput in the words of the model."""
+    import pydantic
+
+    from tasks.config.tpu_target import TpuVmTargetConfig
+
+    try:
+        return TpuVmTargetConfig.model_validate({"kind": "tpu_vm", **fields})
+    except pydantic.ValidationError as error:
+        problems = [
+            Problem("error", None, f"{'.'.join(map(str, one['loc'])) or 'tpu create'}: {one['msg']}")
+            for one in error.errors()
+        ]
+        raise BadInput(problems) from None
+
+
+def _check_type(name: str) -> None:
+    from tasks.cloud.tpu_types import tpu_type
+
+    tpu_type(name)
+
+
+def _seconds(span: str) -> float:
+    from tasks.config.tpu_target import seconds_of
+
+    seconds = seconds_of(span)
+    if seconds is None:
+        raise BadInput(f"--ttl {span!r} is no span of time", fix="write it like 90m, 8h or 2d")
+    return seconds
+
+
+def _show(standing: Standing, json: bool) -> None:
+    if json:
+        print(jsonlib.dumps(asdict(standing)))
+        return
+    _say(_row(standing))
+    for index, node in enumerate(standing.nodes):
+        health = f", {node.health}" if node.health not in ("", "HEALTHY") else ""
+        _say(f"  slice {index}: {node.name} {node.state}{health}")
+        for worker, address in enumerate(node.addresses):
+            external = f" ({address.external})" if address.external else ""
+            _say(f"    worker {worker}: {address.internal}{external}")
+
+
+def _row(one: Standing) -> str:
+    price = f"${one.price_per_hour:.2f} an hour" if one.price_per_hour else ""
+    expires = ""
+    if one.expires_at is not None:
+        left = one.expires_at - time.time()
+        expires = f"until {time.strftime('%Y-%m-%d %H:%M', time.localtime(one.expires_at))}"
+        expires += " (overdue)" if left < 0 else ""
+    whose = f"lease {one.lease_id} of {one.owner}" if one.lease_id else "not made by slicebench"
+    parts = (one.name, one.zone, one.type, f"{one.kind} {one.state}", whose, expires, price, one.note)
+    return "  ".join(part for part in parts if part)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

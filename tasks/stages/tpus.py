@@ -1,0 +1,218 @@
+"""TPU VMs that people keep at hand: made under a lease of their own with an expiry, looked up, given back.
+
+One face over nodes and queued resources: whatever was made under a name is found under that name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runtime.contract.errors import BadInput, Leaked
+from tasks.cloud.labels import read_labels
+from tasks.cloud.prices import load_prices
+from tasks.cloud.resource_names import problem_with
+from tasks.cloud.ssh_keys import make_key, with_key
+from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_errors import NotFound
+from tasks.cloud.tpu_model import Node, Queued
+from tasks.cloud.tpu_types import known_types
+from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.leases import directories
+from tasks.leases.claim import claim, latest
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import Ledger
+from tasks.leases.tpus import NODE, QUEUED
+from tasks.targets.tpu_capacity import Desk, find
+
+Say = Callable[[str], None]
+KEY_FILE = "id_ed25519"
+
+
+@dataclass(frozen=True)
+class Office:
+    """Where TPUs are asked for and written down. `scratch` holds a folder with the key of each lease."""
+
+    tpu: CloudTpu
+    ledger: Ledger
+    inventories: Inventories
+    scratch: Path
+    say: Say = lambda line: None
+    poll_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A name and what stands behind it. `lease_id` empty: slicebench did not make it."""
+
+    name: str
+    zone: str
+    kind: str
+    state: str
+    type: str
+    nodes: Sequence[Node]
+    lease_id: str = ""
+    owner: str = ""
+    expires_at: float | None = None
+    price_per_hour: float | None = None
+    note: str = ""
+
+
+def lease_name(name: str) -> str:
+    """Returns the name of the lease that a TPU is made under."""
+    return f"tpu-{name}"
+
+
+def key_file(scratch: Path, name: str) -> Path:
+    """Returns where the private key of a TPU's lease is."""
+    return scratch / lease_name(name) / KEY_FILE
+
+
+def create(
+    office: Office, name: str, config: TpuVmTargetConfig, ttl_s: float, *, wait: bool = True
+) -> Standing:
+    """Makes a TPU of this name, kept for `ttl_s` seconds from when it is there. Called again it goes on.
+
+    Whatever interrupts it gives back what was made; what was kept under the name before stays. Raises BadInput,
+    Taken, NoCapacity, Leaked.
+    """
+    problem = problem_with(name)
+    if problem is not None:
+        raise BadInput(problem)
+    kept = _kept(office, name, config)
+    holding = claim(office.ledger, office.inventories, lease_name(name), None)
+    try:
+        with holding.renewing():
+            desk = _desk(office, name, config, holding)
+            if wait:
+                desk.acquire()
+                holding.live()
+            else:
+                desk.ask(config.zones[0])
+            holding.detach(time.time() + ttl_s)
+    except BaseException:
+        if kept is not None:
+            holding.detach(kept.expires_at)
+            raise
+        done = holding.release("it was not made whole")
+        if done.lease.state is not State.GONE:
+            office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
+        raise
+    return status(office, name, config.zones)
+
+
+def delete(office: Office, name: str) -> int:
+    """Gives back what was made under this name; returns how many things went.
+
+    Raises BadInput when slicebench did not make it, Taken while somebody is making it, Leaked.
+    """
+    lease = latest(office.ledger, lease_name(name))
+    if lease is None or lease.state is State.GONE:
+        raise BadInput(
+            f"no lease of this ledger ({office.ledger.uri}) made {name!r}",
+            fix="see slicebench tpu list: what another made is left alone",
+        )
+    done = claim(office.ledger, office.inventories, lease_name(name), None).release("deleted by name")
+    if done.lease.state is not State.GONE:
+        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
+    return len(done.deleted)
+
+
+def status(office: Office, name: str, zones: Sequence[str] = ()) -> Standing:
+    """Returns what stands behind a name: a queued resource, else a node. Raises BadInput when nothing does."""
+    lease = latest(office.ledger, lease_name(name))
+    held = _held(lease)
+    found = find(office.tpu, held or zones, name)
+    nodes = _nodes(office.tpu, found)
+    return _with_lease(office.ledger, _standing(found, nodes), found)
+
+
+def listing(office: Office, zone: str | None = None) -> Sequence[Standing]:
+    """Returns every TPU of the project, or of a zone; those of a queued resource under its name."""
+    where = (zone,) if zone else ()
+    nodes, queued = office.tpu.nodes(*where), office.tpu.queued(*where)
+    standing = []
+    for one in queued:
+        own = [node for node in nodes if (node.zone, node.queued) == (one.zone, one.name)]
+        standing.append(_with_lease(office.ledger, _standing(one, own), one))
+    names = {(one.zone, one.name) for one in queued}
+    for node in nodes:
+        if (node.zone, node.queued) not in names:
+            standing.append(_with_lease(office.ledger, _standing(node, [node]), node))
+    return sorted(standing, key=lambda one: (one.zone, one.name))
+
+
+def _desk(office: Office, name: str, config: TpuVmTargetConfig, holding: Holding) -> Desk:
+    folder = office.scratch / lease_name(name)
+    place = directories.reference(folder)
+    holding.create(place.kind, place.scope, place.name, lambda: directories.make(folder, holding.labels))
+    public = make_key(folder / KEY_FILE, holding.lease.lease_id)
+    metadata = {"enable-guest-attributes": "TRUE", **with_key({}, config.user, public)}
+    return Desk(office.tpu, config, holding, office.say, metadata, office.poll_s, name=name)
+
+
+def _kept(office: Office, name: str, config: TpuVmTargetConfig) -> Lease | None:
+    """Returns the lease under which the name is kept already. Raises BadInput when that is of another type."""
+    lease = latest(office.ledger, lease_name(name))
+    if lease is None or lease.state is not State.LIVE:
+        return None
+    there = status(office, name)
+    if there.type != config.type:
+        raise BadInput(
+            f"{name!r} is there already, as {there.type}",
+            fix=f"choose another name, or slicebench tpu delete {name}",
+        )
+    return lease
+
+
+def _held(lease: Lease | None) -> Sequence[str]:
+    """Returns the zones where a lease has TPUs."""
+    if lease is None or lease.state is State.GONE:
+        return ()
+    return sorted({ref.scope.partition("/")[2] for ref in lease.resources if ref.kind in (NODE, QUEUED)})
+
+
+def _nodes(tpu: CloudTpu, found: Node | Queued) -> Sequence[Node]:
+    if isinstance(found, Node):
+        return [found]
+    nodes = []
+    for name in found.nodes:
+        try:
+            nodes.append(tpu.node(found.zone, name))
+        except NotFound:
+            continue
+    return nodes
+
+
+def _standing(found: Node | Queued, nodes: Sequence[Node]) -> Standing:
+    queued = isinstance(found, Queued)
+    shape = known_types().get(found.type)
+    running = sum(node.state == "READY" for node in nodes)
+    price = None
+    if shape is not None:
+        price = load_prices().per_hour(shape.generation, shape.chips * running, found.zone, spot=found.spot)
+    note = f"{found.error}" if isinstance(found, Queued) and found.error else ""
+    if found.state in ("FAILED", "SUSPENDED", "PREEMPTED", "TERMINATED"):
+        note = "; ".join(part for part in (note, "it holds quota until it is deleted") if part)
+    kind = "queued resource" if queued else "node"
+    return Standing(
+        found.name, found.zone, kind, found.state, found.type, nodes, price_per_hour=price, note=note
+    )
+
+
+def _with_lease(ledger: Ledger, standing: Standing, found: Node | Queued) -> Standing:
+    labelled = read_labels(found.labels)
+    if labelled is None:
+        return standing
+    ours = labelled.ledger_id == ledger.id
+    lease = ledger.read(labelled.lease_id) if ours else None
+    return replace(
+        standing,
+        lease_id=labelled.lease_id,
+        owner=labelled.owner + ("" if ours else " (another ledger)"),
+        expires_at=lease.expires_at if lease else labelled.expires_at,
+    )
