@@ -15,7 +15,7 @@ from flows.api import PrefectApi
 from flows.serving import children, place
 from flows.serving.drain import drain
 from flows.serving.station import Station, clear_leftovers, raise_up
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import ExitCode, Interrupted
 
 _DOWN_S = 120.0
 
@@ -30,7 +30,11 @@ def up(
         return ExitCode.DONE
     signals = _Signals()
     _tell("starting a Prefect server, its workers and deployments …")
-    station = raise_up(port, _tell)
+    try:
+        station = raise_up(port, _tell, signals.heard.is_set)
+    except Interrupted:
+        _tell("down")
+        return ExitCode.INTERRUPTED
     try:
         _welcome(station)
         while not signals.heard.wait(1.0):
@@ -77,7 +81,6 @@ class _Signals:
     def __init__(self) -> None:
         self.count = 0
         self.heard = threading.Event()
-        self._starting = True
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._hear)
 

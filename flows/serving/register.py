@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prefect import get_client
 from prefect.cli import app
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterNextScheduledStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled
 from prefect.workers.process import ProcessWorker
 
 from flows.serving.ephemeral import wait_until_ready
@@ -38,6 +45,8 @@ POOLS = {
 SILENCE_S = 90
 """Three heartbeats of 30 s, the shortest that Prefect sends."""
 
+MISSED_AFTER = timedelta(minutes=15)
+
 CRASH_SILENT_RUNS = "slicebench: a silent run has crashed"
 
 
@@ -45,12 +54,26 @@ def main() -> None:
     """Registers everything with the server of PREFECT_API_URL."""
     wait_until_ready(os.environ)
     with get_client(sync_client=True) as client:
+        cancel_missed(client, datetime.now(UTC))
         for name, description in POOLS.items():
             ensure_pool(client, name, description)
         print("pools", flush=True)
         ensure_heartbeat_automation(client)
     deploy()
     print("deployments", flush=True)
+
+
+def cancel_missed(client: SyncPrefectClient, now: datetime) -> None:
+    """Cancels what the schedule wanted while nothing was up: else all of it would start now, at once."""
+    missed = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+        next_scheduled_start_time=FlowRunFilterNextScheduledStartTime.model_validate(
+            {"before_": now - MISSED_AFTER}
+        ),
+    )
+    for flow_run in client.read_flow_runs(flow_run_filter=missed):
+        if flow_run.auto_scheduled:
+            client.set_flow_run_state(flow_run.id, Cancelled(message="missed: nothing was up"), force=True)
 
 
 def ensure_pool(client: SyncPrefectClient, name: str, description: str) -> None:

@@ -18,7 +18,7 @@ from flows.serving import children, place
 from flows.serving.children import Child
 from flows.serving.ephemeral import tail_of
 from flows.serving.settings import HOST, auth_settings, own_home_settings, without_prefect
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import InfrastructureError, Interrupted
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +92,12 @@ class Station:
         place.forget_up()
 
 
-def raise_up(port: int, tell: Callable[[str], None], patience_s: float = START_S) -> Station:
+def raise_up(
+    port: int,
+    tell: Callable[[str], None],
+    stop_wanted: Callable[[], bool] = lambda: False,
+    patience_s: float = START_S,
+) -> Station:
     """Starts server, pools, deployments and workers; returns when work would be done.
 
     Raises InfrastructureError, with what it started stopped again, when the port is taken or something does
@@ -109,7 +114,7 @@ def raise_up(port: int, tell: Callable[[str], None], patience_s: float = START_S
     environment |= {"PREFECT_WORKER_QUERY_SECONDS": "5"}
     station = Station(server, environment, tell)
     try:
-        with _deadline(patience_s) as hurry:
+        with _deadline(patience_s, stop_wanted) as hurry:
             station.start("server", "prefect", "server", "start", "--host", HOST, "--port", str(port))
             # Started now, so that its imports are done when the server is: it waits for it.
             register = station.start("register", "flows.serving.register")
@@ -174,9 +179,15 @@ def _words(child: Child) -> Sequence[str]:
 
 
 @contextmanager
-def _deadline(seconds: float) -> Iterator[Callable[[], bool]]:
+def _deadline(seconds: float, stop_wanted: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
     end = time.monotonic() + seconds
-    yield lambda: time.monotonic() > end
+
+    def over() -> bool:
+        if stop_wanted():
+            raise Interrupted("stopped while starting")
+        return time.monotonic() > end
+
+    yield over
 
 
 def _await(hurry: Callable[[], bool], station: Station, done: Callable[[], bool], what: str) -> None:
