@@ -39,6 +39,8 @@ GROUPS = {
             "create": ("flows.cli.tpu:create", "Make a TPU VM or queued resource, for a limited time."),
             "status": ("flows.cli.tpu:status", "Say what stands behind a name."),
             "list": ("flows.cli.tpu:list_", "List every TPU of the project."),
+            "exec": ("flows.cli.tpu_workers:exec_", "Run a command on all or some of its workers."),
+            "ssh": ("flows.cli.tpu_workers:ssh", "Open a shell on one of its workers."),
             "delete": ("flows.cli.tpu:delete", "Give back what `tpu create` made."),
         },
     ),

@@ -63,7 +63,7 @@ def create(
         addresses="internal" if internal else "external",
     )  # fmt: skip
     _check_type(type)
-    standing = make(_office(project), name, config, _seconds(ttl), wait=wait)
+    standing = make(office(project), name, config, _seconds(ttl), wait=wait)
     _show(standing, json)
     if not json:
         _say(f"give it back with: slicebench tpu delete {name}")
@@ -74,7 +74,7 @@ def status(name: Name, /, *, zone: Zone = None, project: Project = None, json: J
     """Say what stands behind a name: state, workers with their addresses, whose it is, what it costs."""
     from tasks.stages.tpus import status as look
 
-    _show(look(_office(project), name, (zone,) if zone else ()), json)
+    _show(look(office(project), name, (zone,) if zone else ()), json)
     return ExitCode.DONE
 
 
@@ -82,15 +82,15 @@ def list_(*, zone: Zone = None, project: Project = None, json: Json = False) -> 
     """List every TPU VM and queued resource of the project, in all zones, whoever made them."""
     from tasks.stages.tpus import listing
 
-    office = _office(project)
-    found = listing(office, zone)
+    desk = office(project)
+    found = listing(desk, zone)
     if json:
-        print(jsonlib.dumps({"project": office.tpu.project, "tpus": [asdict(one) for one in found]}))
+        print_json({"project": desk.tpu.project, "tpus": [asdict(one) for one in found]})
         return ExitCode.DONE
     for one in found:
         _say(_row(one))
     if not found:
-        _say(f"there is no TPU in {zone or 'any zone'} of {office.tpu.project}")
+        _say(f"there is no TPU in {zone or 'any zone'} of {desk.tpu.project}")
     return ExitCode.DONE
 
 
@@ -98,15 +98,16 @@ def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int
     """Give back what `tpu create` made under this name, and look that it is gone. What others made is left alone."""
     from tasks.stages.tpus import delete as give_back
 
-    gone = give_back(_office(project), name)
+    gone = give_back(office(project), name)
     if json:
-        print(jsonlib.dumps({"name": name, "deleted": gone}))
+        print_json({"name": name, "deleted": gone})
     else:
         _say(f"{name} is gone: {gone} thing(s) given back, nothing is left")
     return ExitCode.DONE
 
 
-def _office(project: str | None) -> Office:
+def office(project: str | None) -> Office:
+    """Returns where TPUs are asked for: the project, the ledger, the inventories."""
     from tasks.cloud.google_place import choose_project
     from tasks.cloud.tpu import CloudTpu
     from tasks.config.home import ledger_uri, scratch_folder
@@ -152,7 +153,7 @@ def _seconds(span: str) -> float:
 
 def _show(standing: Standing, json: bool) -> None:
     if json:
-        print(jsonlib.dumps(asdict(standing)))
+        print_json(asdict(standing))
         return
     _say(_row(standing))
     for index, node in enumerate(standing.nodes):
@@ -173,6 +174,11 @@ def _row(one: Standing) -> str:
     whose = f"lease {one.lease_id} of {one.owner}" if one.lease_id else "not made by slicebench"
     parts = (one.name, one.zone, one.type, f"{one.kind} {one.state}", whose, expires, price, one.note)
     return "  ".join(part for part in parts if part)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Prints one object for programs."""
+    print(jsonlib.dumps(content))
 
 
 def _say(line: str) -> None:

@@ -27,7 +27,7 @@ CREATE = ("tpu", "create", "mine", "--type", "v6e-16", "--zone", ZONE)
 @pytest.fixture(autouse=True)
 def quick(tpu_cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command as it is, in a hurry."""
-    monkeypatch.setattr(command, "_office", lambda project: hurried(project or "proj"))
+    monkeypatch.setattr(command, "office", lambda project: hurried(project or "proj"))
 
 
 def hurried(project: str) -> Office:

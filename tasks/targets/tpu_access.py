@@ -1,0 +1,85 @@
+"""How to get into the workers of a slice over SSH: their addresses, and host keys pinned from guest attributes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.ssh_endpoint import Endpoint
+from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_errors import Busy
+from tasks.cloud.tpu_model import Address, Node
+
+_PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
+
+
+@dataclass(frozen=True)
+class Access:
+    """As whom and by which way one logs in. `key` is a private key file; None: the user's own keys and agent."""
+
+    user: str
+    key: str | None = None
+    port: int = 22
+    external: bool = True
+
+
+def endpoints(
+    tpu: CloudTpu, node: Node, access: Access, *, patience_s: float = 300.0, poll_s: float = 3.0
+) -> Sequence[Endpoint]:
+    """Returns how to reach each worker of a slice, in order, waiting until all have told their host keys.
+
+    Raises InfrastructureError when one has no address that fits, or does not tell its key in time.
+    """
+    keys = _host_keys(tpu, node, patience_s, poll_s)
+    return [
+        Endpoint(
+            address=_address(node, worker, address, access),
+            user=access.user,
+            port=access.port,
+            keys=(access.key,) if access.key else (),
+            host_key=keys[worker],
+            agent=access.key is None,
+            default_keys=access.key is None,
+        )
+        for worker, address in enumerate(node.addresses)
+    ]
+
+
+def _host_keys(tpu: CloudTpu, node: Node, patience_s: float, poll_s: float) -> Sequence[str]:
+    """Returns one host key for each worker, once all of them have told theirs: one that is late shifts the others."""
+    begin = time.monotonic()
+    told: Sequence[Sequence[str]] = ()
+    while True:
+        try:
+            told = tpu.host_keys(node.zone, node.name)
+        except Busy as error:  # it is not READY any more, or not yet
+            if time.monotonic() - begin > patience_s:
+                raise InfrastructureError(f"{node.name} does not tell its host keys: {error}") from error
+        else:
+            if len(told) == len(node.addresses) and all(told):
+                return [min(keys, key=_rank) for keys in told]
+            if time.monotonic() - begin > patience_s:
+                raise InfrastructureError(
+                    f"{len(told)} of {len(node.addresses)} workers of {node.name} told their SSH host keys within "
+                    f"{patience_s:g} s: guest attributes may be disabled (metadata enable-guest-attributes), or a "
+                    "worker did not start; see `slicebench tpu status`"
+                )
+        time.sleep(poll_s)
+
+
+def _rank(key: str) -> int:
+    kind = key.split()[0]
+    return _PREFERRED.index(kind) if kind in _PREFERRED else len(_PREFERRED)
+
+
+def _address(node: Node, worker: int, address: Address, access: Access) -> str:
+    if not access.external:
+        return address.internal
+    if address.external is None:
+        raise InfrastructureError(
+            f"worker {worker} of {node.name} has no external address: write addresses: internal, and run from "
+            "inside its network, or make it with external addresses"
+        )
+    return address.external
