@@ -23,7 +23,7 @@ from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.build import build
 from tasks.collect import collect
 from tasks.compare import compare
-from tasks.config.request import Keep, RunRequest, Stage
+from tasks.config.request import KEEP_FOR, Keep, RunRequest, Stage
 from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
@@ -50,9 +50,12 @@ def measure(request: RunRequest, say: Narrator) -> Ending:
                     uploaded = upload(run, workers, image)
                     ending.outcome = run_workload(run, uploaded, lease)
                 ending.results = collect(run)
+            except BaseException as error:
+                ending.error = error
+                raise
             finally:
                 with undisturbed(say), ending.noting_what_stays():
-                    teardown(run, lease)
+                    teardown(run, lease, failed=ending.failed)
         # Hardware is not held for what needs none.
         ending.verdicts = compare(run)
         ending.report = report(run)
@@ -66,9 +69,8 @@ def give_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> Non
     change.
     After a kill -9 this runs in a fresh process that knows nothing but the flow run.
     """
-    release_run(
-        run_id_of(flow_run.id, flow_run.created, flow_run.parameters), f"its flow run is {state.name}"
-    )
+    run_id = run_id_of(flow_run.id, flow_run.created, flow_run.parameters)
+    release_run(run_id, flow_run.parameters.get("lease") or run_id, f"its flow run is {state.name}")
 
 
 def _explained(function: Callable[P, R]) -> Callable[P, R]:
@@ -105,6 +107,8 @@ def benchmark(
     jax_version: str = "locked",
     jax_index: str | None = None,
     keep: Keep = "never",
+    keep_for: str = KEEP_FOR,
+    lease: str | None = None,
     workers: PositiveInt | None = None,
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,

@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.states import Completed, Failed
 
-from runtime.contract.errors import ExitCode, SlicebenchError
+from runtime.contract.errors import ExitCode, SlicebenchError, worst
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
 from tasks.stages.context import Run, Say
@@ -65,6 +65,12 @@ class Ending:
             yield
         except SlicebenchError as error:
             self.not_given_back = error
+
+    @property
+    def failed(self) -> bool:
+        """Whether the stages so far went wrong, in a way that somebody may want to look into."""
+        code = worst(code for code, _ in self._found())
+        return code in (ExitCode.WORKLOAD_FAILED, ExitCode.INFRASTRUCTURE)
 
     def state(self) -> State[Any]:
         """Returns the flow run's last state; its message leads with the exit code's name."""

@@ -14,10 +14,12 @@ from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
+from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.leases.opening import open_ledger
 from tasks.leases.release import release
 from tasks.stages.context import Run
+from tasks.stages.provision import shape_of
 
 
 @contextmanager
@@ -27,19 +29,23 @@ def hold(run: Run) -> Iterator[Holding]:
     """
     ledger = open_ledger(ledger_uri())
     inventories = open_inventories(ledger, scratch_folder())
-    lease = claim(ledger, inventories, run.spec.run_id, run.spec.run_id)
+    if run.spec.lease is None:
+        lease = claim(ledger, inventories, run.spec.run_id, run.spec.run_id)
+    else:
+        lease = claim_kept(ledger, inventories, run.spec.lease, run.spec.run_id, shape_of(run))
     with lease.renewing():
         yield lease
 
 
-def release_run(run_id: str, why: str) -> None:
-    """Releases what a run still has, unless its owner lives: then it is that process's own business.
+def release_run(run_id: str, name: str, why: str) -> None:
+    """Releases what a run still has under the lease of this name, unless its owner lives: then it is that
+    process's own business.
 
     Raises Leaked when something could not be proven gone.
     """
     ledger = open_ledger(ledger_uri())
-    lease = latest(ledger, run_id)
-    if lease is None or lease.state is State.GONE or lease.owner is None:
+    lease = latest(ledger, name)
+    if lease is None or lease.state is State.GONE or lease.owner is None or lease.run_id != run_id:
         # Without an owner: kept on purpose, or leaked, which is the reaper's.
         return
     if owners.is_alive(lease.owner) and not owners.is_this_process(lease.owner):

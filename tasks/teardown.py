@@ -11,8 +11,9 @@ from tasks.stages.context import Run
 
 
 @task(**stage_options("teardown"))
-def teardown(run: Run, lease: Holding) -> None:
-    """Gives everything back, and looks that it is gone. Asks nothing of Prefect before it has asked for
-    deletion.
+def teardown(run: Run, lease: Holding, *, failed: bool = False) -> None:
+    """Gives everything back that is not kept, and looks that it is gone.
+
+    Asks nothing of Prefect before it has asked for deletion.
     """
-    stage.teardown(run, lease)
+    stage.teardown(run, lease, failed=failed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from tasks.leases.lease import Lease
@@ -57,6 +57,9 @@ def leases(
 def reap(
     *,
     dry_run: Annotated[bool, Parameter(help="only say what would go")] = False,
+    lease: Annotated[
+        str | None, Parameter(help="only this lease, now, though it is kept: its name or id")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Delete what outlived its lease, and say why. Exit code 5: something could not be proven gone."""
@@ -66,15 +69,23 @@ def reap(
 
     ledger = _ledger()
     findings: list[Finding] = []
+    if lease is not None and not ledger.exists():
+        raise BadInput(f"there is no lease {lease}: nothing was ever held ({ledger.uri})")
     if ledger.exists():
-        findings = reaper.reap(ledger, open_inventories(ledger, scratch_folder()), dry_run=dry_run)
+        inventories = open_inventories(ledger, scratch_folder())
+        if lease is None:
+            findings = reaper.reap(ledger, inventories, dry_run=dry_run)
+        else:
+            findings = [reaper.give_up(ledger, inventories, lease, dry_run=dry_run)]
     code = reaper.exit_code(findings)
+    if lease is not None and any(finding.did in ("not reachable", "elsewhere") for finding in findings):
+        code = ExitCode.INFRASTRUCTURE
     if json:
         _print({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
     else:
         for finding in findings:
             _say(f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources))
-        if not any(finding.did != "kept" for finding in findings):
+        if lease is None and not any(finding.did != "kept" for finding in findings):
             _say(f"nothing to reap ({ledger.uri})")
     return code
 
@@ -87,11 +98,14 @@ def _ledger() -> Ledger:
 
 
 def _row(lease: Lease, now: float) -> str:
+    from tasks.leases.keeping import in_dollars
+
     until = "no expiry" if lease.expires_at is None else f"expires in {lease.expires_at - now:.0f} s"
     whose = str(lease.owner) if lease.owner else "no owner"
     made = ", ".join(f"{ref.kind} {ref.name}{'' if ref.ours else ' (adopted)'}" for ref in lease.resources)
     renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
-    return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {made}"
+    price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
+    return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {price}  {made}"
 
 
 def _resources(refs: Sequence[Any]) -> list[str]:

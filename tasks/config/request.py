@@ -7,6 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.contract.names import STAGES
+from tasks.config import duration
+
+KEEP_FOR = "4h"
 
 Keep = Literal["never", "on_failure", "always"]
 Stage = Literal["build", "provision", "upload", "run", "collect", "teardown"]
@@ -37,7 +40,15 @@ class RunRequest(BaseModel):
     commit: str | None = Field(None, description="… at this commit")
     jax_version: str = Field("locked", description="locked, newest, nightly or x.y.z")
     jax_index: str | None = Field(None, description="Package index of JAX nightlies")
-    keep: Keep = Field("never", description="Keep what was made after the run")
+    keep: Keep = Field(
+        "never", description="Keep the hardware that was made after the run: its price goes on"
+    )
+    keep_for: str = Field(
+        KEEP_FOR, pattern=duration.PATTERN, description="… for so long at most: 90s, 30m, 4h or 2d"
+    )
+    lease: str | None = Field(
+        None, description="Use the hardware that an earlier run of this name kept (slicebench leases)"
+    )
     workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
     devices_per_worker: int | None = Field(
         None, description="Devices each, where the target lets you choose", gt=0

@@ -31,7 +31,8 @@ class RunSpec:
     """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
     `points` are those that fit the target, numbered as the workers number them.
 
-    `env` holds the values; `secret_env` names those of them that may never be written down.
+    `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
+    hardware is used. `env` holds the values; `secret_env` names those of them that may never be written down.
     """
 
     run_id: str
@@ -46,6 +47,13 @@ class RunSpec:
     output: str
     keep: Keep
     deadlines: Deadlines
+    keep_for_s: float = 0.0
+    lease: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
     debug_dumps: bool = False
+
+    @property
+    def lease_name(self) -> str:
+        """Returns the name of the lease that the run's hardware stands under, after which it is named."""
+        return self.lease or self.run_id

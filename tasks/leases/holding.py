@@ -60,7 +60,7 @@ class Holding:
         self._now = now
         self._term_s = term_s
         self._lock = threading.RLock()
-        self._released = False
+        self._let_go = False
         self.lost: Fenced | None = None
 
     @property
@@ -126,6 +126,11 @@ class Holding:
             raise Leaked(f"cannot give back {ref.kind} {ref.name} in {ref.scope}: {why}")
         self.forget(ref)
 
+    def describe(self, shape: Mapping[str, str], price_per_hour: float | None) -> None:
+        """Writes down what the hardware is like, and what it costs an hour."""
+        if (self._lease.shape, self._lease.price_per_hour) != (shape, price_per_hour):
+            self._advance(lambda lease: leases.describe(lease, shape, price_per_hour))
+
     def live(self) -> None:
         """Says that all hardware is there."""
         if self._lease.state is not State.LIVE:
@@ -137,7 +142,9 @@ class Holding:
 
     def detach(self, expires_at: float | None) -> None:
         """Lets the lease live without this process until `expires_at`; nothing more is made through it."""
-        self._advance(lambda lease: leases.detach(lease, self._now(), expires_at))
+        with self._lock:
+            self._advance(lambda lease: leases.detach(lease, self._now(), expires_at))
+            self._let_go = True
 
     def check(self) -> None:
         """Raises Fenced unless the ledger still says that the lease is ours."""
@@ -169,7 +176,7 @@ class Holding:
                     return replace(swept, problems=(*swept.problems, str(error)))
                 else:
                     self._lease = done.lease
-                    self._released = True
+                    self._let_go = True
                     return done
             raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
 
@@ -189,7 +196,7 @@ class Holding:
             while not done.wait(every_s):
                 try:
                     with self._lock:
-                        if self._released:
+                        if self._let_go:
                             return
                         self.renew()
                     also()

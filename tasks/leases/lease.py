@@ -9,7 +9,8 @@ ledger.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.resource import ResourceRef
@@ -61,6 +62,8 @@ class Lease:
     `owner` None: nobody needs to be alive for it, only `expires_at` counts (kept hardware, a run nobody waits
     for, capacity that outlives runs). `expires_at` None: it does not end by time. `holders` are the lease ids
     that share it; the last one out may release it. `note` says why it is in its state, for people.
+    `shape` is what the hardware is like: only a run that wants just this may use it again. `price_per_hour` is
+    in US dollars, all of it; None: not known.
     """
 
     lease_id: str
@@ -75,6 +78,8 @@ class Lease:
     holders: tuple[str, ...] = ()
     generation: int = 0
     note: str = ""
+    shape: Mapping[str, str] = field(default_factory=dict)
+    price_per_hour: float | None = None
 
     def find(self, kind: str, scope: str, name: str) -> ResourceRef | None:
         """Returns what the lease has under exactly this name, or None."""
@@ -99,6 +104,12 @@ def plan(
 ) -> Lease:
     """Returns a new lease, under which nothing exists yet."""
     return Lease(lease_id(name, epoch), name, run_id, epoch, owner, State.PLANNED, now, expires_at)
+
+
+def describe(lease: Lease, shape: Mapping[str, str], price_per_hour: float | None) -> Lease:
+    """Writes down what the hardware is like and what it costs an hour."""
+    _require(lease, HELD, "describe")
+    return replace(lease, shape=dict(shape), price_per_hour=price_per_hour)
 
 
 def intend(lease: Lease, ref: ResourceRef) -> Lease:

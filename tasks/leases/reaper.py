@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from runtime.contract.errors import ExitCode, InfrastructureError, worst
+from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases.claim import latest
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
 from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import Lease, State
@@ -83,6 +84,36 @@ def reap(
         findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
     findings += _reap_orphans(listing, labelled, inventories, dry_run, patience)
     return findings
+
+
+def give_up(
+    ledger: Ledger,
+    inventories: Inventories,
+    name: str,
+    *,
+    dry_run: bool = False,
+    patience: Patience = USUAL,
+    now: Callable[[], float] = time.time,
+) -> Finding:
+    """Releases one lease, by its name or id, because somebody says so: kept hardware before its time, say.
+
+    Raises BadInput for a lease that is not there, and for one whose owner lives, which is to be stopped first.
+    """
+    lease = latest(ledger, name) or ledger.read(name)
+    if lease is None:
+        raise BadInput(f"there is no lease {name} in {ledger.uri}", fix="see slicebench leases")
+    if lease.state is State.GONE:
+        return Finding(lease.lease_id, "kept", "gone already: nothing is left of it")
+    if lease.holders:
+        raise BadInput(f"lease {name} is shared by {', '.join(lease.holders)}", fix="give those back first")
+    verdict = judge(lease, now(), owners_alive(lease), False)
+    if lease.owner is not None and lease.state is not State.LEAKED and verdict.act == "keep":
+        raise BadInput(
+            f"lease {name} is in use: {verdict.why}", fix="stop that run: it gives everything back"
+        )
+    return _carry_out(
+        ledger, lease, Judgement("release", "asked for by name"), inventories, dry_run, patience, now
+    )
 
 
 def judge(lease: Lease, now: float, alive: bool | None, ended: bool) -> Judgement:

@@ -22,15 +22,17 @@ from runtime.contract.overrides import apply_overrides
 from runtime.contract.suite_reader import read_suite
 from runtime.contract.yamlfile import read_text
 from tasks.cloud.storage import Folder, open_folder, probe_writable
+from tasks.config import duration
 from tasks.config.envfile import resolve_env
 from tasks.config.home import runs_folder
 from tasks.config.load import load_target
 from tasks.config.locate import locate
-from tasks.config.request import RunRequest
+from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.stages.context import Run, Say
 from tasks.targets.open import open_target
+from tasks.targets.types import Plan
 
 REQUEST_FILE = "request.json"
 
@@ -98,12 +100,37 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         source=source,
         output=_absolute(request.output or str(runs_folder())),
         keep=request.keep,
+        keep_for_s=duration.seconds(request.keep_for),
+        lease=request.lease,
         deadlines=_deadlines(request),
         env=env[0],
         secret_env=frozenset(env[1]),
         debug_dumps=request.debug_dumps,
     )
-    return replace(spec, points=open_target(spec.target).plan(spec).points)
+    plan = open_target(spec.target).plan(spec)
+    _refuse_what_cannot_be_kept(request, spec, plan)
+    return replace(spec, points=plan.points)
+
+
+def _refuse_what_cannot_be_kept(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
+    target = spec.target_name
+    if spec.keep != "never" and not plan.keepable:
+        raise BadInput(
+            f"--keep {spec.keep}: on target {target} a run makes nothing that could be kept",
+            fix="leave --keep out",
+        )
+    if spec.lease is not None and not plan.keepable:
+        raise BadInput(
+            f"--lease {spec.lease}: target {target} keeps no hardware that could be used again",
+            fix="leave --lease out",
+        )
+    if spec.keep == "never" and request.keep_for != KEEP_FOR:
+        raise BadInput(
+            f"--keep-for {request.keep_for} does nothing, as nothing is kept",
+            fix="add --keep always or --keep on_failure",
+        )
+    if spec.lease is not None:
+        _checked_run_id(spec.lease)
 
 
 def _reopen(request: RunRequest, say: Say) -> Run:

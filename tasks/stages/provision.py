@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from runtime.contract.errors import BadInput
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.targets.types import Workers
+
+
+def shape_of(run: Run) -> Mapping[str, str]:
+    """Returns what hardware must be like to serve this run: every field of its target, as text."""
+    return {
+        name: str(value)
+        for name, value in run.spec.target.model_dump(mode="json").items()
+        if value is not None
+    }
 
 
 def provision(run: Run, lease: Holding) -> Workers:
@@ -22,6 +32,7 @@ def provision(run: Run, lease: Holding) -> Workers:
         raise BadInput(errors)
     for problem in problems:
         run.say(str(problem))
+    lease.describe(shape_of(run), plan.price_per_hour)
     workers = run.target.acquire(plan, lease)
     total = len(workers.items) * workers.devices_per_worker
     run.say(

@@ -1,18 +1,27 @@
-"""Stage *teardown*: everything made for the run goes back, and we look that it is gone."""
+"""Stage *teardown*: everything made for the run goes back, and we look that it is gone; or it is kept, for a time."""
 
 from __future__ import annotations
 
+import time
+
 from runtime.contract.errors import Leaked
+from tasks.config.duration import in_words
 from tasks.leases.holding import Holding
+from tasks.leases.keeping import in_dollars, keep
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.stages.context import Run
 
 
-def teardown(run: Run, lease: Holding, *, patience: Patience = USUAL) -> Release:
+def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patience = USUAL) -> Release:
     """Returns what was deleted. Raises Leaked, naming what is left, when it cannot be proven gone.
 
-    Raises Fenced when somebody else already releases the lease: then that is their business.
+    Where the request says so, for a run that `failed` or for any, hardware is kept until its time is over, and
+    it is said what that costs. Raises Fenced when somebody else already releases the lease: then that is their
+    business.
     """
+    wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
+    if wanted and _kept(run, lease, patience):
+        return Release(lease.lease)
     done = lease.release("the run is over", patience)
     if done.left or done.problems:
         left = [f"{ref.kind} {ref.name} in {ref.scope}" for ref in done.left]
@@ -23,3 +32,23 @@ def teardown(run: Run, lease: Holding, *, patience: Patience = USUAL) -> Release
     run.say(f"{len(done.deleted)} resources given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
+
+
+def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
+    """Keeps hardware and says so; returns whether there was any that could be kept."""
+    plan = run.target.plan(run.spec)
+    until = time.time() + run.spec.keep_for_s
+    staying = keep(lease, plan.keepable, until, patience)
+    name = lease.lease.name
+    if not staying:
+        run.say(f"--keep {run.spec.keep}: there is nothing whole to keep")
+        return False
+    for ref in staying:
+        run.say(f"kept: {ref.kind} {ref.name} in {ref.scope}")
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(until))
+    run.say(
+        f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {in_dollars(lease.lease.price_per_hour)}"
+    )
+    run.say(f"use it again with --lease {name}; delete it now with: slicebench reap --lease {name}")
+    run.mark("teardown", lease_id=lease.lease.lease_id, kept=[ref.name for ref in staying], until=until)
+    return True

@@ -48,13 +48,13 @@ def test_flags_are_the_fields_of_a_request() -> None:
 
 def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
     words = ["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1", "--set", "num_repeats=3"]
-    words += ["--env", "A=b", "--env", "C=d", "--keep", "on_failure", "--workers", "2", "--debug-dumps"]
+    words += ["--env", "A=b", "--env", "C=d", "--keep", "never", "--workers", "2", "--debug-dumps"]
     assert main(words) == 0
     (request,) = here
     assert (request.run_id, request.output, request.set) == ("r1", str(tmp_path), ["num_repeats=3"])
     assert (request.env, request.keep, request.workers, request.debug_dumps) == (
         ["A=b", "C=d"],
-        "on_failure",
+        "never",
         2,
         True,
     )
@@ -69,6 +69,10 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
         (["run", "--resume", "r", "--set", "a=1", "--env", "A=b"], "--env, --set"),
         (["run", "quickstat"], "did you mean quickstart"),
         (["run", "quickstart", "--workers", "0"], "greater than 0"),
+        (["run", "quickstart", "--keep", "always"], "makes nothing that could be kept, leave --keep out"),
+        (["run", "quickstart", "--lease", "r0"], "leave --lease out"),
+        (["run", "quickstart", "--keep-for", "2h"], "--keep-for 2h does nothing"),
+        (["run", "quickstart", "--keep-for", "2"], "keep_for"),
         (["run", "quickstart", "--target", "moon"], "there is no target 'moon'"),
     ],
 )

@@ -1,0 +1,99 @@
+"""Teardown with something to keep: for whom it stays, what people are told, and that all else goes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.config.request import Keep
+from tasks.leases.holding import Holding
+from tasks.leases.lease import State
+from tasks.stages.context import Run
+from tasks.stages.provision import shape_of
+from tasks.stages.teardown import teardown
+from tasks.targets.types import Plan
+from tests.tasks.leases.rooms import Rooms
+from tests.tasks.targets.local_runs import hold, make_run, spec
+
+
+class Landlord:
+    """As much of a target as teardown sees: rooms may be kept."""
+
+    def plan(self, spec: object) -> Plan:
+        return Plan("rooms", (), 1, 1, 1, "cpu", keepable=("room",))
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def rooms(tmp_path: Path) -> Rooms:
+    return Rooms(tmp_path / "building", "unknown")
+
+
+def a_run(tmp_path: Path, said: list[str], keep: Keep) -> Run:
+    run = make_run(replace(spec(tmp_path), keep=keep, keep_for_s=7200.0), said)
+    return replace(run, target=Landlord())  # type: ignore[arg-type]
+
+
+def rented(run: Run, rooms: Rooms, price: float | None = 4.8) -> Holding:
+    """Returns a lease with a room in it."""
+    holding = hold(run)
+    rooms.ledger_id = holding.labels["SLICEBENCH_LEDGER_ID"]
+    holding.inventories = {**holding.inventories, "room": rooms}
+    holding.describe(shape_of(run), price)
+    rooms.rent(holding, "blue")
+    holding.live()
+    return holding
+
+
+@pytest.mark.parametrize(
+    ("keep", "failed", "stays"),
+    [
+        ("never", True, False),
+        ("on_failure", False, False),
+        ("on_failure", True, True),
+        ("always", False, True),
+    ],
+)
+def test_who_keeps_what(
+    tmp_path: Path, said: list[str], rooms: Rooms, keep: Keep, failed: bool, stays: bool
+) -> None:
+    run = a_run(tmp_path, said, keep)
+    holding = rented(run, rooms)
+    done = teardown(run, holding, failed=failed)
+    assert (rooms.names() == ["blue"]) is stays
+    assert done.lease.state is (State.LIVE if stays else State.GONE)
+    assert ("1 resources given back, nothing is left" in said) is not stays
+    marker = run.marker("teardown")
+    assert marker is not None
+    assert ("kept" in marker["outputs"]) is stays
+
+
+@pytest.mark.parametrize(("price", "told"), [(4.8, "$4.80 an hour"), (None, "price not known")])
+def test_what_is_kept_is_told_with_price_and_the_command_that_deletes_it(
+    tmp_path: Path, said: list[str], rooms: Rooms, price: float | None, told: str
+) -> None:
+    run = a_run(tmp_path, said, "always")
+    holding = rented(run, rooms, price)
+    teardown(run, holding)
+    assert "kept: room blue in building" in said
+    (line,) = [line for line in said if line.startswith("kept for 2 h, until ")]
+    assert line.endswith(told)
+    assert any(line.endswith("slicebench reap --lease run-1") for line in said)
+    assert holding.lease.expires_at == pytest.approx(time.time() + 7200.0, abs=60.0)
+    assert holding.lease.shape == {
+        "kind": "local", "platform": "cpu", "workers": "2", "slices": "1", "devices_per_worker": "auto"
+    }  # fmt: skip
+
+
+def test_where_nothing_is_whole_all_goes_back(tmp_path: Path, said: list[str], rooms: Rooms) -> None:
+    run = a_run(tmp_path, said, "always")
+    holding = hold(run)
+    assert teardown(run, holding).lease.state is State.GONE
+    assert "--keep always: there is nothing whole to keep" in said
