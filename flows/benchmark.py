@@ -109,6 +109,7 @@ def benchmark(
     keep: Keep = "never",
     keep_for: str = KEEP_FOR,
     lease: str | None = None,
+    wait_for_lock: str = "0s",
     workers: PositiveInt | None = None,
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,

@@ -33,7 +33,7 @@ def leases(
     ledger = _ledger()
     listing = ledger.listing()
     now = time.time()
-    shown = [lease for lease in listing.leases if all or lease.state is not State.GONE]
+    shown = [lease for lease in listing.leases if all or _counts(lease)]
     leaked = any(lease.state is State.LEAKED for lease in shown)
     if json:
         rows = []
@@ -97,9 +97,21 @@ def _ledger() -> Ledger:
     return open_ledger(ledger_uri())
 
 
+def _counts(lease: Lease) -> bool:
+    """Says whether a lease holds anything: one that is gone does not, nor does a lock that is free."""
+    from tasks.leases.lease import State, is_lock
+
+    return bool(lease.holders) if is_lock(lease) else lease.state is not State.GONE
+
+
 def _row(lease: Lease, now: float) -> str:
     from tasks.leases.keeping import in_dollars
+    from tasks.leases.lease import is_lock
 
+    if is_lock(lease):
+        return f"{lease.lease_id}  lock on " + ", ".join(
+            f"{ref.name} in {ref.scope}" for ref in lease.resources
+        )
     until = "no expiry" if lease.expires_at is None else f"expires in {lease.expires_at - now:.0f} s"
     whose = str(lease.owner) if lease.owner else "no owner"
     made = ", ".join(f"{ref.kind} {ref.name}{'' if ref.ours else ' (adopted)'}" for ref in lease.resources)

@@ -49,6 +49,9 @@ class RunRequest(BaseModel):
     lease: str | None = Field(
         None, description="Use the hardware that an earlier run of this name kept (slicebench leases)"
     )
+    wait_for_lock: str = Field(
+        "0s", pattern=duration.PATTERN, description="Wait so long for hardware that another run uses: 10m, 2h"
+    )
     workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
     devices_per_worker: int | None = Field(
         None, description="Devices each, where the target lets you choose", gt=0

@@ -32,7 +32,9 @@ class RunSpec:
     `points` are those that fit the target, numbered as the workers number them.
 
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
-    hardware is used. `env` holds the values; `secret_env` names those of them that may never be written down.
+    hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
+
+    `env` holds the values; `secret_env` names those of them that may never be written down.
     """
 
     run_id: str
@@ -49,6 +51,7 @@ class RunSpec:
     deadlines: Deadlines
     keep_for_s: float = 0.0
     lease: str | None = None
+    wait_for_lock_s: float = 0.0
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
     debug_dumps: bool = False

@@ -54,7 +54,7 @@ class Holding:
         if lease.owner is None:
             raise ValueError(f"lease {lease.lease_id} has no owner, so nobody holds it")
         self.inventories = inventories
-        self._ledger = ledger
+        self.ledger = ledger
         self._lease = lease
         self._claim = lease.owner.claim
         self._now = now
@@ -71,14 +71,14 @@ class Holding:
     @property
     def labels(self) -> Mapping[str, str]:
         """What everything made under the lease is labelled with; the environment variables of a process."""
-        return {LEASE_VARIABLE: self._lease.lease_id, LEDGER_VARIABLE: self._ledger.id}
+        return {LEASE_VARIABLE: self._lease.lease_id, LEDGER_VARIABLE: self.ledger.id}
 
     @property
     def resource_labels(self) -> Mapping[str, str]:
         """The same for what a cloud makes: legal labels, with owner and expiry for people to read."""
         owner = self._lease.owner
         whose = f"{owner.user}-{owner.host}" if owner else ""
-        return labels_for(self._lease.lease_id, self._ledger.id, whose, self._lease.expires_at)
+        return labels_for(self._lease.lease_id, self.ledger.id, whose, self._lease.expires_at)
 
     def create(
         self, kind: str, scope: str, name: str, make: Callable[[], str], *, dead_man: str = "none"
@@ -97,7 +97,7 @@ class Holding:
         try:
             self._advance(lambda lease: leases.confirm(lease, made))
         except Fenced:
-            stored = self._ledger.read(self._lease.lease_id)
+            stored = self.ledger.read(self._lease.lease_id)
             # Whoever took the lease over has, by its label, what was made; once it is released nobody has.
             if stored is None or stored.state not in HELD:
                 sweep(self.inventories, self._lease, USUAL)
@@ -160,7 +160,7 @@ class Holding:
             for _ in range(_TRIES):
                 try:
                     done = release(
-                        self._ledger,
+                        self.ledger,
                         self._lease,
                         self.inventories,
                         owners.this_process(),
@@ -221,7 +221,7 @@ class Holding:
         with self._lock:
             for _ in range(_TRIES):
                 try:
-                    self._lease = self._ledger.write(step(self._lease))
+                    self._lease = self.ledger.write(step(self._lease))
                 except Conflict:
                     self._lease = self._reread()
                 else:
@@ -240,9 +240,9 @@ class Holding:
                 raise
 
     def _reread(self) -> Lease:
-        stored = self._ledger.read(self._lease.lease_id)
+        stored = self.ledger.read(self._lease.lease_id)
         if stored is None:
-            raise Fenced(f"lease {self._lease.lease_id} is no longer in the ledger {self._ledger.uri}")
+            raise Fenced(f"lease {self._lease.lease_id} is no longer in the ledger {self.ledger.uri}")
         if stored.owner is None or stored.owner.claim != self._claim or stored.state not in HELD:
             by = f" by {stored.owner}" if stored.owner else ""
             why = f" ({stored.note})" if stored.note else ""

@@ -69,6 +69,7 @@ Inventories = Mapping[str, Inventory]
 def open_inventories(ledger: Ledger, scratch: Path) -> Inventories:
     """Opens the inventory of every kind. `scratch` holds the folders that are not part of a run's output."""
     from tasks.leases.directories import DirectoryInventory
+    from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
     from tasks.leases.tpus import inventories as tpu_inventories
 
@@ -76,4 +77,5 @@ def open_inventories(ledger: Ledger, scratch: Path) -> Inventories:
         "process": ProcessInventory(ledger.id),
         "directory": DirectoryInventory(scratch, ledger.id),
     }
-    return {**here, **tpu_inventories(ledger)}
+    things: Inventories = {**here, **tpu_inventories(ledger)}
+    return {**things, "lock": LockInventory(ledger, after=frozenset(things))}

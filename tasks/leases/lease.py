@@ -94,6 +94,15 @@ class Lease:
         return any(ref.ours and ref.uid is None for ref in self.resources)
 
 
+LOCK_PREFIX = "lock."
+"""Leases of such names are locks on hardware: their holder is who may use it."""
+
+
+def is_lock(lease: Lease) -> bool:
+    """Says whether a lease stands for a lock, under which nothing was made."""
+    return lease.name.startswith(LOCK_PREFIX)
+
+
 def lease_id(name: str, epoch: int) -> str:
     """Returns the id of a lease, which everything made under it is labelled with."""
     return f"{name}-e{epoch}"

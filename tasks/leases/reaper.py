@@ -79,7 +79,7 @@ def reap(
     judged = [(lease, judge(lease, now(), owners_alive(lease), ended(lease))) for lease in standing]
     judged = _watch(ledger, judged, confirm_s, sleep)
     for lease, verdict in judged:
-        if lease.state is State.GONE:
+        if lease.state is State.GONE or leases.is_lock(lease):
             continue
         findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
     findings += _reap_orphans(listing, labelled, inventories, dry_run, patience)
@@ -123,6 +123,8 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool) -> Judgemen
     silence = f"its last renewal was {max(0.0, now - lease.renewed_at):.0f} s ago"
     if lease.state is State.GONE:
         return Judgement("keep", "gone")
+    if leases.is_lock(lease):
+        return Judgement("keep", f"locked by {lease.holders[0]}" if lease.holders else "a lock, and free")
     if lease.holders:
         return Judgement("keep", f"shared by {', '.join(lease.holders)}")
     if lease.state is State.LEAKED:

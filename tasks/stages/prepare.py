@@ -102,17 +102,19 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         keep=request.keep,
         keep_for_s=duration.seconds(request.keep_for),
         lease=request.lease,
+        wait_for_lock_s=duration.seconds(request.wait_for_lock),
         deadlines=_deadlines(request),
         env=env[0],
         secret_env=frozenset(env[1]),
         debug_dumps=request.debug_dumps,
     )
     plan = open_target(spec.target).plan(spec)
-    _refuse_what_cannot_be_kept(request, spec, plan)
+    _refuse_flags_without_effect(request, spec, plan)
     return replace(spec, points=plan.points)
 
 
-def _refuse_what_cannot_be_kept(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
+def _refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
+    """Raises BadInput for what was asked for and this target cannot do."""
     target = spec.target_name
     if spec.keep != "never" and not plan.keepable:
         raise BadInput(
@@ -128,6 +130,11 @@ def _refuse_what_cannot_be_kept(request: RunRequest, spec: RunSpec, plan: Plan) 
         raise BadInput(
             f"--keep-for {request.keep_for} does nothing, as nothing is kept",
             fix="add --keep always or --keep on_failure",
+        )
+    if spec.wait_for_lock_s and not plan.locks:
+        raise BadInput(
+            f"--wait-for-lock {request.wait_for_lock}: target {target} uses nothing that another run could be using",
+            fix="leave --wait-for-lock out",
         )
     if spec.lease is not None:
         _checked_run_id(spec.lease)

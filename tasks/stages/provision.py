@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from runtime.contract.errors import BadInput
 from tasks.leases.holding import Holding
+from tasks.leases.locks import lock
 from tasks.stages.context import Run
 from tasks.targets.types import Workers
 
@@ -32,6 +33,8 @@ def provision(run: Run, lease: Holding) -> Workers:
         raise BadInput(errors)
     for problem in problems:
         run.say(str(problem))
+    for scope, name in plan.locks:
+        lock(lease, scope, name, wait_s=run.spec.wait_for_lock_s, say=run.say)
     lease.describe(shape_of(run), plan.price_per_hour)
     workers = run.target.acquire(plan, lease)
     total = len(workers.items) * workers.devices_per_worker

@@ -19,7 +19,8 @@ class Plan:
     `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra. `output` is where runs are
     written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers. `points` are
     those of the suite that fit, numbered as the workers number them. `keepable` are the kinds of what is made that
-    may stay after the run when somebody asks for it.
+    may stay after the run when somebody asks for it. `locks` are (scope, name) of hardware that is there already and
+    that one run at a time may use.
     """
 
     target: str
@@ -34,6 +35,7 @@ class Plan:
     bytes_per_save: int = 0
     points: Sequence[Point] = ()
     keepable: Sequence[str] = ()
+    locks: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
         (["run", "quickstart", "--keep", "always"], "makes nothing that could be kept, leave --keep out"),
         (["run", "quickstart", "--lease", "r0"], "leave --lease out"),
         (["run", "quickstart", "--keep-for", "2h"], "--keep-for 2h does nothing"),
+        (["run", "quickstart", "--wait-for-lock", "10m"], "leave --wait-for-lock out"),
         (["run", "quickstart", "--keep-for", "2"], "keep_for"),
         (["run", "quickstart", "--target", "moon"], "there is no target 'moon'"),
     ],
