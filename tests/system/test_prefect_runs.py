@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -34,7 +35,8 @@ def test_a_run_goes_through_the_deployment_and_shows_in_the_ui(station: Station)
     command = station.command("run", "quickstart", "--run-id", "good", "--set", "num_repeats=2")
     told, _ = command.communicate(timeout=300)
     assert command.returncode == 0, told
-    assert "verdict: NO_BASELINE" in told
+    # Whether there is an earlier run to compare with depends on the order of the tests.
+    assert re.search("verdict: (NO_BASELINE|INCONCLUSIVE)", told)
     assert station.state("good") == "Completed"
     assert station.flow_run("good")["name"] == "quickstart on local"
     stages = ["build", "provision", "upload", "run", "collect", "teardown", "compare", "report"]
