@@ -1,6 +1,4 @@
-"""A running Prefect server, spoken to directly: importing Prefect's own client costs two seconds of CPU, this
-does not.
-"""
+"""A running Prefect server, spoken to by HTTP alone: importing Prefect's client costs two seconds of CPU."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.config.home import home
 
 UP_FILE = "prefect/up.json"
-"""In $SLICEBENCH_HOME: what `slicebench up` started and how to reach it. Holds the auth string, hence mode
-0600.
-"""
+"""In $SLICEBENCH_HOME: what `slicebench up` started and how to reach it. Holds the auth string, hence mode 0600."""
 
 DEPLOYMENT = "benchmark/adhoc"
 
@@ -76,9 +72,7 @@ class FlowRunState:
 
 
 def known_server(environ: Mapping[str, str] = os.environ) -> Server | None:
-    """Returns the server the user means: environment, else what `slicebench up` started, else the user's
-    Prefect profile.
-    """
+    """Returns the server meant: by environment, else what `slicebench up` started, else the user's profile."""
     auth, key = environ.get("PREFECT_API_AUTH_STRING"), environ.get("PREFECT_API_KEY")
     if url := environ.get("PREFECT_API_URL"):
         return Server(url, "PREFECT_API_URL", auth, key)
@@ -124,9 +118,7 @@ def _profile(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class PrefectApi:
-    """The few calls that `slicebench` needs. Every one raises InfrastructureError when the server cannot be
-    reached.
-    """
+    """The few calls that `slicebench` needs. Every one raises InfrastructureError when the server cannot be reached."""
 
     def __init__(self, server: Server, *, timeout_s: float = 10.0) -> None:
         self.server = server
@@ -173,9 +165,7 @@ class PrefectApi:
         self._call("POST", f"flow_runs/{flow_run_id}/set_state", {"state": state})
 
     def errors(self, flow_run_id: str) -> list[str]:
-        """Returns what is logged of a flow run as an error, oldest first: for one that never came to say
-        anything.
-        """
+        """Returns what is logged of a flow run as an error, oldest first: for one that never came to say anything."""
         condition = {"flow_run_id": {"any_": [flow_run_id]}, "level": {"ge_": _ERROR}}
         found = self._call("POST", "logs/filter", {"logs": condition, "sort": "TIMESTAMP_ASC"})
         return [str(line["message"]) for line in found]

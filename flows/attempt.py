@@ -64,9 +64,7 @@ def request_of_this_run(request: RunRequest) -> RunRequest:
 
 
 def this_attempt(request: RunRequest, run_id: str, run_count: int) -> RunRequest:
-    """Returns what this attempt of a flow run has to do: a retry goes on with the folder that the first one
-    opened.
-    """
+    """Returns what this attempt of a flow run has to do: a retry goes on with the folder that the first one opened."""
     request = request.model_copy(update={"run_id": run_id})
     if run_count <= 1 or (request.resume and request.from_stage is None):
         return request

@@ -1,6 +1,4 @@
-"""The pipeline: one suite on one target, from source to verdict. What a person, a schedule or the command
-starts.
-"""
+"""The pipeline: one suite on one target, from source to verdict. What a person, a schedule or the command starts."""
 
 from __future__ import annotations
 
@@ -65,8 +63,7 @@ def measure(request: RunRequest, say: Narrator) -> Ending:
 def give_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Hook on crash and cancellation: gives back what a flow run that can no longer do so itself has made.
 
-    Prefect passes the arguments by position in one place and by these names in another, so the names may not
-    change.
+    Prefect passes the arguments by position in one place, by these names in another: the names may not change.
     After a kill -9 this runs in a fresh process that knows nothing but the flow run.
     """
     run_id = run_id_of(flow_run.id, flow_run.created, flow_run.parameters)
@@ -83,7 +80,7 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 @flow(
     name="benchmark",
     flow_run_name=name_of_this_flow_run,
-    description="Build → provision → upload → run → collect → compare → report → teardown, of one suite.",
+    description="Build → provision → upload → run → collect → teardown → compare → report, of one suite.",
     retries=0,
     persist_result=False,
     on_crashed=[give_back],

@@ -1,6 +1,4 @@
-"""How a run ends: the exit code and causes of everything that happened in it, for outcome.json and for
-Prefect.
-"""
+"""How a run ends: the exit code and causes of everything that happened in it, for outcome.json and for Prefect."""
 
 from __future__ import annotations
 

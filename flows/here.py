@@ -13,8 +13,7 @@ from runtime.contract.errors import Interrupted
 from tasks.config.request import RunRequest
 
 _QUIET = {
-    # Our own lines reach the terminal without Prefect's decoration; what it has to say itself is in its API's
-    # log.
+    # Our own lines reach the terminal without Prefect's decoration; its own words are in its API's log.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
     # The server is ours and near: an answer that does not come within seconds will not come.

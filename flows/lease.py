@@ -1,6 +1,4 @@
-"""A run's lease: held while its stages run, given back by whoever finds that the run cannot do so itself any
-more.
-"""
+"""A run's lease: held while its stages run, given back by whoever finds that the run cannot do so itself any more."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ from tasks.stages.provision import shape_of
 
 @contextmanager
 def hold(run: Run) -> Iterator[Holding]:
-    """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the
-    block.
-    """
+    """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the block."""
     ledger = open_ledger(ledger_uri())
     inventories = open_inventories(ledger, scratch_folder())
     if run.spec.lease is None:

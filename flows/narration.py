@@ -1,6 +1,4 @@
-"""What a run says while it goes: to Prefect in a sampled stream, whole to run.log, and to whoever listens
-here.
-"""
+"""What a run says while it goes: to Prefect in a sampled stream, whole to run.log, and to whoever listens here."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ from runtime.contract.errors import InfrastructureError, SlicebenchError
 from tasks.cloud.storage import Folder
 
 LINES_A_SECOND = 100
-"""What Prefect's API takes without falling behind: at 500 a second it drains for minutes and stores lines
-twice.
-"""
+"""What Prefect's API takes without falling behind: at 500 a second it drains for minutes and stores lines twice."""
 
 _WRITE_EVERY_S = 0.5
 
@@ -90,9 +86,7 @@ class Narrator:
                 self._log(text)
 
     def write_to(self, folder: Folder) -> None:
-        """From now on, and for what was said already, keeps run.log in the run's folder; a resumed run
-        appends.
-        """
+        """From now on, and for what was said already, keeps run.log in the run's folder; a resumed run appends."""
         earlier = (folder.read(RUN_LOG) or b"").decode(errors="replace").splitlines(keepends=True)
         with self._lock:
             self._lines[:0] = earlier
@@ -141,9 +135,7 @@ def _now() -> str:
 
 
 class _OneLine(logging.Filter):
-    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to
-    say.
-    """
+    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], SlicebenchError):

@@ -1,6 +1,4 @@
-"""While things are given back, impatience must not cut it short: a second Ctrl-C is answered, a third one
-obeyed.
-"""
+"""While things are given back, impatience must not cut it short: a second Ctrl-C is answered, a third one obeyed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Imports what the last stages need while the first ones wait for others, so that nobody waits for the
-import.
-"""
+"""Imports what the last stages need while the first ones wait for others, so that nobody waits for the import."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ SLOW = ("pyarrow.parquet", "jinja2", "tasks.history.report.page", "tasks.history
 
 
 def preload() -> threading.Thread:
-    """Starts importing and returns the thread. A module that cannot be imported is told by the stage that
-    needs it.
-    """
+    """Starts importing and returns the thread. A module that cannot be imported is told by the stage that needs it."""
     thread = threading.Thread(target=_import_all, name="preload", daemon=True)
     thread.start()
     return thread

@@ -26,8 +26,7 @@ class NoServer(InfrastructureError):
 def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str], None]) -> str:
     """Starts a flow run of the deployment, follows it to its end, and returns the message of its last state.
 
-    SIGINT and SIGTERM cancel the run and wait until it has given everything back; a second one leaves it
-    alone.
+    SIGINT and SIGTERM cancel the run and wait until it has given everything back; a second one leaves it alone.
     Raises NoServer, having started nothing, when there is no server or it has no such deployment.
     """
     server = known_server()

@@ -55,8 +55,7 @@ _SEAL_IN_A_HURRY_S = 8.0
 
 
 class Supervisor:
-    """One worker's supervisor. Everything happens in the thread that calls `run`; other threads
-    only post to it."""
+    """One worker's supervisor. Everything happens in the thread that calls `run`; other threads only post to it."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -107,8 +106,7 @@ class Supervisor:
         return self._finished.code
 
     def _recall(self) -> Finish | None:
-        """Returns how to end an attempt whose supervisor was killed: its samples are kept, none is
-        taken twice."""
+        """Returns how to end an attempt whose supervisor was killed: its samples are kept, none is taken twice."""
         started = False
         for record in records(self._stream.path):
             match record.body:
@@ -267,8 +265,7 @@ class Supervisor:
                 return
 
     def _end_worker(self, code: int | None) -> str:
-        """Kills the worker with all it started; returns in words what would not go. None there:
-        does nothing."""
+        """Kills the worker with all it started; returns in words what would not go. None there: does nothing."""
         worker, self._worker = self._worker, None
         if worker is None:
             return ""

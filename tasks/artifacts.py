@@ -1,6 +1,4 @@
-"""What a run leaves in Prefect's UI besides its log. The UI may be away: a run never fails for want of an
-artifact.
-"""
+"""What a run leaves in Prefect's UI besides its log. The UI may be away: a run never fails for want of an artifact."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ def check(
     ] = (),
     json: Annotated[bool, cyclopts.Parameter(negative="", help="Print one JSON object on stdout")] = False,
 ) -> int:
-    """Say whether suites and targets are right: all problems with file, line and column, and the points
-    of a suite."""
+    """Say whether suites and targets are right: all problems with file, line and column, and the points of a suite."""
     if not files:
         raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
     checked = [check_file(file, set_) for file in files]

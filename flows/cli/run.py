@@ -1,6 +1,4 @@
-"""`slicebench run`: one suite on one target. Through a Prefect server where one is up, else with one of its
-own.
-"""
+"""`slicebench run`: one suite on one target. Through a Prefect server where one is up, else with one of its own."""
 
 from __future__ import annotations
 
@@ -154,9 +152,7 @@ def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bo
 
 
 def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) -> dict[str, Any]:
-    """Returns how the run ended: as its folder says, or, where it never came to write that, as Prefect's
-    state says.
-    """
+    """Returns how the run ended: as its folder says, or, where it never came to write that, as Prefect's state says."""
     written = folder.read("outcome.json")
     if written is not None and written != before:
         outcome: dict[str, Any] = jsonlib.loads(written)

@@ -1,6 +1,4 @@
-"""The processes that `slicebench up` starts: out of reach of the terminal's Ctrl-C, logging to a file,
-stoppable.
-"""
+"""The processes that `slicebench up` starts: out of reach of the terminal's Ctrl-C, logging to a file, stoppable."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ def start(what: str, command: Sequence[str], environment: Mapping[str, str], cwd
 
 
 def stop(process: Process, timeout_s: float = STOP_S) -> None:
-    """Asks a process to end, waits, then kills it and what is left of its group. One that has ended is no
-    error.
-    """
+    """Asks a process to end, waits, then kills it and what is left of its group. One that has ended is no error."""
     found = process.found()
     if found is None:
         return
@@ -68,10 +64,9 @@ def stop(process: Process, timeout_s: float = STOP_S) -> None:
 
 
 def _hear_signals() -> None:
-    """Runs in the child. Started in the background of a script, it would inherit deafness to SIGINT, and a
-    Prefect
+    """Runs in the child: started in the background of a script, it would inherit deafness to SIGINT.
 
-    worker that ignores SIGINT ignores SIGTERM as well.
+    A Prefect worker that ignores SIGINT ignores SIGTERM as well.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

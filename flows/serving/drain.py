@@ -1,6 +1,4 @@
-"""Going down without cutting a run in silence: a Prefect worker that is stopped kills its runs, teardown and
-all.
-"""
+"""Going down without cutting a run in silence: a Prefect worker that is stopped kills its runs, teardown and all."""
 
 from __future__ import annotations
 

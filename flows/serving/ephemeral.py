@@ -1,9 +1,7 @@
-"""A Prefect server for one run: what Prefect starts by itself without an API URL, but sooner, and safe from
-Ctrl-C.
+"""A Prefect server for one run: as Prefect starts without an API URL, but sooner, and safe from Ctrl-C.
 
-Prefect's own would start after two seconds of imports, so that both wait for each other, and in the
-terminal's process
-group, so that a Ctrl-C ends it before the run has given everything back.
+Prefect's own would start after two seconds of imports, so that both wait for each other, and in the terminal's
+process group, so that a Ctrl-C ends it before the run has given everything back.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ def ephemeral_server() -> Iterator[dict[str, str]]:
                 "--lifespan",
                 "on",
             ],
-            # The last three are what Prefect's own temporary server sets: no UI, no schedules, no late-run
-            # service.
+            # The last three are what Prefect's own temporary server sets: no UI, schedules, late-run service.
             env=without_prefect()
             | settings
             | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"},

@@ -1,6 +1,4 @@
-"""Where a Prefect server that `slicebench up` starts keeps its state, and what is written down of it while it
-is up.
-"""
+"""Where a Prefect server that `slicebench up` starts keeps its state, and what is written down of it while it is up."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Puts into a Prefect server what slicebench needs there: work pools, deployments, and the heartbeat
-automation.
+"""Puts into a Prefect server what slicebench needs there: work pools, deployments, heartbeat automation.
 
-`python -m flows.serving.register`, from the root of the checkout, with PREFECT_API_URL set; `slicebench up`
-calls it.
+`python -m flows.serving.register`, from the root of the checkout, with PREFECT_API_URL set; `slicebench up` calls it.
 Prints one word a line as it gets there: `pools`, then `deployments`. May be run again at any time.
 """
 
@@ -117,9 +115,7 @@ def ensure_heartbeat_automation(client: SyncPrefectClient) -> None:
 
 
 def deploy() -> None:
-    """Deploys what deployments/prefect.yaml says, by Prefect's own command, in this process: imports are half
-    its time.
-    """
+    """Deploys deployments/prefect.yaml by Prefect's own command, in this process: imports are half its time."""
     os.chdir(ROOT)
     os.environ["PWD"] = str(ROOT)
     before, sys.argv = sys.argv, ["prefect", "--no-prompt", "deploy", "--all", "--prefect-file", PREFECT_FILE]

@@ -1,5 +1,4 @@
-"""Expands a suite into points, in Orbax's order, and gives each a key that is stable over versions and
-machines.
+"""Expands a suite into points, in Orbax's order, each with a key that is stable over versions and machines.
 
 Order: benchmarks as written; for each, all combinations of its options in field order, last fastest; for each
 combination the meshes; for each mesh the checkpoints.
@@ -109,8 +108,7 @@ def count_arrays(checkpoint: CheckpointSpec) -> int:
 
 
 def check_points(suite: Suite, found: Findings) -> None:
-    """Refuses a suite that would measure nothing, the same thing twice, or more than anybody would wait
-    for."""
+    """Refuses a suite that would measure nothing, the same thing twice, or more than anybody would wait for."""
     for item in suite.benchmarks:
         _check_item(suite, item, found)
     _refuse_twins([_canonical_mesh(mesh) for mesh in suite.meshes], suite.mesh_places, "mesh", found)
@@ -177,8 +175,7 @@ def _check_data(suite: Suite, item: BenchmarkSpec, generator: Generator, found: 
 
 @dataclass(frozen=True)
 class _Draft:
-    """A point before it has a label; `item_index` and the two numbers say which benchmark, mesh and
-    checkpoint."""
+    """A point before it has a label; `item_index` and the two numbers say which benchmark, mesh and checkpoint."""
 
     item: BenchmarkSpec
     item_index: int

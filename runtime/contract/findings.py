@@ -1,5 +1,4 @@
-"""Reads values out of a YAML tree, and collects everything that is wrong with them instead of stopping at
-the first."""
+"""Reads values out of a YAML tree, and collects everything that is wrong with them instead of stopping at the first."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class Fit:
-    """The points that fit, numbered anew from 0, a warning for each kind that does not, and an error if
-    none does."""
+    """The points that fit, numbered anew from 0, a warning for each kind that does not, and an error if none does."""
 
     points: tuple[Point, ...]
     problems: tuple[Problem, ...]
@@ -52,8 +51,7 @@ def needs(point: Point) -> frozenset[Requirement]:
 
 
 def devices_wanted(points: Sequence[Point]) -> int | None:
-    """Returns the number of devices that most points fit on, the larger one when tied; None: any number
-    will do."""
+    """Returns the number of devices that most points fit on, the larger one when tied; None: any number will do."""
     counts = Counter(math.prod(point.mesh.sizes) for point in points if point.mesh is not None)
     return max(counts, key=lambda devices: (counts[devices], devices)) if counts else None
 

@@ -1,5 +1,4 @@
-"""Every benchmark class that is known without importing it: Orbax 0.12.8's, and which of them are native
-here.
+"""Every benchmark class that is known without importing it: Orbax 0.12.8's, and which are native here.
 
 A suite names a class by its dotted path. A path that is in no table here is a user's class: its options
 are looked at later, where its code may run. tests/runtime/contract/test_orbax_suites.py holds the table

@@ -1,5 +1,4 @@
-"""What one supervisor is told: a target writes it as JSON (0600), `python -m runtime.supervise
-FILE` reads it."""
+"""What one supervisor is told: a target writes it as JSON (0600), `python -m runtime.supervise FILE` reads it."""
 
 from __future__ import annotations
 
@@ -12,12 +11,10 @@ from typing import Literal
 from runtime.contract.errors import BadInput
 
 LEASE_VARIABLE = "SLICEBENCH_LEASE"
-"""Environment variable that labels every process made under a lease with its id, as labels do on a
-cloud."""
+"""Environment variable that labels every process made under a lease with its id, as labels do on a cloud."""
 
 LEDGER_VARIABLE = "SLICEBENCH_LEDGER_ID"
-"""… and with the id of the ledger the lease is written in: what another ledger made is not ours to
-judge."""
+"""… and with the id of the ledger the lease is written in: what another ledger made is not ours to judge."""
 
 Platform = Literal["cpu", "gpu", "tpu"]
 

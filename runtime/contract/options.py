@@ -44,8 +44,7 @@ class BenchmarkOptions:
     trace_every_repeat: bool = False
 
     def is_valid(self) -> bool:
-        """Whether these values make sense together. Whether a backend can run them is another question:
-        see fit.py."""
+        """Whether these values make sense together. Whether a backend can run them is another question: see fit.py."""
         return True
 
 
@@ -95,8 +94,7 @@ class CheckpointManagerOptions(BenchmarkOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SaveLoadOptions(BenchmarkOptions):
-    """The v1 save/load benchmark, `v1.benchmark.Benchmark`. Sizes ending in _gb are GiB,
-    `chunk_byte_size` bytes."""
+    """The v1 save/load benchmark, `v1.benchmark.Benchmark`. Sizes ending in _gb are GiB, `chunk_byte_size` bytes."""
 
     async_enabled: bool = True
     use_ocdbt: bool = True

@@ -1,5 +1,4 @@
-"""Overrides of a suite from the command line or a form: `KEY=VALUE`, where KEY is a path like
-`benchmarks.0.options.x`."""
+"""Overrides of a suite, from command line or form: `KEY=VALUE`, KEY a path like `benchmarks.0.options.x`."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class CheckpointSpec:
 
 @dataclass(frozen=True)
 class MeshSpec:
-    """How devices are laid out: axis names in order, and the size of each within (ici) and across (dcn)
-    slices."""
+    """How devices are laid out: axis names in order, and the size of each within (ici) and across (dcn) slices."""
 
     mesh_axes: tuple[str, ...]
     ici_parallelism: Mapping[str, int] = field(default_factory=dict)
@@ -60,8 +59,7 @@ class MeshSpec:
 
 @dataclass(frozen=True)
 class SimDeviceSpec:
-    """A simulated TPU cluster (Orbax's `simdevice:` block): hardware profile, chips in three dimensions,
-    hosts."""
+    """A simulated TPU cluster (Orbax's `simdevice:` block): hardware profile, chips in three dimensions, hosts."""
 
     device_type: str
     topology: tuple[int, int, int]

@@ -1,5 +1,4 @@
-"""Reads the parts of a suite that say what is saved and where it lies: meshes, checkpoints, simulated
-devices."""
+"""Reads the parts of a suite that say what is saved and where it lies: meshes, checkpoints, simulated devices."""
 
 from __future__ import annotations
 
@@ -192,8 +191,7 @@ def _sharding(node: Node, dimensions: int, found: Findings) -> Sharding | None:
 def check_shardings(
     spec: TreeSpec, node: Node, meshes: Sequence[tuple[MeshSpec, Place]], has_mesh: bool, found: Findings
 ) -> None:
-    """Refuses shardings that the suite's meshes cannot give: no mesh, unknown axes, sizes that do not
-    divide."""
+    """Refuses shardings that the suite's meshes cannot give: no mesh, unknown axes, sizes that do not divide."""
     for name, leaf in spec.items():
         child = node.child(name)
         if child is None or leaf in ("int", "str"):

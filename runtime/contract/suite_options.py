@@ -36,8 +36,7 @@ POLICY_TYPES = {
 def read_options(
     node: Node, generator: Generator | None, name: str, found: Findings
 ) -> Mapping[str, tuple[Any, ...]]:
-    """Returns the values of each option: all of a known class in field order, those given of a user's
-    class."""
+    """Returns the values of each option: all of a known class in field order, those given of a user's class."""
     entries = found.mapping(node, "options", "write options: {} to take every default")
     if entries is None:
         return {}

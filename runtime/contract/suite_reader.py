@@ -1,5 +1,4 @@
-"""Reads a suite from YAML. Takes what Orbax takes, and refuses what Orbax would ignore in silence, all of
-it at once."""
+"""Reads a suite from YAML: takes what Orbax takes, refuses, all at once, what Orbax would ignore in silence."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ T = TypeVar("T")
 
 
 def read_suite(text: str, file: str) -> Suite:
-    """Returns the suite, with `warnings`. Raises BadInput with every problem found; `file` is only named
-    in them."""
+    """Returns the suite, with `warnings`. Raises BadInput with every problem found; `file` is only named in them."""
     suite, problems = inspect_suite(text, file)
     if suite is None:
         raise BadInput(problems)

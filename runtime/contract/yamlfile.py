@@ -1,5 +1,4 @@
-"""YAML with places: what yaml.safe_load gives, plus the line and column of every key and value, within
-limits."""
+"""YAML with places: what yaml.safe_load gives, plus the line and column of every key and value, within limits."""
 
 from __future__ import annotations
 
@@ -17,16 +16,14 @@ from runtime.contract.yamlsyntax import malformed, place_at, unreadable
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 40
 MAX_NODES = 20_000
-"""Limits of one file, aliases counted as often as they are used: far above any real suite, far below a
-bomb."""
+"""Limits of one file, aliases counted as often as they are used: far above any real suite, far below a bomb."""
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One value: `value` is what yaml.safe_load gives, `items` or `entries` its parts, `span` its
-    characters."""
+    """One value: `value` is what yaml.safe_load gives, `items` or `entries` its parts, `span` its characters."""
 
     value: Any
     place: Place

@@ -1,5 +1,4 @@
-"""Outlives a killed supervisor by a moment, to end what the worker started: the kernel kills only
-the worker itself."""
+"""Outlives a killed supervisor by a moment, to end what the worker started: the kernel kills only the worker itself."""
 
 from __future__ import annotations
 
@@ -9,8 +8,7 @@ from runtime.supervision.processes import end_tree
 
 
 def main() -> None:
-    """`python -m runtime.supervision.guard LABEL`: waits for standard input to end; a line on it
-    means all is well."""
+    """`python -m runtime.supervision.guard LABEL`: waits for standard input to end; a line on it means all is well."""
     if not sys.stdin.buffer.readline():
         end_tree(sys.argv[1].encode(), root=-1)
 

@@ -1,5 +1,4 @@
-"""Writes down what a worker could not: points that failed with it or were never reached, and its
-sealed results."""
+"""Writes down what a worker could not: points that failed with it or were never reached, and its sealed results."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def write_down(
 
 
 def seal(job: Job, label: str, limit_s: float) -> str:
-    """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it
-    did not."""
+    """Has the worker's Python seal the journal into the run's folder. Returns nothing, or why it did not."""
     arguments = ["-m", "runtime.results_io", "seal", "--scratch", job.scratch, "--output", job.output]
     arguments += ["--attempt", str(job.attempt), "--worker", str(job.worker)]
     code, said = _run(job, arguments, label, limit_s)

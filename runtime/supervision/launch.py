@@ -12,8 +12,7 @@ from runtime.supervision.processes import die_with_parent
 
 
 def main() -> None:
-    """`python -m runtime.supervision.launch PARENT COMMAND…`; exits with 127 when the command
-    cannot be run."""
+    """`python -m runtime.supervision.launch PARENT COMMAND…`; exits with 127 when the command cannot be run."""
     parent, *command = sys.argv[1:]
     die_with_parent(int(parent))
     try:

@@ -1,5 +1,4 @@
-"""Cuts what a program writes into lines: progress bars, endless lines and bytes that are no text
-included."""
+"""Cuts what a program writes into lines: progress bars, endless lines and bytes that are no text included."""
 
 from __future__ import annotations
 

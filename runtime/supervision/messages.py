@@ -1,5 +1,4 @@
-"""What supervisors tell each other: reports go to supervisor 0, commands come from it. One JSON
-object a line."""
+"""What supervisors tell each other: reports go to supervisor 0, commands come from it. One JSON object a line."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Left:
-    """A worker process is gone. `tail` is the last that it wrote; `out_of_memory`: the kernel
-    killed for memory."""
+    """A worker process is gone. `tail` is the last that it wrote; `out_of_memory`: the kernel killed for memory."""
 
     session: int
     code: int
@@ -79,8 +77,7 @@ class Start:
 
 @dataclass(frozen=True)
 class End:
-    """End the session's worker; `dump`: have it write its stacks before. `deadline`: what ran out,
-    if that is why."""
+    """End the session's worker; `dump`: have it write its stacks before. `deadline`: what ran out, if that is why."""
 
     session: int
     dump: bool
@@ -89,8 +86,7 @@ class End:
 
 @dataclass(frozen=True)
 class Finish:
-    """It is over. Write down what became of the last session and of the points never reached, seal,
-    exit with code."""
+    """It is over. Write down what became of the last session and of the points never reached, seal, exit with code."""
 
     code: int
     cause: str = ""

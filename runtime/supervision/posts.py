@@ -17,8 +17,7 @@ Later = Callable[[Callable[[], None]], None]
 
 
 class Post(Protocol):
-    """Where a supervisor stands. All methods are called in the main thread; `obey` is called there
-    as well."""
+    """Where a supervisor stands. All methods are called in the main thread; `obey` is called there as well."""
 
     def open(self, now: float) -> None:
         """Finds the others."""

@@ -1,5 +1,4 @@
-"""Processes under a label: found in /proc by what is in their environment, known by pid and start,
-ended for good."""
+"""Processes under a label: found in /proc by what is in their environment, known by pid and start, ended for good."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def all_processes() -> Iterator[Process]:
 
 
 def labelled(prefix: bytes) -> list[Process]:
-    """Returns the processes whose environment holds an entry that starts with `prefix`, this one
-    excepted."""
+    """Returns the processes whose environment holds an entry that starts with `prefix`, this one excepted."""
     me = os.getpid()
     return [process for process in all_processes() if process.pid != me and _has_entry(process.pid, prefix)]
 
@@ -108,14 +106,12 @@ def end_tree(label: bytes, root: int, spare: int | None = None, limit_s: float =
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of descendants whose own parent died, so that none of them can
-    slip away."""
+    """Makes this process the parent of descendants whose own parent died, so that none of them can slip away."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def reap_orphans(*own: int) -> None:
-    """Collects dead children that nobody waits for, but none of `own`: somebody else asks for their
-    exit code."""
+    """Collects dead children that nobody waits for, but none of `own`: somebody else asks for their exit code."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -128,8 +124,7 @@ def reap_orphans(*own: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent's thread ends; exits at once when that
-    happened already."""
+    """Has the kernel kill this process when its parent's thread ends; exits at once when that happened already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
@@ -153,8 +148,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int:
-    """Counts what the kernel's out-of-memory killer ended: in this cgroup where it tells, else on
-    this machine."""
+    """Counts what the kernel's out-of-memory killer ended: in this cgroup where it tells, else on this machine."""
     for path in (*_cgroup_counters(root), root / "proc/vmstat"):
         with contextlib.suppress(OSError, ValueError):
             for line in path.read_text().splitlines():

@@ -175,8 +175,7 @@ class Referee:
         return self._settle(witness, now)
 
     def _went_on(self, seat: Seat) -> None:
-        """A worker whose point failed is at the next: all had agreed that it failed, and nobody is
-        stuck in it."""
+        """A worker whose point failed is at the next: all had agreed that it failed, and nobody is stuck in it."""
         for witness in [one for one in self._witnesses if one.worker == seat.worker]:
             self._failed.setdefault(witness.point, witness.cause)
             self._witnesses.remove(witness)

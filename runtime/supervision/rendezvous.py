@@ -1,5 +1,4 @@
-"""How supervisors find each other: 0 listens, the others connect, both prove that they know the
-job's token."""
+"""How supervisors find each other: 0 listens, the others connect, both prove that they know the job's token."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ class Arrival(Protocol):
 
 
 class Listener:
-    """Listens at supervisor 0's address until closed. Raises InfrastructureError when the address
-    is not free."""
+    """Listens at supervisor 0's address until closed. Raises InfrastructureError when the address is not free."""
 
     def __init__(self, address: str, token: str, on_arrival: Arrival) -> None:
         self._token, self._on_arrival = token, on_arrival
@@ -135,8 +133,7 @@ class Listener:
 
 
 def join(address: str, token: str, worker: int, limit_s: float | None) -> Connection:
-    """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s`
-    seconds."""
+    """Connects to supervisor 0, trying until it answers. Raises InfrastructureError after `limit_s` seconds."""
     until = None if limit_s is None else time.monotonic() + limit_s
     refusal: Exception | None = None
     while True:

@@ -1,5 +1,4 @@
-"""Finds the root cause among what the workers of a failed session told: never the error it caused
-on a neighbour."""
+"""Finds the root cause among what the workers of a failed session told: never the error it caused on a neighbour."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ _CONSEQUENCE = re.compile(
 
 @dataclass
 class Seat:
-    """What is known of one worker in the running session. Times are seconds of supervisor 0's
-    monotonic clock."""
+    """What is known of one worker in the running session. Times are seconds of supervisor 0's monotonic clock."""
 
     worker: int
     joined: bool = False
@@ -65,8 +63,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Witness:
-    """One worker's account of a failure. `rank` orders them: 0 is surely a cause, 3 is surely a
-    consequence."""
+    """One worker's account of a failure. `rank` orders them: 0 is surely a cause, 3 is surely a consequence."""
 
     worker: int
     point: int
@@ -125,8 +122,7 @@ def root(witnesses: Sequence[Witness]) -> Witness:
 
 
 def stragglers(seats: Mapping[int, Seat]) -> list[int]:
-    """Returns the workers that hold up the others, by how far they came, how they were found, and
-    their stacks."""
+    """Returns the workers that hold up the others, by how far they came, how they were found, and their stacks."""
     active = [seat for seat in seats.values() if not seat.done]
     if unwell := [seat.worker for seat in active if _unwell(seat)]:
         return unwell

@@ -1,5 +1,4 @@
-"""One worker process: started under a label, listened to, asked for its stacks, and ended with all
-it started."""
+"""One worker process: started under a label, listened to, asked for its stacks, and ended with all it started."""
 
 from __future__ import annotations
 
@@ -267,8 +266,7 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
 
 
 def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts the process that ends everything under `label` when this one is killed; a line tells
-    it all is well."""
+    """Starts the process that ends everything under `label` when this one is killed; a line tells it all is well."""
     return subprocess.Popen(
         [sys.executable, "-S", "-m", "runtime.supervision.guard", f"{SESSION_VARIABLE}={label}"],
         stdin=subprocess.PIPE,

@@ -187,8 +187,7 @@ def _fill(recipe: Recipe, folder: Path) -> None:
     work.mkdir()
     pins = work / "requirements.txt"
     pins.write_text(recipe.requirements)
-    # Compiled once here, not by every worker at its first start, and where the caller's Python writes no bytecode by
-    # none of them ever.
+    # Compiled once here, not by every worker at its first start, or never where Python is told to write no bytecode.
     install = ["pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     pinned = ["--require-hashes", "--no-deps", "--requirement", str(pins)]
     run_uv(*install, *pinned, jax_index=recipe.jax_index, cwd=work)

@@ -20,9 +20,7 @@ def runs_folder() -> Path:
 
 
 def ledger_uri() -> str:
-    """Returns where leases are written down: $SLICEBENCH_LEDGER (a path or gs://bucket/folder), else a folder
-    here.
-    """
+    """Returns where leases are written down: $SLICEBENCH_LEDGER (a path or gs://bucket/folder), else a folder here."""
     return os.environ.get(LEDGER_VARIABLE) or str(ledger_folder())
 
 

@@ -1,5 +1,4 @@
-"""JSON schemas of the files people write, generated from what reads them, so that editors complete and
-check them."""
+"""JSON schemas of the files people write, generated from what reads them, so that editors complete and check them."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ _TEXT: Schema = {"type": "string", "pattern": "\\S"}
 
 
 def suite_schema() -> Schema:
-    """Returns the schema of a suite. It refuses what is wrong in shape; what goes together, only `check`
-    knows."""
+    """Returns the schema of a suite. It refuses what is wrong in shape; what goes together, only `check` knows."""
     return {
         "$schema": _DRAFT,
         "title": "slicebench suite",
@@ -159,8 +157,7 @@ def _simdevice() -> Schema:
 
 
 def _benchmark() -> Schema:
-    """An item of `benchmarks`. The options are those of the class that `generator` names, when it is
-    known."""
+    """An item of `benchmarks`. The options are those of the class that `generator` names, when it is known."""
     item = _object(
         {
             "generator": {

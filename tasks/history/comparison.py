@@ -6,10 +6,8 @@ The rule, in this order:
 2. No earlier run of the series: NO_BASELINE.
 3. Fewer than `ENOUGH_RUNS` earlier runs: INCONCLUSIVE, with the effect and its interval.
 4. Else PASS, if the whole interval of the effect lies within ± the noise floor that the history itself shows
-   (see effect.py), and that floor is at most `LARGEST_FLOOR`: a history noisier than that could hide
-   anything.
-5. Else INCONCLUSIVE. Nothing turns red here: that takes a detector which controls false alarms over all
-   series.
+   (see effect.py), and that floor is at most `LARGEST_FLOOR`: a noisier history could hide anything.
+5. Else INCONCLUSIVE. Nothing turns red here: that takes a detector that controls false alarms over all series.
 """
 
 from __future__ import annotations
@@ -38,14 +36,10 @@ MOST_RUNS = 30
 """The latest comparable runs that make a baseline; older ones tell of machines and software long gone."""
 
 _JUDGED_UNITS = ("s", "bytes")
-"""Of the headline metrics, those measured as such: throughput and ratios follow from them and would count
-twice.
-"""
+"""Of the headline metrics, those measured as such: throughput and ratios follow from them and would count twice."""
 
 SMALLEST_MEMORY = float(2**20)
-"""Less memory than this counts as this much: below a mebibyte a process grows and shrinks by chance, down to
-zero.
-"""
+"""Less memory than this counts as this much: below a mebibyte a process grows and shrinks by chance, down to zero."""
 
 SeriesKey = tuple[str, str, str]
 """(benchmark_key, operation, metric)"""

@@ -1,5 +1,4 @@
-"""How much one run differs from earlier ones: a ratio of medians, its interval, and the noise to judge it by.
-Pure.
+"""How much a run differs from earlier ones: a ratio of medians, its interval, and the noise to judge it by. Pure.
 
     effect       median of this run's repeats over the centre of the baseline, minus one: +0.10 means 10 % more
     interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are alike)
@@ -84,9 +83,7 @@ def _noise_floor(runs: Sequence[Sequence[float]]) -> float | None:
 
 
 def _reach(current: Sequence[float], base: Sequence[float]) -> float | None:
-    """Half the width of the 95 % interval of the difference of two medians; None when either has only one
-    value.
-    """
+    """Half the width of the 95 % interval of the difference of two medians; None when either has only one value."""
     n, k = len(current), len(base)
     if n < 2 or k < 2:
         return None

@@ -57,9 +57,7 @@ def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval |
 
 
 def median_variance(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Returns the estimated variance of the median of at least 2 values, corrected for small numbers by n /
-    (n - 1).
-    """
+    """Returns the estimated variance of the median of at least 2 values, corrected for small numbers by n / (n - 1)."""
     from scipy.special import betainc
 
     ordered = np.sort(np.asarray(values, dtype=np.float64))

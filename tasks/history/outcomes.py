@@ -1,6 +1,4 @@
-"""What many workers say of a point becomes one outcome. Pure; nothing is believed that somebody did not
-report.
-"""
+"""What many workers say of a point becomes one outcome. Pure; nothing is believed that somebody did not report."""
 
 from __future__ import annotations
 
@@ -54,8 +52,7 @@ def _outcome(point: Point, attempts: Mapping[int, Mapping[int, PointResult]], wo
     ran = [
         n for n, results in attempts.items() if any(result.status != "not_run" for result in results.values())
     ]
-    # The latest attempt that ran the point counts, whatever came of it: picking the one that passed would
-    # flatter.
+    # The latest attempt that ran the point counts, whatever came of it: to pick one that passed would flatter.
     attempt = max(ran, default=None)
     results = attempts[attempt] if attempt is not None else attempts.get(max(attempts, default=0), {})
     told = [_told(worker, results.get(worker)) for worker in range(workers)]

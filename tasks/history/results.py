@@ -1,6 +1,4 @@
-"""What a run gave, once collected: points, what is missing, and where it ran. Written as points.json beside
-the samples.
-"""
+"""What a run gave, once collected: points, what is missing, and where it ran. Written as points.json."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Samples as Arrow tables: reading a worker's part, joining parts into one file, and cutting it into
-measurements.
-"""
+"""Samples as Arrow tables: reading a worker's part, joining parts into one file, and cutting it into measurements."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ def schema() -> pa.Schema:
 
 
 def read_part(content: bytes) -> pa.Table:
-    """Reads one samples file. Raises Damaged for one cut short or of another form, NewerSchema for one too
-    new.
-    """
+    """Reads one samples file. Raises Damaged for one cut short or of another form, NewerSchema for one too new."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -105,9 +101,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def measurements(table: pa.Table, attempts: Mapping[int, int]) -> list[Measurement]:
-    """Cuts samples into measurements, taking for each point those of its attempt in `attempts` (point →
-    attempt).
-    """
+    """Cuts samples into measurements, taking for each point those of its attempt in `attempts` (point → attempt)."""
     groups: dict[tuple[int, str, str], list[int]] = {}
     columns = {name: table.column(name).to_pylist() for name in SAMPLE_COLUMNS if name != "run_id"}
     for row, (point, attempt) in enumerate(zip(columns["point"], columns["attempt"], strict=True)):

@@ -1,6 +1,4 @@
-"""From samples to the few numbers people look at: how long an operation took, how fast, how much memory.
-Pure.
-"""
+"""From samples to the few numbers people look at: how long an operation took, how fast, how much memory. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import Results
 
 Role = Literal["save", "wait", "restore", "other"]
-"""`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it
-back.
-"""
+"""`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it back."""
 
 PAYLOAD = "payload_bytes"
 PEAK_MEMORY = ("peak_rss_over_start_bytes", "sampled_peak_rss_over_start_bytes")
@@ -94,9 +90,7 @@ def statistics(values: NDArray[np.float64], warmups: int) -> Statistics | None:
 
 
 def summarize(measurements: Sequence[Measurement]) -> list[OperationSummary]:
-    """Returns a summary per point and operation that was timed in a repeat that counts, in order of
-    measuring.
-    """
+    """Returns a summary per point and operation that was timed in a repeat that counts, in order of measuring."""
     found: dict[tuple[int, str], dict[str, Measurement]] = {}
     for measurement in measurements:
         found.setdefault((measurement.point, measurement.operation), {})[measurement.metric] = measurement

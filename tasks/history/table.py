@@ -51,9 +51,7 @@ def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
 def render_table(
     results: Results, verdicts: Verdicts, *, width: int | None = None, colour: bool = False
 ) -> str:
-    """Returns table, verdict and causes of failure as text, no line wider than `width` (default: the
-    terminal's).
-    """
+    """Returns table, verdict and causes of failure as text, no line wider than `width` (default: the terminal's)."""
     from rich.console import Console
 
     sink = io.StringIO()
@@ -139,9 +137,7 @@ def _effect(verdicts: Verdicts, point: PointOutcome, operation: OperationSummary
 
 
 def _whole_save(operations: Sequence[OperationSummary]) -> float:
-    """Returns the speed of a save until it is durable: payload over blocking and background time. 0: not
-    known.
-    """
+    """Returns the speed of a save until it is durable: payload over blocking and background time. 0: not known."""
     save, wait = headline(operations, "save"), headline(operations, "wait")
     if save is None or not save.payload_bytes:
         return 0.0

@@ -17,9 +17,7 @@ _VERSION = 1
 
 
 class Verdict(enum.StrEnum):
-    """What the data can tell. REGRESSED and IMPROVED are for a detector that controls false alarms over all
-    series.
-    """
+    """What the data can tell. REGRESSED and IMPROVED are for a detector that controls false alarms over all series."""
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"

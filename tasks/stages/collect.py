@@ -1,6 +1,4 @@
-"""Stage *collect*: what the workers wrote becomes samples.parquet and points.json, and what is missing is
-told.
-"""
+"""Stage *collect*: what the workers wrote becomes samples.parquet and points.json, and what is missing is told."""
 
 from __future__ import annotations
 

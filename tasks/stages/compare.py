@@ -12,9 +12,7 @@ from tasks.stages.context import Run, Say
 
 
 def compare(run: Run) -> Verdicts:
-    """Judges the run by the earlier ones in the same output. Raises InfrastructureError when it was not
-    collected.
-    """
+    """Judges the run by the earlier ones in the same output. Raises InfrastructureError when it was not collected."""
     return compare_folder(open_folder(run.spec.output), run.folder, run.say)
 
 

@@ -46,9 +46,7 @@ class PastRun:
 
 
 def past_runs(output: Folder) -> list[PastRun]:
-    """Returns all runs of an output, the latest last. A folder that is no run is none; a broken run is told
-    as one.
-    """
+    """Returns all runs of an output, the latest last. A folder that is no run is none; a broken run is told as one."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _past_run(output, name), output.folders()))
     return sorted((run for run in found if run), key=lambda run: (run.created_at or 0.0, run.run_id))

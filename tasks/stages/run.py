@@ -25,16 +25,14 @@ GRACE_S = 10.0
 """How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
 
 _BACKSTOP_S = 120.0
-"""The supervisors hold the run's deadline; when none of them does, the stage ends the workload so
-much later."""
+"""The supervisors hold the run's deadline; when none of them does, the stage ends the workload so much later."""
 
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
 class _Started:
-    """One attempt as it is written down. `ref` None: about to be started; `end` empty: not known to
-    have ended."""
+    """One attempt as it is written down. `ref` None: about to be started; `end` empty: not known to have ended."""
 
     n: int
     ref: WorkloadRef | None = None
@@ -161,8 +159,7 @@ def _follow(run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress)
 
 @contextlib.contextmanager
 def _logs(run: Run, attempt: int) -> Iterator[Path]:
-    """Gives a folder here for an attempt's logs; where the run's folder is not here, they go there
-    at the end."""
+    """Gives a folder here for an attempt's logs; where the run's folder is not here, they go there at the end."""
     name = LOGS_FOLDER if attempt == 1 else f"{LOGS_FOLDER}/attempt-{attempt}"
     if "://" not in run.folder.uri:
         yield Path(run.folder.uri) / name

@@ -1,5 +1,4 @@
-"""One supervisor around one worker that may misbehave: what is told, what is written down, and that
-nothing is left."""
+"""One supervisor around one worker that may misbehave: what is told and written down; that nothing is left."""
 
 from __future__ import annotations
 

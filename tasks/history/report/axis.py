@@ -19,9 +19,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Axis:
-    """Maps values from `low` to `high` onto `left` to `right` (pixels); what lies outside is drawn at the
-    edge.
-    """
+    """Maps values from `low` to `high` onto `left` to `right` (pixels); what lies outside is drawn at the edge."""
 
     low: float
     high: float
@@ -41,9 +39,7 @@ class Axis:
 
 
 def axis_from_zero(largest: float, unit: str, left: float, right: float) -> Axis:
-    """Returns an axis from zero to a little more than `largest`, ticks in the unit that fits; unit is s or
-    bytes.
-    """
+    """Returns an axis from zero to a little more than `largest`, ticks in the unit that fits; unit is s or bytes."""
     largest = largest if largest > 0 else 1.0
     factor, name = time_unit(largest) if unit == "s" else size_unit(largest)
     return _axis(0.0, largest * 1.06, factor, name, left, right, signed=False)

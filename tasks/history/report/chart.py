@@ -23,9 +23,7 @@ _TOP = 4.0
 
 @dataclass(frozen=True)
 class Dot:
-    """One value. `hollow`: a warm-up. `faint`: a worker that was not the slowest. `edge`: lies beyond the
-    axis.
-    """
+    """One value. `hollow`: a warm-up. `faint`: a worker that was not the slowest. `edge`: lies beyond the axis."""
 
     x: float
     y: float

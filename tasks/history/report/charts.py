@@ -1,6 +1,4 @@
-"""The charts of a report. Axes of times and sizes begin at zero: twice as long is twice as long to the eye.
-Pure.
-"""
+"""The charts of a report. Axes of times and sizes begin at zero: twice as long is twice as long to the eye. Pure."""
 
 from __future__ import annotations
 
@@ -189,9 +187,7 @@ def effects_chart(results: Results, series: Sequence[SeriesVerdict]) -> Chart | 
 
 
 def _change_axis(effects: Sequence[Effect]) -> Axis:
-    """Returns an axis for effects and intervals; of an interval that reaches far, as with few runs, only a
-    part.
-    """
+    """Returns an axis for effects and intervals; of an interval that reaches far, as with few runs, only a part."""
     most = max(0.1, *(4 * abs(effect.effect) for effect in effects))
     low = min(min(effect.effect, max(effect.low or 0.0, -most)) for effect in effects)
     high = max(max(effect.effect, min(effect.high or 0.0, most)) for effect in effects)

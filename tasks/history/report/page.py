@@ -1,6 +1,4 @@
-"""The report: everything a page says, gathered as plain words, and put into the templates with all text
-escaped.
-"""
+"""The report: everything a page says, gathered as plain words, and put into the templates with all text escaped."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ class FailureLog:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by
-    name.
-    """
+    """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by name."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)

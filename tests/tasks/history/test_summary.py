@@ -1,6 +1,4 @@
-"""Summaries of literal samples: the slowest worker counts, warm-up does not, and nothing is dropped in
-silence.
-"""
+"""Summaries of literal samples: the slowest worker counts, warm-up does not, nothing is dropped in silence."""
 
 from __future__ import annotations
 
