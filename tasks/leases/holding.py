@@ -61,6 +61,8 @@ class Holding:
         self._term_s = term_s
         self._lock = threading.RLock()
         self._let_go = False
+        self._container = ""
+        self._contained: frozenset[str] = frozenset()
         self.lost: Fenced | None = None
 
     @property
@@ -90,10 +92,11 @@ class Holding:
         already. Raises Fenced, Unwritable or Unreadable before anything was made. When the lease was lost
         while `make` was under way, Fenced is raised; what it made is deleted if the lease was released.
         """
-        ref = ResourceRef(kind, scope, name, dead_man=dead_man)
+        inside = self._container if kind in self._contained else ""
+        ref = ResourceRef(kind, scope, name, dead_man=dead_man, inside=inside)
         self._advance(lambda lease: leases.intend(lease, ref))
         self.check()
-        made = ResourceRef(kind, scope, name, make(), dead_man=dead_man)
+        made = replace(ref, uid=make())
         try:
             self._advance(lambda lease: leases.confirm(lease, made))
         except Fenced:
@@ -103,6 +106,13 @@ class Holding:
                 sweep(self.inventories, self._lease, USUAL)
             raise
         return made
+
+    def contain(self, container: ResourceRef, kinds: frozenset[str]) -> None:
+        """Says that what is made of these kinds from now on is inside something that the lease made.
+
+        It is gone when that is gone: nobody can look into a machine that was given back.
+        """
+        self._container, self._contained = container.key, kinds
 
     def adopt(self, kind: str, scope: str, name: str, uid: str | None) -> ResourceRef:
         """Records something that was there before: used, never deleted."""
@@ -124,6 +134,8 @@ class Holding:
         if done.left or done.problems:
             why = "; ".join(done.problems) or "it is still there"
             raise Leaked(f"cannot give back {ref.kind} {ref.name} in {ref.scope}: {why}")
+        for inner in [one for one in self._lease.resources if one.inside == ref.key]:
+            self.forget(inner)
         self.forget(ref)
 
     def describe(self, shape: Mapping[str, str], price_per_hour: float | None) -> None:

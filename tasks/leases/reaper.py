@@ -22,7 +22,7 @@ from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.release import USUAL, Patience, release, sweep
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import ResourceRef, outermost
 
 Act = Literal["keep", "watch", "release"]
 
@@ -217,7 +217,7 @@ def _carry_out(
 ) -> Finding:
     if verdict.act == "keep":
         return Finding(lease.lease_id, "kept", verdict.why, lease.resources)
-    unseen = [ref for ref in lease.resources if ref.ours and not _sees(inventories, ref)]
+    unseen = [ref for ref in outermost(lease.resources) if ref.ours and not _sees(inventories, ref)]
     if unseen:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in unseen}))
         return Finding(

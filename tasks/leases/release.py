@@ -12,7 +12,7 @@ from tasks.leases import lease as leases
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.ledger import Ledger, Unwritable
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import ResourceRef, outermost
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Sweep:
             except InfrastructureError as error:
                 self.problems[f"cannot list {kind}: {error}"] = None
         # What was seen once is looked for by itself: an orphan may have no label that a list would find.
-        for ref in (*self.known, *self.seen.values()):
+        for ref in (*outermost(self.known), *self.seen.values()):
             there = self._get(ref) if ref.ours else None
             if there is not None:
                 present[ref.kind, there.uid or there.name] = there
@@ -80,7 +80,7 @@ class _Sweep:
     @property
     def kinds(self) -> set[str]:
         """The kinds of what the lease has or had, as far as is known by now."""
-        return {ref.kind for ref in (*self.known, *self.seen.values())}
+        return {ref.kind for ref in (*outermost(self.known), *self.seen.values())}
 
     def paces(self) -> list[Pace]:
         """Returns how quickly each kind of what is to go can go."""
@@ -145,7 +145,7 @@ def _carry_out(work: _Sweep, lease: Lease, patience: Patience, meanwhile: Callab
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
-    unsure = {ref.kind for ref in work.known if ref.ours and ref.uid is None}
+    unsure = {ref.kind for ref in outermost(work.known) if ref.ours and ref.uid is None}
     settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
     while True:
         present = work.look()

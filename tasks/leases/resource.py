@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -11,6 +12,7 @@ class ResourceRef:
 
     `scope` is where the name counts: a host, a zone, a namespace. `uid` is None while only the intent to
     make it is known. `dead_man` says what ends it when everybody else is dead, "none" where nothing does.
+    `inside` is the `key` of something else of the same lease that it is gone with: a process on a machine.
     """
 
     kind: str
@@ -19,3 +21,15 @@ class ResourceRef:
     uid: str | None = None
     ours: bool = True
     dead_man: str = "none"
+    inside: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from all else."""
+        return f"{self.kind} {self.scope} {self.name}"
+
+
+def outermost(refs: Sequence[ResourceRef]) -> list[ResourceRef]:
+    """Returns what is not inside something else of ours: that goes with it, and cannot be asked after it went."""
+    going = {ref.key for ref in refs if ref.ours}
+    return [ref for ref in refs if ref.inside not in going]

@@ -147,3 +147,32 @@ def test_every_create_carries_labels(holding: Holding, tpu_cloud: Cloud) -> None
             "slicebench-owner",
             "slicebench-expires",
         }
+
+
+def test_what_is_inside_a_machine_goes_with_it_though_nobody_can_look_there(
+    holding: Holding,
+    tpu_cloud: Cloud,
+) -> None:
+    node = make_node(holding, "n1")
+    holding.contain(node, frozenset({"thing_there"}))
+    inner = holding.create("thing_there", "somewhere", "t", lambda: "uid")
+    assert (inner.inside, holding.lease.find("thing_there", "somewhere", "t")) == (node.key, inner)
+    assert holding.create("directory", "here", "d", lambda: "uid").inside == ""
+    holding.forget(replace(inner, kind="directory", scope="here", name="d"))
+    holding.discard(node)
+    assert (holding.lease.resources, tpu_cloud.inventory()) == ((), [])
+    make_node(holding, "n1")
+    holding.create("thing_there", "somewhere", "t", lambda: "uid")
+    done = holding.release("the run is over")
+    assert (done.lease.state, done.problems) == (State.GONE, ())
+    assert tpu_cloud.inventory() == []
+
+
+def test_what_is_inside_something_adopted_is_looked_for(holding: Holding, tpu_cloud: Cloud) -> None:
+    there = tpu().create_node(ZONE, "mine", replace(request(holding), labels={}))
+    node = holding.adopt(NODE, SCOPE, "mine", there.uid)
+    holding.contain(node, frozenset({"thing_there"}))
+    holding.create("thing_there", "somewhere", "t", lambda: "uid")
+    done = holding.release("the run is over", HASTY)
+    assert done.lease.state is State.LEAKED
+    assert "no inventory of thing_there" in done.lease.note
