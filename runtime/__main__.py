@@ -93,7 +93,6 @@ def _measure(
     with results_io.Journal(scratch / JOURNAL_FILE) as journal:
         code = Engine(settings, suite, journal, progress, scratch).run(fitted)
     results_io.seal(scratch, settings.output, settings.attempt, settings.membership.worker)
-    _write_events(settings, scratch)
     return code
 
 
@@ -113,16 +112,6 @@ def _write_manifest(settings: Settings, suite: Suite, scratch: Path) -> None:
     }
     found = manifest.collect_manifest(settings.output, told)
     manifest.write_manifest(found, settings.output, settings.attempt, worker, scratch)
-
-
-def _write_events(settings: Settings, scratch: Path) -> None:
-    from runtime import tensorboard
-    from runtime.contract.results import Sample
-    from runtime.results_io import Journal
-
-    records = Journal.read(scratch / JOURNAL_FILE)
-    samples = [each for each in records if isinstance(each, Sample) and each.attempt == settings.attempt]
-    tensorboard.write_events(samples, settings.output, scratch)
 
 
 @contextlib.contextmanager

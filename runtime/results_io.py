@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
-from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, PointResult, Sample
+from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY, PointResult, Sample
 from runtime.output import placing, write_failed
 from runtime.tensorboard import write_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-VERSION_KEY = b"slicebench.schema_version"
-"""Key of the schema version in a samples file's Parquet metadata."""
 
 Record = Sample | PointResult
 _KINDS: Mapping[str, type[Sample] | type[PointResult]] = {"sample": Sample, "point": PointResult}
@@ -120,28 +117,6 @@ def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, st
     return f"{output}/{samples_at}", f"{output}/{points_at}"
 
 
-def read_samples(path: Path) -> pa.Table:
-    """Reads a samples file, columns as in SAMPLE_COLUMNS.
-
-    Raises InfrastructureError when it is missing or cut short, BadInput when a newer slicebench wrote it.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table: pa.Table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InfrastructureError(
-            f"{path} cannot be read as a samples file: {error}; it is cut short or damaged: seal the "
-            "worker's journal again, or leave this run out"
-        ) from error
-    version = (table.schema.metadata or {}).get(VERSION_KEY)
-    if version is None:
-        raise InfrastructureError(f"{path} is Parquet but not a samples file: it names no schema version")
-    _refuse_newer(int(version), str(path))
-    return table
-
-
 def preload() -> None:
     """Imports what `seal` needs (about 0.3 s), for a thread to do while the worker waits anyway."""
     import pyarrow.parquet
@@ -200,7 +175,7 @@ def _write_parquet(samples: list[Sample], path: Path) -> None:
     types = {"string": pa.string(), "int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_()}
     schema = pa.schema(
         [pa.field(name, types[kind], nullable=False) for name, kind in SAMPLE_COLUMNS.items()],
-        metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
+        metadata={SCHEMA_VERSION_KEY: str(SCHEMA_VERSION).encode()},
     )
     columns = [_column([getattr(sample, field.name) for sample in samples], field.type) for field in schema]
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), path)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from runtime.contract.names import samples_file
-from runtime.results_io import read_samples
 
 ROOT = Path(__file__).parents[2]
 STUBS = Path(__file__).parent / "stubs"
@@ -89,7 +90,7 @@ def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
     if process.returncode != 0:
         raise RuntimeError(f"our runtime failed: {told[-2000:]}")
     operations: dict[str, list[float]] = defaultdict(list)
-    for sample in read_samples(folder / samples_file(1, 0)).to_pylist():
+    for sample in pq.read_table(folder / samples_file(1, 0)).to_pylist():
         if sample["metric"] == "time_s":
             operations[sample["operation"]].append(sample["value"])
     return Passage(total, marks[-1] - marks[0], operations)

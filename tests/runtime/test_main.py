@@ -10,11 +10,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import manifest_file, points_file, samples_file
-from runtime.results_io import read_samples
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +111,7 @@ def test_a_users_class_runs_and_all_is_written(suite: Path) -> None:
     code, output = finished(start(suite, "--debug-dumps", "--run-id", "r7"))
     assert code == ExitCode.DONE, output
     folder = suite.parent / "run"
-    table = read_samples(folder / samples_file(1, 0)).to_pylist()
+    table = pq.read_table(folder / samples_file(1, 0)).to_pylist()
     assert [each["value"] for each in table if each["metric"] == "total"] == [6, 10]
     assert {each["run_id"] for each in table} == {"r7"}
     assert [each["status"] for each in results(suite)] == ["passed", "passed"]
@@ -155,7 +155,7 @@ def test_two_workers_save_and_restore_one_tree(suite: Path) -> None:
     assert [code for code, _ in ended] == [0, 0], ended
     for worker in range(2):
         assert [each["status"] for each in results(suite, worker)] == ["passed"]
-        table = read_samples(suite.parent / "run" / samples_file(1, worker)).to_pylist()
+        table = pq.read_table(suite.parent / "run" / samples_file(1, worker)).to_pylist()
         timed = [(each["repeat"], each["operation"]) for each in table if each["metric"] == "time_s"]
         operations = ("save", "wait_until_finished", "restore")
         assert timed == [(repeat, name) for repeat in range(2) for name in operations]

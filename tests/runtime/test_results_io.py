@@ -11,12 +11,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
 from runtime.contract.names import JOURNAL_FILE
-from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, PointResult, PointStatus, Sample
-from runtime.results_io import VERSION_KEY, Journal, main, read_samples, seal
+from runtime.contract.results import (
+    SAMPLE_COLUMNS,
+    SCHEMA_VERSION,
+    SCHEMA_VERSION_KEY,
+    PointResult,
+    PointStatus,
+    Sample,
+)
+from runtime.results_io import Journal, main, seal
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 
 __all__ = ["gcs_bucket", "gcs_url"]
@@ -153,11 +161,11 @@ def test_unwritable_folder_is_told(tmp_path: Path) -> None:
 def test_seal_keeps_every_value_and_type(tmp_path: Path) -> None:
     write(tmp_path / JOURNAL_FILE, *(sample(float(i), repeat=i) for i in range(5)), point())
     samples_at, points_at = seal(tmp_path, str(tmp_path / "out"), 1, 0)
-    table = read_samples(Path(samples_at))
+    table = pq.read_table(Path(samples_at))
     assert {
         field.name: str(field.type).replace("double", "float64") for field in table.schema
     } == SAMPLE_COLUMNS
-    assert table.schema.metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
+    assert table.schema.metadata[SCHEMA_VERSION_KEY] == str(SCHEMA_VERSION).encode()
     assert table.to_pylist() == [dataclasses.asdict(sample(float(i), repeat=i)) for i in range(5)]
     (line,) = Path(points_at).read_text().splitlines()
     fields = json.loads(line)
@@ -184,7 +192,7 @@ def test_sealing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_seal_takes_only_this_attempt_and_worker(tmp_path: Path) -> None:
     write(tmp_path / JOURNAL_FILE, sample(1), sample(2, attempt=2), sample(3, worker=1), point(worker=1))
     samples_at, points_at = seal(tmp_path, str(tmp_path / "out"), 1, 0)
-    assert read_samples(Path(samples_at))["value"].to_pylist() == [1]
+    assert pq.read_table(Path(samples_at))["value"].to_pylist() == [1]
     assert Path(points_at).read_text() == ""
 
 
@@ -202,7 +210,7 @@ def test_last_result_of_a_point_stands(tmp_path: Path) -> None:
 
 def test_worker_that_measured_nothing_is_sealed_too(tmp_path: Path) -> None:
     samples_at, points_at = seal(tmp_path, str(tmp_path / "out"), 1, 0)
-    assert read_samples(Path(samples_at)).num_rows == 0
+    assert pq.read_table(Path(samples_at)).num_rows == 0
     assert Path(points_at).read_bytes() == b""
 
 
@@ -220,36 +228,9 @@ def test_seal_to_a_bucket_uploads_whole_files(tmp_path: Path, gcs_bucket: str) -
     assert samples_at == f"{gcs_bucket}/run/results/samples-a1-w0000.parquet"
     assert epath.Path(samples_at).parent.joinpath("none.parquet").exists() is False
     (tmp_path / "copy").write_bytes(epath.Path(samples_at).read_bytes())
-    assert read_samples(tmp_path / "copy")["value"].to_pylist() == [4]
+    assert pq.read_table(tmp_path / "copy")["value"].to_pylist() == [4]
     assert epath.Path(points_at).read_bytes() == b""
     assert [path.name for path in tmp_path.rglob(".*")] == []
-
-
-@pytest.mark.parametrize("size", [0, 3, 100, -1])
-def test_samples_cut_short_are_refused(tmp_path: Path, size: int) -> None:
-    write(tmp_path / JOURNAL_FILE, sample())
-    path = Path(seal(tmp_path, str(tmp_path / "out"), 1, 0)[0])
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(InfrastructureError, match="cut short"):
-        read_samples(path)
-
-
-def test_missing_samples_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureError, match=r"none\.parquet"):
-        read_samples(tmp_path / "none.parquet")
-
-
-@pytest.mark.parametrize(("version", "error"), [(SCHEMA_VERSION + 1, BadInput), (None, InfrastructureError)])
-def test_samples_of_another_kind_are_refused(
-    tmp_path: Path, version: int | None, error: type[Exception]
-) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    metadata = {} if version is None else {VERSION_KEY: str(version).encode()}
-    pq.write_table(pa.table({"value": [1.0]}).replace_schema_metadata(metadata), tmp_path / "s.parquet")
-    with pytest.raises(error, match="schema version"):
-        read_samples(tmp_path / "s.parquet")
 
 
 def test_command_seals_and_tells_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,7 +239,7 @@ def test_command_seals_and_tells_errors(tmp_path: Path, capsys: pytest.CaptureFi
     command = ["seal", "--scratch", str(tmp_path), "--output", str(out), "--attempt", "1", "--worker", "0"]
     done = subprocess.run([sys.executable, "-m", "runtime.results_io", *command], cwd=ROOT, check=False)
     assert done.returncode == 0
-    assert read_samples(out / "results/samples-a1-w0000.parquet").num_rows == 1
+    assert pq.read_table(out / "results/samples-a1-w0000.parquet").num_rows == 1
     (tmp_path / JOURNAL_FILE).write_text("nonsense\n")
     assert main(command) == ExitCode.INFRASTRUCTURE
     assert "not a journal's record" in capsys.readouterr().err

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from runtime.contract.names import points_file, samples_file
-from runtime.results_io import read_samples
 from tests.cloud.fake_gcs import make_bucket, serve_gcs
 
 pytestmark = pytest.mark.system
@@ -53,7 +53,7 @@ def test_a_bucket_is_as_good_as_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "gcs" / "data" / bucket / "run"
     results = [json.loads(line) for line in (folder / points_file(1, 0)).read_text().splitlines()]
     assert [each["status"] for each in results] == ["passed", "passed"]
-    table = read_samples(folder / samples_file(1, 0)).to_pylist()
+    table = pq.read_table(folder / samples_file(1, 0)).to_pylist()
     stored = [each["value"] for each in table if each["metric"] == "stored_bytes"]
     assert len(stored) == 2 and all(10_000 < value < 100_000 for value in stored)
     assert not [path for path in folder.glob("checkpoints/**/*") if path.is_file()]
