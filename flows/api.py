@@ -21,9 +21,6 @@ UP_FILE = "prefect/up.json"
 
 DEPLOYMENT = "benchmark/adhoc"
 
-RUN_LOG = "run.log"
-"""In a run's folder: everything the run said, a time and a text a line."""
-
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 """State types that a flow run never leaves by itself."""
 

@@ -14,9 +14,9 @@ from typing import Any
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
-from flows.api import RUN_LOG
 from runtime.contract.errors import InfrastructureError, SlicebenchError
 from tasks.cloud.storage import Folder
+from tasks.stages.files import RUN_LOG
 
 LINES_A_SECOND = 100
 """What Prefect's API takes without falling behind: at 500 a second it drains for minutes and stores lines twice."""
@@ -71,7 +71,7 @@ class Narrator:
         self._written = 0
         self._folder: Folder | None = None
         self._closing = threading.Event()
-        self._writer = threading.Thread(target=self._keep_writing, name="run.log", daemon=True)
+        self._writer = threading.Thread(target=self._keep_writing, name=RUN_LOG, daemon=True)
 
     def __call__(self, text: str) -> None:
         """Tells one line, or several with line feeds between."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from flows.api import DEPLOYMENT, RUN_LOG, FlowRunState, PrefectApi, Unreachable, known_server
+from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable, known_server
 from flows.attempt import name_of
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
+from tasks.stages.files import RUN_LOG
 
 POLL_S = 0.25
 

@@ -12,6 +12,7 @@ from flows.cli.runs import Json, Output
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import runs_folder
+from tasks.stages.files import REPORT_FILE
 from tasks.stages.past import find_run
 
 Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other has, or: latest")]
@@ -48,6 +49,4 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
 
 
 def _existing(folder: Folder) -> str | None:
-    from tasks.stages.report import REPORT_FILE
-
     return None if folder.read(REPORT_FILE) is None else f"{folder.uri}/{REPORT_FILE}"

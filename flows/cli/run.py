@@ -15,6 +15,7 @@ from flows.attempt import run_uri
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.request import RunRequest, Stage
+from tasks.stages.files import OUTCOME_FILE
 
 
 class Flags(RunRequest):
@@ -46,7 +47,7 @@ def run(
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
     _tell(f"run {request.run_id} in {folder.uri}")
-    before = folder.read("outcome.json")
+    before = folder.read(OUTCOME_FILE)
     try:
         message = _run_somewhere(request, folder, go_through_server=server)
     except (KeyboardInterrupt, Interrupted):
@@ -153,7 +154,7 @@ def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bo
 
 def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) -> dict[str, Any]:
     """Returns how the run ended: as its folder says, or, where it never came to write that, as Prefect's state says."""
-    written = folder.read("outcome.json")
+    written = folder.read(OUTCOME_FILE)
     if written is not None and written != before:
         outcome: dict[str, Any] = jsonlib.loads(written)
         return outcome

@@ -17,7 +17,7 @@ from tasks.history.reading import attempts_of, load_results
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results, Trouble
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
 from tasks.stages.context import Run
-from tasks.stages.past import ATTEMPTS_FILE
+from tasks.stages.files import ATTEMPTS_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from runtime.contract.errors import ExitCode, worst
 from tasks.stages.context import Run
-
-OUTCOME_FILE = "outcome.json"
+from tasks.stages.files import OUTCOME_FILE
 
 
 def finish(

@@ -14,10 +14,8 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
-from tasks.stages.finish import OUTCOME_FILE
+from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE
 
-REQUEST_FILE = "request.json"
-ATTEMPTS_FILE = "attempts.json"
 LATEST = "latest"
 _AT_ONCE = 8
 _POLL_S = 0.25
@@ -73,12 +71,6 @@ def find_run(output: Folder, word: str) -> Folder:
     if names:
         raise BadInput(f"{word!r} could be any of {', '.join(names[:5])}", fix="write more of its id")
     raise BadInput(f"there is no run {word!r} in {output.uri}", fix=_nearest(output, word))
-
-
-def log_file(attempt: int, worker: int) -> str:
-    """Returns where the log of a worker lies in a run's folder."""
-    folder = LOGS_FOLDER if attempt == 1 else f"{LOGS_FOLDER}/attempt-{attempt}"
-    return f"{folder}/worker-{worker:04d}.log"
 
 
 def worker_logs(folder: Folder) -> dict[int, str]:

@@ -31,10 +31,9 @@ from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.stages.context import Run, Say
+from tasks.stages.files import REQUEST_FILE
 from tasks.targets.open import open_target
 from tasks.targets.types import Plan
-
-REQUEST_FILE = "request.json"
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _Resolved = TypeVar("_Resolved")

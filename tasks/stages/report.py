@@ -15,9 +15,7 @@ from tasks.history.report.page import FailureLog, Surroundings, render_report
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
-from tasks.stages.past import REQUEST_FILE, log_file
-
-REPORT_FILE = "report.html"
+from tasks.stages.files import REPORT_FILE, REQUEST_FILE, log_file
 
 
 def report(run: Run) -> str:

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import ExitCode
-from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER
+from runtime.contract.names import RESULTS_FOLDER
 from tasks.follow import LOST, Follower
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
+from tasks.stages.files import ATTEMPTS_FILE, log_folder
 from tasks.targets.types import Attempt, Exited, Outcome, Progress, Uploaded, WorkloadRef
-
-ATTEMPTS_FILE = "attempts.json"
-"""In the run's folder: every start of the workload, written before it happens and after it has ended."""
 
 GRACE_S = 10.0
 """How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
@@ -160,7 +158,7 @@ def _follow(run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress)
 @contextlib.contextmanager
 def _logs(run: Run, attempt: int) -> Iterator[Path]:
     """Gives a folder here for an attempt's logs; where the run's folder is not here, they go there at the end."""
-    name = LOGS_FOLDER if attempt == 1 else f"{LOGS_FOLDER}/attempt-{attempt}"
+    name = log_folder(attempt)
     if "://" not in run.folder.uri:
         yield Path(run.folder.uri) / name
         return

@@ -15,8 +15,6 @@ from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION_KEY
 from tasks.history.reading import load_results
 from tasks.history.results import TroubleKind
-from tasks.stages import past, prepare
-from tasks.stages import run as run_stage
 from tasks.stages.collect import Results, collect
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.tasks.history.making import make_point, make_result, make_run, make_samples, parquet, write_parts
@@ -172,11 +170,6 @@ def test_an_empty_part_is_no_trouble(tmp_path: Path) -> None:
     results = collect(run)
     assert (kinds(results), results.samples) == ([], 0)
     assert isinstance(pq.read_table(tmp_path / "run-1" / "samples.parquet"), pa.Table)
-
-
-def test_files_are_named_alike_by_those_who_write_and_read_them() -> None:
-    # Looking back must not import what preparing and running a run needs, so the names stand twice.
-    assert (past.REQUEST_FILE, past.ATTEMPTS_FILE) == (prepare.REQUEST_FILE, run_stage.ATTEMPTS_FILE)
 
 
 def test_what_a_worker_seals_is_what_collect_reads(tmp_path: Path) -> None:

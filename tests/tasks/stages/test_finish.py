@@ -12,7 +12,8 @@ import pytest
 from runtime.contract.errors import ExitCode, worst
 from tasks.cloud.storage import open_folder
 from tasks.stages.context import Run
-from tasks.stages.finish import OUTCOME_FILE, finish
+from tasks.stages.files import OUTCOME_FILE
+from tasks.stages.finish import finish
 
 
 @pytest.mark.parametrize(
