@@ -16,6 +16,7 @@ from prefect.logging import get_run_logger
 
 from runtime.contract.errors import InfrastructureError, SlicebenchError
 from tasks.cloud.storage import Folder
+from tasks.follow import Sampler
 from tasks.stages.files import RUN_LOG
 
 LINES_A_SECOND = 100
@@ -36,36 +37,13 @@ def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(token)
 
 
-class Valve:
-    """Lets at most `lines_a_second` through in any second, and counts the rest."""
-
-    def __init__(self, lines_a_second: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit = lines_a_second
-        self._clock = clock
-        self._second = float("-inf")
-        self._let_through = 0
-        self._held = 0
-
-    def admit(self) -> tuple[bool, int]:
-        """Returns whether a line may pass, and how many were held back since the last that passed."""
-        now = self._clock()
-        if now - self._second >= 1.0:
-            self._second, self._let_through = now, 0
-        if self._let_through >= self._limit:
-            self._held += 1
-            return False, 0
-        self._let_through += 1
-        held, self._held = self._held, 0
-        return True, held
-
-
 class Narrator:
     """The `say` of a run. Any thread may call it; it must be closed so that run.log is whole."""
 
     def __init__(self, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         self._logger = logger
         self._listener = _listener.get()
-        self._valve = Valve(LINES_A_SECOND)
+        self._sampler = Sampler(LINES_A_SECOND, time.monotonic)
         self._lock = threading.Lock()
         self._lines: list[str] = []
         self._written = 0
@@ -77,12 +55,11 @@ class Narrator:
         """Tells one line, or several with line feeds between."""
         with self._lock:
             self._lines += [f"{_now()} {line}\n" for line in text.splitlines()]
-            passes, held = self._valve.admit()
             if self._listener is not None:
                 self._listener(text)
-            if held:
-                self._log(f"… {held} lines are only in {RUN_LOG}")
-            if passes:
+            if self._sampler.takes():
+                if held := self._sampler.left_out():
+                    self._log(f"… {held} lines are only in {RUN_LOG}")
                 self._log(text)
 
     def write_to(self, folder: Folder) -> None:

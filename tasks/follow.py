@@ -18,11 +18,6 @@ from types import TracebackType
 from typing import IO
 
 from runtime.contract.errors import InfrastructureError
-from tasks.targets.streams import LOST as LOST
-from tasks.targets.streams import Tail as Tail
-from tasks.targets.streams import event_of as event_of
-from tasks.targets.streams import follow_streams as follow_streams
-from tasks.targets.streams import read_stream as read_stream
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")

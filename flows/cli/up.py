@@ -17,8 +17,6 @@ from flows.serving.drain import drain
 from flows.serving.station import Station, clear_leftovers, raise_up
 from runtime.contract.errors import ExitCode, Interrupted
 
-_DOWN_S = 120.0
-
 
 def up(
     *,

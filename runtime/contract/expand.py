@@ -19,7 +19,7 @@ from runtime.contract.errors import Place
 from runtime.contract.findings import Findings
 from runtime.contract.generators import Generator, find
 from runtime.contract.options import REQUIRED
-from runtime.contract.suite import ArraySpec, BenchmarkSpec, CheckpointSpec, MeshSpec, Point, Suite
+from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, MeshSpec, Point, Suite
 
 MAX_POINTS = 10_000
 
@@ -94,17 +94,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
-
-
-def count_arrays(checkpoint: CheckpointSpec) -> int:
-    """Returns how many arrays a checkpoint that is made has."""
-
-    def count(tree: Any) -> int:
-        if isinstance(tree, ArraySpec):
-            return 1
-        return sum(map(count, tree.values())) if isinstance(tree, Mapping) else 0
-
-    return count(checkpoint.spec)
 
 
 def check_points(suite: Suite, found: Findings) -> None:

@@ -73,7 +73,7 @@ class BenchmarkSpec:
 
     `generator` is the name to look up: Orbax's dotted name for every class of Orbax and every native one,
     else the user's. `options` has every option of a known class, defaults filled in; of a user's class
-    those that were given. `place` is where the item stands, `option_places` where each given option does.
+    those that were given. `place` is where the item stands.
     """
 
     generator: str
@@ -81,7 +81,6 @@ class BenchmarkSpec:
     options: Mapping[str, tuple[Any, ...]]
     deadline_s: float | None
     place: Place
-    option_places: Mapping[str, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

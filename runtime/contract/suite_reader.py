@@ -180,7 +180,6 @@ def _benchmark(node: Node, found: Findings) -> BenchmarkSpec | None:
         options=read_options(options_node, generator, name, found),
         deadline_s=found.seconds(deadline.node, "deadline_s") if deadline else None,
         place=node.place,
-        option_places={entry.key: entry.place for entry in options_node.entries.values()},
     )
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import RESULTS_FOLDER
-from tasks.follow import LOST, Follower
+from tasks.follow import Follower
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.stages.files import ATTEMPTS_FILE, log_folder
+from tasks.targets.streams import LOST
 from tasks.targets.types import Attempt, Exited, Outcome, Progress, Uploaded, WorkloadRef
 
 GRACE_S = 10.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.narration import Narrator, Valve, drop_expected_tracebacks, heard_by
+from flows.narration import Narrator, drop_expected_tracebacks, heard_by
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.storage import Folder, open_folder
 
@@ -17,15 +17,6 @@ LOGGER = logging.getLogger("test-narration")
 
 def lines(folder: Folder) -> list[str]:
     return [line.partition(" ")[2] for line in (folder.read("run.log") or b"").decode().splitlines()]
-
-
-def test_a_valve_holds_back_what_is_too_much_in_a_second_and_counts_it() -> None:
-    now = 10.0
-    valve = Valve(2, clock=lambda: now)
-    assert [valve.admit() for _ in range(4)] == [(True, 0), (True, 0), (False, 0), (False, 0)]
-    now = 11.0
-    assert valve.admit() == (True, 2)
-    assert valve.admit() == (True, 0)
 
 
 def test_run_log_holds_every_line_also_those_said_before_there_was_a_folder(

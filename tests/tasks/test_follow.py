@@ -16,7 +16,8 @@ import pytest
 from runtime.contract import progress
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.progress import Log, Record, encode
-from tasks.follow import LOST, Follower, Sampler, clean, event_of, follow_streams, read_stream
+from tasks.follow import Follower, Sampler, clean
+from tasks.targets.streams import LOST, event_of, follow_streams, read_stream
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
 
 ROOT = Path(__file__).parents[2]
@@ -183,7 +184,8 @@ def test_a_log_that_was_cut_is_written_again(tmp_path: Path) -> None:
 FOLLOW = """
 import sys
 from pathlib import Path
-from tasks.follow import Follower, follow_streams
+from tasks.follow import Follower
+from tasks.targets.streams import follow_streams
 logs, stream = Path(sys.argv[1]), Path(sys.argv[2])
 with Follower(logs, lambda text: None) as follower:
     follower.follow(follow_streams({0: stream}, follower.cursors(), lambda worker: True))
