@@ -204,6 +204,11 @@ def _generator_name(node: Node, found: Findings) -> str | None:
     if name.startswith(ORBAX_PREFIX):
         what = f"Orbax 0.12.8 has no benchmark {name}"
         fix = f"did you mean {close}?" if close else "check the name"
+        module = name.rpartition(".")[0]
+        if kin := [known for known in known_names() if known.rpartition(".")[0] == module]:
+            why = f"its module has {' and '.join(known.rpartition('.')[2] for known in kin)}"
+            found.error(child.place, what, why, f"did you mean {nearest(name, kin) or kin[0]}?")
+            return None
         found.warning(child.place, what, "it is looked for where the suite runs", fix)
     return name
 

@@ -16,6 +16,7 @@ _SECRET = re.compile(
 )
 _HARMLESS = frozenset({"PWD", "OLDPWD"})
 _OURS = "SLICEBENCH_"
+_SET_FOR_WORKERS = {"PYTHONPATH": "workers import only what slicebench brings them"}
 _LARGEST = 1 << 20
 
 
@@ -101,6 +102,8 @@ def _fault(name: str, value: str) -> tuple[str, str, str] | None:
         return f"{shown!r} is not the name of a variable", "", "write NAME=value, or NAME alone"
     if name.startswith(_OURS):
         return f"{name} belongs to slicebench itself", "", "leave it out"
+    if name in _SET_FOR_WORKERS:
+        return f"{name} has no effect", _SET_FOR_WORKERS[name], "put your modules beside the suite"
     if "\0" in value:
         return f"the value of {name} holds a NUL byte", "no environment can carry it", "take it out"
     return None

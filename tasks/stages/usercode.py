@@ -127,9 +127,11 @@ def _refused(spec: RunSpec, faults: Mapping[str, str]) -> BadInput:
 
     def place(generator: str) -> Place:
         found = (
-            number for number, line in enumerate(lines, start=1) if generator in line and "generator" in line
+            (number, line.index(generator) + 1)
+            for number, line in enumerate(lines, start=1)
+            if generator in line and "generator" in line
         )
-        return Place(spec.suite_path, next(found, None))
+        return Place(spec.suite_path, *next(found, (None, None)))
 
     return BadInput(
         [

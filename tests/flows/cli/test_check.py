@@ -22,7 +22,7 @@ TARGET = str(ROOT / "configs" / "targets" / "local.yaml")
 def test_a_right_suite_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert check(QUICKSTART) == ExitCode.DONE
     captured = capsys.readouterr()
-    assert captured.err == f"{QUICKSTART}: ok, 2 points, 5 repeats each after 1 to warm up\n"
+    assert captured.err == f"{QUICKSTART}: ok, 2 points, 6 repeats each after 1 to warm up\n"
     assert captured.out == ""
 
 

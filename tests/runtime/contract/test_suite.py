@@ -167,9 +167,18 @@ def test_an_axis_of_size_one_that_a_mesh_lacks_is_a_warning() -> None:
 
 
 def test_a_class_that_orbax_may_have_got_since_is_a_warning_with_the_nearest_known() -> None:
-    (line,) = told(changed((PYTREE, PYTREE.replace("PyTreeCheckpointB", "PyTreeChekpointB"))))
+    (line,) = told(changed((PYTREE, PYTREE.replace("pytree_checkpoint_b", "pytree_chekpoint_b"))))
     assert "warning: Orbax 0.12.8 has no benchmark" in line
     assert line.endswith(f"did you mean {PYTREE}?")
+
+
+@pytest.mark.parametrize("name", ["PyTreeChekpointBenchmark", "NoSuchBench"])
+def test_a_class_that_a_known_module_of_orbax_lacks_is_an_error_with_the_nearest_name(name: str) -> None:
+    with pytest.raises(BadInput, match="has no benchmark") as refusal:
+        read_suite(changed((PYTREE, f"{PYTREE.rpartition('.')[0]}.{name}")), "s.yaml")
+    (problem,) = refusal.value.problems
+    assert problem.why == "its module has PyTreeCheckpointBenchmark"
+    assert problem.fix == f"did you mean {PYTREE}?"
 
 
 def test_native_cannot_be_forced_where_there_is_none_nor_anything_for_a_class_of_the_user() -> None:

@@ -58,6 +58,13 @@ def test_bad_lines_are_told_all_at_once_without_their_values(tmp_path: Path) -> 
     assert len(caught.value.problems) == 7
 
 
+def test_a_path_for_python_that_no_worker_would_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInput, match="env:2: PYTHONPATH has no effect, .*put your modules beside the suite"
+    ):
+        read(tmp_path, "A=1\nPYTHONPATH=/my/code\n")
+
+
 def test_what_cannot_be_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         read(tmp_path, b"A=\xff\n")

@@ -69,7 +69,7 @@ def test_what_does_not_import_is_told_with_its_line(suite: Path) -> None:
     told = str(caught.value).splitlines()
     assert len(told) == 4
     assert told[0].startswith(
-        f"{suite}:5: generator mybench.Sve cannot be imported, mybench has no class Sve"
+        f"{suite}:5:14: generator mybench.Sve cannot be imported, mybench has no class Sve"
     )
     assert (
         "RuntimeError: no luck" in told[1] and "No module named 'absent'" in told[2] and "broken" in told[3]
