@@ -82,6 +82,7 @@ lock: $(VENV)/bootstrap.stamp
 	$(LOCK) requirements/bootstrap.in -c requirements/dev.lock -o requirements/bootstrap.lock
 	$(LOCK) pyproject.toml -c requirements/dev.lock -o requirements/run.lock
 	$(LOCK) runtime/requirements.in -c requirements/dev.lock -o runtime/requirements.lock
+	$(LOCK) deployments/reaper/requirements.in -c requirements/dev.lock -o deployments/reaper/requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
+    from tasks.leases.finding import Finding
     from tasks.leases.lease import Lease
     from tasks.leases.ledger import Ledger
-    from tasks.leases.reaper import Finding
 
 Json = Annotated[bool, Parameter(name="--json", help="print one JSON object on stdout")]
 

@@ -82,17 +82,25 @@ class GsObjects:
                 return int(there.generation)
             return int(blob.generation)
 
+    def exist(self) -> bool:
+        """Says whether there is any object at all. Raises InfrastructureError when there is no such bucket."""
+        return bool(self._names(at_most=1))
+
     def names(self) -> list[str]:
         """Returns the names of all objects, sorted, those in folders below included."""
-        blob_names = "items(name),nextPageToken"
+        return sorted(self._names())
+
+    def _names(self, at_most: int | None = None) -> list[str]:
         with told(self.uri, self._bucket):
-            found = [
-                blob.name.removeprefix(self._prefix)
-                for blob in bucket_of(self._bucket).list_blobs(
-                    prefix=self._prefix or None, fields=blob_names, timeout=_CALL_S, retry=self._retry()
-                )
-            ]
-        return sorted(name for name in found if name)
+            found = bucket_of(self._bucket).list_blobs(
+                prefix=self._prefix or None,
+                fields="items(name),nextPageToken",
+                max_results=at_most,
+                timeout=_CALL_S,
+                retry=self._retry(),
+            )
+            names = [blob.name.removeprefix(self._prefix) for blob in found]
+        return [name for name in names if name]
 
     def _blob(self, name: str) -> storage.Blob:
         return bucket_of(self._bucket).blob(f"{self._prefix}{name}")

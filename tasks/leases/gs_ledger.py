@@ -49,7 +49,7 @@ class GsLedger:
 
     def exists(self) -> bool:
         """See Ledger."""
-        return self._objects.read(_ID) is not None
+        return self._objects.exist()
 
     def read(self, lease_id: str) -> Lease | None:
         """See Ledger."""

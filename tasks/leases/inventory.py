@@ -66,16 +66,18 @@ Inventories = Mapping[str, Inventory]
 """Inventories by kind."""
 
 
-def open_inventories(ledger: Ledger, scratch: Path) -> Inventories:
-    """Opens the inventory of every kind. `scratch` holds the folders that are not part of a run's output."""
+def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
+    """Opens the inventory of every kind. `scratch` holds the folders that are not part of a run's output.
+
+    Without it, those kinds are left out that only the machine they are on can look at.
+    """
     from tasks.leases.directories import DirectoryInventory
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
     from tasks.leases.tpus import inventories as tpu_inventories
 
-    here: Inventories = {
-        "process": ProcessInventory(ledger.id),
-        "directory": DirectoryInventory(scratch, ledger.id),
-    }
+    here: Inventories = {}
+    if scratch is not None:
+        here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     things: Inventories = {**here, **tpu_inventories(ledger)}
     return {**things, "lock": LockInventory(ledger, after=frozenset(things))}

@@ -9,7 +9,7 @@ ledger.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import InfrastructureError
@@ -206,6 +206,12 @@ def releasing(lease: Lease, owner: Owner, now: float, why: str) -> Lease:
         raise IllegalTransition(f"lease {lease.lease_id} is still shared by {', '.join(lease.holders)}")
     renewed_at = max(now, lease.renewed_at)
     return replace(lease, state=State.RELEASING, owner=owner, renewed_at=renewed_at, note=why)
+
+
+def partly_gone(lease: Lease, left: Sequence[ResourceRef], why: str) -> Lease:
+    """Says that all but `left` is gone, and lets go of the lease: whoever can look at those goes on."""
+    _require(lease, frozenset({State.RELEASING}), "call partly gone")
+    return replace(lease, owner=None, resources=tuple(left), note=why)
 
 
 def leaked(lease: Lease, why: str) -> Lease:

@@ -9,46 +9,24 @@ whatever clocks say.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import replace
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import latest
+from tasks.leases.finding import Did, Finding, Judgement
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
 from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
-from tasks.leases.release import USUAL, Patience, release, sweep
+from tasks.leases.orphans import reap_orphans
+from tasks.leases.release import USUAL, Patience, release
 from tasks.leases.resource import ResourceRef, outermost
 
-Act = Literal["keep", "watch", "release"]
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What is to become of a lease, and why. `watch`: release it unless it is renewed before our eyes."""
-
-    act: Act
-    why: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the reaper did about one lease, or (`dry_run`) would do."""
-
-    lease_id: str
-    did: Literal["kept", "released", "would release", "leaked", "unreadable", "not reachable", "elsewhere"]
-    why: str
-    resources: tuple[ResourceRef, ...] = ()
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """LEAKED for what could not be proven gone, INFRASTRUCTURE for a file nobody can read."""
-        codes = {"leaked": ExitCode.LEAKED, "unreadable": ExitCode.INFRASTRUCTURE}
-        return codes.get(self.did, ExitCode.DONE)
+CONFIRM_S = 2.5 * RENEW_EVERY_S
+"""How long an expired lease is watched for a renewal before it is released."""
 
 
 def reap(
@@ -58,7 +36,7 @@ def reap(
     dry_run: bool = False,
     ended: Callable[[Lease], bool] = lambda lease: False,
     patience: Patience = USUAL,
-    confirm_s: float = 2.5 * RENEW_EVERY_S,
+    confirm_s: float = CONFIRM_S,
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Finding]:
@@ -82,7 +60,7 @@ def reap(
         if lease.state is State.GONE or leases.is_lock(lease):
             continue
         findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
-    findings += _reap_orphans(listing, labelled, inventories, dry_run, patience)
+    findings += reap_orphans(listing, labelled, inventories, dry_run, patience)
     return findings
 
 
@@ -129,6 +107,8 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool) -> Judgemen
         return Judgement("keep", f"shared by {', '.join(lease.holders)}")
     if lease.state is State.LEAKED:
         return Judgement("release", f"leaked before: {lease.note}")
+    if lease.owner is None and lease.state is State.RELEASING:
+        return Judgement("release", lease.note)
     if lease.owner is None:
         if expired:
             return Judgement("release", "the time it was kept for is over")
@@ -160,7 +140,7 @@ def _labelled(inventories: Inventories) -> tuple[list[Found], list[Finding]]:
         try:
             labelled += inventory.list(None)
         except InfrastructureError as error:
-            findings.append(Finding(f"all {kind}", "not reachable", str(error)))
+            findings.append(Finding(f"all {kind}", "not listed", str(error)))
     return labelled, findings
 
 
@@ -217,64 +197,34 @@ def _carry_out(
 ) -> Finding:
     if verdict.act == "keep":
         return Finding(lease.lease_id, "kept", verdict.why, lease.resources)
-    unseen = [ref for ref in outermost(lease.resources) if ref.ours and not _sees(inventories, ref)]
-    if unseen:
+    mine = [ref for ref in outermost(lease.resources) if ref.ours]
+    unseen = [ref for ref in mine if not _sees(inventories, ref)]
+    if unseen and len(unseen) == len(mine):
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in unseen}))
-        return Finding(
-            lease.lease_id, "not reachable", f"{verdict.why}; run `slicebench reap` where {where} can be seen"
-        )
+        did: Did = "leaked" if lease.state is State.LEAKED else "not reachable"
+        return Finding(lease.lease_id, did, f"{verdict.why}; run `slicebench reap` where {where} can be seen")
     if dry_run:
         return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
     try:
         done = release(
-            ledger, lease, inventories, owners.this_process(), verdict.why, patience=patience, now=now
+            ledger,
+            lease,
+            inventories,
+            owners.this_process(),
+            verdict.why,
+            beyond=unseen,
+            patience=patience,
+            now=now,
         )
     except Conflict as error:
         return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
     if done.lease.state is State.GONE:
         return Finding(lease.lease_id, "released", verdict.why, done.deleted)
+    if done.lease.state is State.RELEASING:
+        return Finding(lease.lease_id, "released in part", done.lease.note, done.deleted)
     return Finding(lease.lease_id, "leaked", done.lease.note, done.left)
 
 
 def _sees(inventories: Inventories, ref: ResourceRef) -> bool:
     inventory = inventories.get(ref.kind)
     return inventory is not None and inventory.sees(ref.scope)
-
-
-def _reap_orphans(
-    listing: Listing, labelled: list[Found], inventories: Inventories, dry_run: bool, patience: Patience
-) -> list[Finding]:
-    """Deletes what is labelled with a lease of this ledger that is GONE or that the ledger does not know."""
-    known: Mapping[str, Lease] = {lease.lease_id: lease for lease in listing.leases}
-    orphans: dict[str, list[ResourceRef]] = {}
-    for found in labelled:
-        lease = known.get(found.lease_id)
-        unread = any(f"/{found.lease_id}.json" in str(error) for error in listing.unreadable)
-        if not unread and (lease is None or lease.state is State.GONE):
-            orphans.setdefault(found.lease_id, []).append(found.ref)
-    return [
-        _reap_orphan(lease_id, known.get(lease_id), tuple(refs), inventories, dry_run, patience)
-        for lease_id, refs in orphans.items()
-    ]
-
-
-def _reap_orphan(
-    lease_id: str,
-    lease: Lease | None,
-    refs: tuple[ResourceRef, ...],
-    inventories: Inventories,
-    dry_run: bool,
-    patience: Patience,
-) -> Finding:
-    why = (
-        "labelled with a lease that is gone"
-        if lease
-        else "labelled with a lease that the ledger does not know"
-    )
-    if dry_run:
-        return Finding(lease_id, "would release", why, refs)
-    known = lease or Lease(lease_id, lease_id, None, 0, None, State.GONE, 0.0, None)
-    swept = sweep(inventories, replace(known, resources=(*known.resources, *refs)), patience)
-    if swept.left or swept.problems:
-        return Finding(lease_id, "leaked", "; ".join((why, *swept.problems)), swept.left)
-    return Finding(lease_id, "released", why, swept.deleted)

@@ -172,6 +172,7 @@ def release(
     owner: Owner,
     why: str,
     *,
+    beyond: Sequence[ResourceRef] = (),
     patience: Patience = USUAL,
     now: Callable[[], float] = time.time,
 ) -> Release:
@@ -179,7 +180,8 @@ def release(
     LEAKED.
 
     `lease` is as last read: when somebody changed it since, Conflict is raised and nothing was deleted.
-    `owner` is this process. What was adopted is never deleted. A lease that is GONE is only returned.
+    `owner` is this process. What was adopted is never deleted. A lease that is GONE is only returned. What is
+    `beyond` sight from here stays in the lease, which then stays RELEASING for whoever can see it.
     """
     if lease.state is State.GONE:
         return Release(lease)
@@ -194,7 +196,12 @@ def release(
             with contextlib.suppress(Unwritable):
                 held = ledger.write(leases.renew(held, now(), held.expires_at))
 
-    swept = sweep(inventories, held, patience, renew)
+    within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond))
+    swept = sweep(inventories, within, patience, renew)
+    if not swept.left and not swept.problems and beyond:
+        where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
+        note = f"{why}; all is gone but {where}, which can be looked at from there only"
+        return replace(swept, lease=ledger.write(leases.partly_gone(held, beyond, note)))
     if not swept.left and not swept.problems:
         return replace(swept, lease=ledger.write(leases.gone(held)))
     note = "; ".join((*(f"{ref.kind} {ref.name} is still there" for ref in swept.left), *swept.problems))

@@ -11,14 +11,14 @@ from tasks.leases.locks import lock
 from tasks.stages.context import Run
 from tasks.targets.types import Workers
 
+_NOT_SHAPE = {"limits", "valid_after", "valid_until"}
+"""Fields of targets that say how hardware is waited for, not what it is like."""
+
 
 def shape_of(run: Run) -> Mapping[str, str]:
-    """Returns what hardware must be like to serve this run: every field of its target, as text."""
-    return {
-        name: str(value)
-        for name, value in run.spec.target.model_dump(mode="json").items()
-        if value is not None
-    }
+    """Returns what hardware must be like to serve this run: every field of its target that says so, as text."""
+    fields = run.spec.target.model_dump(mode="json", exclude=_NOT_SHAPE)
+    return {name: str(value) for name, value in fields.items() if value is not None}
 
 
 def provision(run: Run, lease: Holding) -> Workers:

@@ -1,0 +1,47 @@
+"""What the reaper comes to: its judgement of a lease, and what it then did about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime.contract.errors import ExitCode
+from tasks.leases.resource import ResourceRef
+
+Act = Literal["keep", "watch", "release"]
+Did = Literal[
+    "kept",
+    "released",
+    "released in part",
+    "would release",
+    "leaked",
+    "unreadable",
+    "not reachable",
+    "not listed",
+    "elsewhere",
+]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is to become of a lease, and why. `watch`: release it unless it is renewed before our eyes."""
+
+    act: Act
+    why: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the reaper did about one lease, or (`dry_run`) would do."""
+
+    lease_id: str
+    did: Did
+    why: str
+    resources: tuple[ResourceRef, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """LEAKED for what could not be proven gone, INFRASTRUCTURE for what could not be read or looked at."""
+        blind = ExitCode.INFRASTRUCTURE
+        codes = {"leaked": ExitCode.LEAKED, "unreadable": blind, "not listed": blind}
+        return codes.get(self.did, ExitCode.DONE)
