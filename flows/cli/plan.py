@@ -34,12 +34,12 @@ def plan(
     problems = [*planned.warnings, *target.preflight(planned)]
     build = explain_build(spec)
     told: dict[str, Any] = {
+        **asdict(planned),
         "run_id": spec.run_id,
         "suite": spec.suite_name,
         "points": len(spec.points),
         "repeats": spec.num_repeats,
         "output": f"{spec.output}/{spec.run_id}",
-        **asdict(planned),
         "build": asdict(build),
         "problems": [str(problem) for problem in problems],
     }
