@@ -8,7 +8,7 @@ import sys
 
 import cyclopts
 
-from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
+from runtime.contract.errors import ExitCode, SlicebenchError
 
 app = cyclopts.App(
     name="slicebench",
@@ -61,7 +61,9 @@ def main(argv: list[str] | None = None) -> int:
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         return int(code or 0)
     except cyclopts.CycloptsError as error:
-        return _refuse(BadInput(str(error), fix="see slicebench --help"), words)
+        from flows.cli.wrong_flags import refusal_of
+
+        return _refuse(refusal_of(error), words)
     except SlicebenchError as error:
         return _refuse(error, words)
     except KeyboardInterrupt:

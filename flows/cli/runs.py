@@ -5,11 +5,13 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from runtime.contract.errors import ExitCode
+from flows.cli.wrong_flags import checked_range
+from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
 from tasks.history.quantities import moment, printable, seconds
@@ -30,9 +32,12 @@ def runs(
     json: Json = False,
 ) -> int:
     """List past runs: when, what, where, verdict, exit code and duration."""
+    checked_range("--last", last, 1)
     folder = open_folder(output or str(runs_folder()))
+    if output and "://" not in output and not Path(folder.uri).is_dir():
+        raise BadInput(f"there is no folder {folder.uri}", fix="name the --output of your runs")
     found = past_runs(folder)
-    shown = found[-last:] if last > 0 else []
+    shown = found[-last:]
     if json:
         listed = [{**asdict(run), "duration_s": run.duration_s} for run in shown]
         print(jsonlib.dumps({"output": folder.uri, "runs": listed}))

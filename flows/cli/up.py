@@ -12,10 +12,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.api import PrefectApi
+from flows.cli.wrong_flags import checked_range
 from flows.serving import children, place
 from flows.serving.drain import drain
 from flows.serving.station import Station, clear_leftovers, raise_up
 from runtime.contract.errors import ExitCode, Interrupted
+
+_NOW = signal.SIGUSR1
+"""What `down --now` sends: cancel what runs, however often it was asked to go down before."""
 
 
 def up(
@@ -23,6 +27,7 @@ def up(
     port: Annotated[int, Parameter(help="Port of the server and its UI, on loopback")] = 4200,
 ) -> int:
     """Start a Prefect server with UI, workers, deployments and schedule here; runs until Ctrl-C."""
+    checked_range("--port", port, 1, 65535)
     if (found := clear_leftovers(_tell)) is not None:
         _tell(f"up already, by process {found.owner.pid}: {_ui(found.api_url)} (stop it: slicebench down)")
         return ExitCode.DONE
@@ -56,10 +61,7 @@ def down(
         return ExitCode.DONE
     owner = found.owner.found()
     if owner is not None:
-        owner.terminate()
-        if now:
-            time.sleep(0.5)
-            owner.terminate()
+        owner.send_signal(_NOW if now else signal.SIGTERM)
         _tell(
             f"asked process {owner.pid} to go down"
             + ("" if now else " once nothing runs any more (at once: --now)")
@@ -79,11 +81,11 @@ class _Signals:
     def __init__(self) -> None:
         self.count = 0
         self.heard = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, _NOW):
             signal.signal(number, self._hear)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
+        self.count = max(self.count, 2) if number == _NOW else self.count + 1
         self.heard.set()
 
 

@@ -35,7 +35,9 @@ def drain(api: PrefectApi, urgency: Callable[[], int], tell: Callable[[str], Non
                         api.cancel(flow_run.id)
                         cancelled.add(flow_run.id)
             elif time.monotonic() - told_at > _SAY_EVERY_S:
-                tell(f"waiting for {_names(going)} (once more: cancel)")
+                tell(
+                    f"waiting for {_names(going)} to end (Ctrl-C once more, or `slicebench down --now`: cancel)"
+                )
                 told_at = time.monotonic()
             time.sleep(_LOOK_EVERY_S)
     except InfrastructureError as error:

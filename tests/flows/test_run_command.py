@@ -68,12 +68,15 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
         (["run", "quickstart", "--resume", "r"], "give neither SUITE nor --run-id"),
         (["run", "--resume", "r", "--set", "a=1", "--env", "A=b"], "--env, --set"),
         (["run", "quickstat"], "did you mean quickstart"),
-        (["run", "quickstart", "--workers", "0"], "greater than 0"),
+        (["run", "quickstart", "--workers", "0"], "slicebench: --workers must be at least 1, not 0\n"),
         (["run", "quickstart", "--keep", "always"], "makes nothing that could be kept, leave --keep out"),
         (["run", "quickstart", "--lease", "r0"], "leave --lease out"),
         (["run", "quickstart", "--keep-for", "2h"], "--keep-for 2h does nothing"),
         (["run", "quickstart", "--wait-for-lock", "10m"], "leave --wait-for-lock out"),
-        (["run", "quickstart", "--keep-for", "2"], "keep_for"),
+        (
+            ["run", "quickstart", "--keep-for", "2"],
+            "--keep-for must be a time, such as 90s, 30m, 4h or 2d, not 2",
+        ),
         (["run", "quickstart", "--target", "moon"], "there is no target 'moon'"),
     ],
 )
@@ -242,7 +245,7 @@ def test_a_signal_cancels_the_flow_run_and_waits_for_its_end(
     )
     assert command.stderr is not None
     for line in command.stderr:
-        if "flow run stub-run" in line:
+        if "flow run quickstart on local: " in line:
             break
     wait_for(lambda: ("GET", "flow_runs/f1", None) in server.calls)
     command.send_signal(number)

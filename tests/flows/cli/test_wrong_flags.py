@@ -1,0 +1,70 @@
+"""A wrong flag is refused in one line, in the flag's own spelling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run q --workers 0", "--workers must be at least 1, not 0"),
+        ("run q --workers two", "--workers must be a whole number, not two"),
+        ("run q --operation-deadline-s=-5", "--operation-deadline-s must be a number greater than 0, not -5"),
+        (
+            "run q --operation-deadline-s nan",
+            "--operation-deadline-s must be a number greater than 0, not nan",
+        ),
+        ("run q --run-deadline-s soon", "--run-deadline-s must be a number, not soon"),
+        ("run q --keep maybe", "--keep must be never, on_failure or always, not maybe"),
+        (
+            "run --resume r --from nosuch",
+            "--from must be build, provision, upload, run, collect or teardown, not nosuch",
+        ),
+        ("plan q --keep-for 2", "--keep-for must be a time, such as 90s, 30m, 4h or 2d, not 2"),
+        ("run q --bogus", "Unknown option: --bogus, see slicebench --help"),
+        ("run q more", "nothing is known to be done with: more, see slicebench --help"),
+        ("up --port 99999", "--port must be between 1 and 65535, not 99999"),
+        ("up --port 0", "--port must be between 1 and 65535, not 0"),
+        ("runs --last -1", "--last must be at least 1, not -1"),
+        ("runs --output /no/such", "there is no folder /no/such, name the --output of your runs"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(capsys: pytest.CaptureFixture[str], words: str, told: str) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == f"slicebench: {told}\n"
+
+
+def test_every_wrong_flag_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "q", "--workers", "0", "--pr", "-1"]) == 2
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        "slicebench: --pr must be at least 1, not -1",
+        "slicebench: --workers must be at least 1, not 0",
+    ]
+
+
+def test_no_runs_yet_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == 0
+    assert "no runs in" in capsys.readouterr().err
+
+
+def test_down_now_cancels_however_often_it_was_asked_before() -> None:
+    program = (
+        "from flows.cli.up import _NOW, _Signals; import signal, sys\n"
+        "signals = _Signals()\n"
+        "for number in (signal.SIGTERM, _NOW, _NOW): signal.raise_signal(number)\n"
+        "sys.exit(signals.count)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 2
