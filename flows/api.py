@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from flows.attempt import name_of
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.config.home import home
 
@@ -223,11 +224,19 @@ def _flow_run(found: Mapping[str, Any]) -> FlowRunState:
     state = found.get("state") or {}
     return FlowRunState(
         id=str(found["id"]),
-        name=str(found["name"]),
+        name=_name(found),
         state_type=str(state.get("type") or "PENDING"),
         state_name=str(state.get("name") or "Pending"),
         message=str(state.get("message") or ""),
     )
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    """Returns what runs where: until a flow run begins, the server has given it a name that says nothing."""
+    asked = found.get("parameters") or {}
+    if "suite" in asked:
+        return name_of(str(asked["suite"]), str(asked.get("target", "local")))
+    return str(found["name"])
 
 
 def _detail(response: httpx.Response) -> str:

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prefect import runtime
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.states import Completed, Failed
 
+from flows.api import PrefectApi, known_server
 from runtime.contract.errors import ExitCode, SlicebenchError, worst
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
@@ -18,6 +20,9 @@ from tasks.stages.context import Run, Say
 from tasks.stages.finish import finish
 from tasks.stages.run import exit_code_of, outcome_of
 from tasks.targets.types import Outcome
+
+_ASK_S = 3.0
+"""Of the 30 s that Prefect leaves a cancelled flow run, no more than this goes to asking why it ends."""
 
 _INCOMPLETE = frozenset({"missing", "damaged", "newer_schema", "not_run"})
 """Troubles of collect that make the results less than what was asked for."""
@@ -113,6 +118,18 @@ def one_line(causes: list[str]) -> str:
     return first if len(causes) <= 1 else f"{first} (and {len(causes) - 1} more)"
 
 
+def _cancelled_in_prefect() -> bool:
+    """Whether the signal that ended this flow run came because its server was told to cancel it."""
+    server, flow_run_id = known_server(), runtime.flow_run.id
+    if server is None or flow_run_id is None:
+        return False
+    try:
+        with PrefectApi(server, timeout_s=_ASK_S) as api:
+            return api.flow_run(str(flow_run_id)).state_type in ("CANCELLING", "CANCELLED")
+    except SlicebenchError:
+        return False
+
+
 def _code_of(error: BaseException) -> ExitCode:
     if isinstance(error, SlicebenchError):
         return error.exit_code
@@ -127,5 +144,5 @@ def _told(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, TerminationSignal | SystemExit):
-        return "ended by a signal"
+        return "cancelled in Prefect" if _cancelled_in_prefect() else "ended by a signal"
     return f"slicebench itself failed: {type(error).__name__}: {error}"

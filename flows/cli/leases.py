@@ -112,12 +112,16 @@ def _row(lease: Lease, now: float) -> str:
         return f"{lease.lease_id}  lock on " + ", ".join(
             f"{ref.name} in {ref.scope}" for ref in lease.resources
         )
-    until = "no expiry" if lease.expires_at is None else f"expires in {lease.expires_at - now:.0f} s"
+    until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
     whose = str(lease.owner) if lease.owner else "no owner"
     made = ", ".join(f"{ref.kind} {ref.name}{'' if ref.ours else ' (adopted)'}" for ref in lease.resources)
     renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
     return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {price}  {made}"
+
+
+def _until(left_s: float) -> str:
+    return f"expires in {left_s:.0f} s" if left_s > 0 else f"expired {-left_s:.0f} s ago"
 
 
 def _resources(refs: Sequence[Any]) -> list[str]:

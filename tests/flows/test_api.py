@@ -80,6 +80,15 @@ def test_a_server_that_is_gone_is_unreachable_and_named(server: PrefectStub) -> 
         api.deployment_id("benchmark/adhoc")
 
 
+def test_a_flow_run_is_called_by_what_it_runs_where(server: PrefectStub) -> None:
+    server.flow_run = {"id": "f1", "name": "pistachio-kittiwake", "parameters": {"suite": "/a/long.yaml"}}
+    server.end("PENDING")
+    with PrefectApi(Server(server.url, "test")) as api:
+        assert api.flow_run("f1").name == "long on local"
+        server.flow_run["parameters"] = {}
+        assert api.flow_run("f1").name == "pistachio-kittiwake"
+
+
 def test_a_deployment_that_is_not_there_is_none(server: PrefectStub) -> None:
     with api_of(server) as api:
         assert api.deployment_id("benchmark/other") is None

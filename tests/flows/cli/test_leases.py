@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -135,3 +136,15 @@ def test_neither_imports_prefect_or_jax(words: list[str]) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_lease_that_has_expired_says_how_long_ago(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease = ledger.read("run-e1")
+    assert lease is not None
+    ledger.write(replace(lease, expires_at=1.0))
+    main(["leases", "--all"])
+    told = capsys.readouterr().err
+    assert re.search(r"expired \d+ s ago", told), told
+    assert "expires in" not in told

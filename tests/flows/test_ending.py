@@ -1,0 +1,27 @@
+"""How a run that a signal ends is told: cancelled on request, or ended by the signal alone."""
+
+from __future__ import annotations
+
+import pytest
+from prefect.exceptions import TerminationSignal
+
+from flows import ending
+from tests.flows.prefect_stub import PrefectStub
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("CANCELLING", "cancelled in Prefect"), ("RUNNING", "ended by a signal")]
+)
+def test_a_run_that_was_cancelled_says_so(
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch, state: str, told: str
+) -> None:
+    monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", "f1")
+    server.flow_run = {"id": "f1", "name": "n", "parameters": {}}
+    server.end(state)
+    assert ending._told(TerminationSignal(15)) == told
+
+
+def test_without_the_server_the_signal_is_told(server: PrefectStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", "f1")
+    server.close()
+    assert ending._told(TerminationSignal(15)) == "ended by a signal"
