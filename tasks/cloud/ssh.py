@@ -74,10 +74,20 @@ class Pool:
     def all(self, tasks: Mapping[Endpoint, Callable[[Link], T]]) -> Mapping[Endpoint, T | SshError]:
         """Like `each`, with a task of its own for every host."""
         futures = {
-            endpoint: self._workers.submit(self._attempt, endpoint, task, len(tasks) * _SPREAD_S)
+            endpoint: self._workers.submit(self.attempt, endpoint, task, len(tasks))
             for endpoint, task in tasks.items()
         }
         return {endpoint: future.result() for endpoint, future in futures.items()}
+
+    def attempt(self, endpoint: Endpoint, task: Callable[[Link], T], hosts: int = 1) -> T | SshError:
+        """Like `call`, but returns the error. Being one of many `hosts` it waits a random moment before it dials."""
+        place = self._places.get(endpoint)
+        if hosts > 1 and (place is None or place.link is None):
+            time.sleep(random.uniform(0, hosts * _SPREAD_S))
+        try:
+            return self.call(endpoint, task)
+        except SshError as error:
+            return error
 
     def submit(self, endpoint: Endpoint, task: Callable[[Link], T]) -> concurrent.futures.Future[T]:
         """Does something on one host without waiting for it."""
@@ -98,15 +108,6 @@ class Pool:
                 if place.link is not None:
                     place.link.close()
                     place.link = None
-
-    def _attempt(self, endpoint: Endpoint, task: Callable[[Link], T], spread_s: float) -> T | SshError:
-        place = self._places.get(endpoint)
-        if place is None or place.link is None:
-            time.sleep(random.uniform(0, spread_s))
-        try:
-            return self.call(endpoint, task)
-        except SshError as error:
-            return error
 
     def _dial(self, endpoint: Endpoint) -> Link:
         pause_s = _FIRST_PAUSE_S

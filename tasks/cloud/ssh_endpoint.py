@@ -1,14 +1,8 @@
-"""Endpoint: whom to connect to over SSH and with what; the address book of those that leases speak of."""
+"""Endpoint: whom to connect to over SSH, and with what."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
-
-from tasks.cloud.local_storage import replacing
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -35,33 +29,16 @@ class Endpoint:
         return f"{self.user}@{address}:{self.port}"
 
 
-class AddressBook:
-    """Endpoints by their name, in a folder: how a reaper finds the hosts that a ledger only names."""
+@dataclass(frozen=True)
+class Host:
+    """A host as slicebench uses it: how to get there, its Python, and the folder for what slicebench puts there.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    `python` None: `python3`. Both may begin with `~/`, which is the user's home there.
+    """
 
-    def remember(self, endpoint: Endpoint) -> None:
-        """Writes an endpoint down; what was known under its name is replaced."""
-        content = json.dumps(asdict(endpoint), indent=1, sort_keys=True).encode()
-        file = self._file(str(endpoint))
-        if file.is_file() and file.read_bytes() == content:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as stream:
-            stream.write(content)
+    endpoint: Endpoint
+    python: str | None = None
+    folder: str = "~/.slicebench"
 
-    def find(self, name: str) -> Endpoint | None:
-        """Returns the endpoint of that name, or None when this machine does not know it."""
-        try:
-            return _endpoint(json.loads(self._file(name).read_bytes()))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-
-    def _file(self, name: str) -> Path:
-        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
-
-
-def _endpoint(fields: dict[str, Any]) -> Endpoint:
-    jump = _endpoint(fields["jump"]) if fields.get("jump") else None
-    return Endpoint(**{**fields, "keys": tuple(fields["keys"]), "jump": jump})
+    def __str__(self) -> str:
+        return str(self.endpoint)

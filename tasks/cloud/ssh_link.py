@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import shlex
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 import paramiko
 
@@ -80,6 +80,31 @@ class Link:
             file.seek(offset)
             return file.read(size)
 
+    def home(self) -> str:
+        """Returns the user's home there."""
+        with self._sftp_step("the home folder") as sftp:
+            return sftp.normalize(".")
+
+    def reader(self, path: str) -> Callable[[int, int], bytes]:
+        """Returns `read` for one file that is read again and again: it is kept open, so that looking is quick.
+
+        As long as the file is not there, nothing is in it.
+        """
+        file: paramiko.SFTPFile | None = None
+
+        def read(offset: int, size: int) -> bytes:
+            nonlocal file
+            with self._sftp_step(path) as sftp:
+                if file is None:
+                    try:
+                        file = sftp.open(path, "rb")
+                    except FileNotFoundError:
+                        return b""
+                file.seek(offset)
+                return file.read(size)
+
+        return read
+
     def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Puts a file in place as a whole: nobody sees half of it, or sees it with other permissions."""
         temporary = f"{path}.{threading.get_ident():x}.part"
@@ -104,7 +129,7 @@ class Link:
             if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
                 yield entry.filename, stat.S_ISDIR(mode), entry.st_size or 0
 
-    def download(self, path: str, into: io.BufferedIOBase | io.BytesIO, size: int) -> None:
+    def download(self, path: str, into: IO[bytes], size: int) -> None:
         """Copies a file of `size` bytes into an open one, in steps that let others use the link between."""
         done = 0
         while done < size:

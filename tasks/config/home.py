@@ -32,3 +32,8 @@ def ledger_folder() -> Path:
 def scratch_folder() -> Path:
     """Returns where runs keep what is neither results nor state: worker scratch of the local target, for one."""
     return home() / "scratch"
+
+
+def hosts_folder() -> Path:
+    """Returns where it is written down how to get to hosts that leases name."""
+    return home() / "hosts"

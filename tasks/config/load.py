@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pydantic
 
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.yamlfile import Node, load, nearest, place_of, read_text
+from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 
-_KINDS = {"local": LocalTargetConfig}
+_KINDS: dict[str, type[LocalTargetConfig] | type[SshTargetConfig]] = {
+    "local": LocalTargetConfig,
+    "ssh": SshTargetConfig,
+}
 
 
 def load_target(path: Path) -> TargetConfig:
@@ -25,7 +30,7 @@ def load_target(path: Path) -> TargetConfig:
         raise BadInput([_problem(loaded.root, detail, model) for detail in error.errors()]) from None
 
 
-def _model(root: Node) -> type[LocalTargetConfig]:
+def _model(root: Node) -> type[LocalTargetConfig] | type[SshTargetConfig]:
     kind = root.child("kind")
     fix = f"write kind: {' or '.join(_KINDS)}"
     if kind is None:
@@ -39,8 +44,11 @@ def _problem(root: Node, detail: object, model: type[pydantic.BaseModel]) -> Pro
     """Turns one of pydantic's findings into a problem at its place."""
     assert isinstance(detail, dict)
     where = place_of(root, detail["loc"])
-    name = str(detail["loc"][0]) if detail["loc"] else "target"
+    words = [word for word in detail["loc"] if isinstance(word, str)]
+    name = words[-1] if words else "target"
     if detail["type"] == "extra_forbidden":
+        nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
+        model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
         near = nearest(name, model.model_fields)
         known = ", ".join(model.model_fields)
         return Problem(
@@ -49,4 +57,6 @@ def _problem(root: Node, detail: object, model: type[pydantic.BaseModel]) -> Pro
             f"unknown key {name!r}",
             fix=f"did you mean {near!r}?" if near else f"known: {known}",
         )
+    if detail["type"] == "value_error":  # one of our own sentences
+        return Problem("error", where, f"{name}: {detail['ctx']['error']}")
     return Problem("error", where, f"{name}: {detail['msg'].lower()}", fix=f"it is {detail['input']!r}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.config.ssh_target import SshTargetConfig
 
 
 class LocalTargetConfig(BaseModel):
@@ -26,4 +28,4 @@ class LocalTargetConfig(BaseModel):
         return self.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
 
-TargetConfig = LocalTargetConfig
+TargetConfig = Annotated[LocalTargetConfig | SshTargetConfig, Field(discriminator="kind")]

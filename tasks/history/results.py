@@ -15,7 +15,7 @@ from tasks.history.measurement import Measurement
 SAMPLES_FILE = "samples.parquet"
 POINTS_FILE = "points.json"
 
-TroubleKind = Literal["missing", "damaged", "newer_schema", "duplicate", "not_run"]
+TroubleKind = Literal["missing", "damaged", "newer_schema", "duplicate", "not_run", "not_fetched"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Trouble:
     """Something that collect found missing or damaged, as one sentence for people.
 
     `missing`: results that never arrived; `damaged`: a file that cannot be read whole; `newer_schema`:
-    written by a newer slicebench; `duplicate`: the same sample twice; `not_run`: nobody ran the point.
+    written by a newer slicebench; `duplicate`: the same sample twice; `not_run`: nobody ran the point;
+    `not_fetched`: results that lie where workers wrote them and could not be brought here.
     """
 
     kind: TroubleKind

@@ -72,6 +72,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     Without it, those kinds are left out that only the machine they are on can look at.
     """
     from tasks.leases.directories import DirectoryInventory
+    from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
     from tasks.leases.tpus import inventories as tpu_inventories
@@ -79,5 +80,5 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     here: Inventories = {}
     if scratch is not None:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
-    things: Inventories = {**here, **tpu_inventories(ledger)}
+    things: Inventories = {**here, **host_inventories(ledger), **tpu_inventories(ledger)}
     return {**things, "lock": LockInventory(ledger, after=frozenset(things))}

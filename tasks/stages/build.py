@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from runtime.contract.errors import BadInput
 from tasks.cloud.git import fetch_tree, known_tree
 from tasks.cloud.resolve import Lock, Request, resolve
 from tasks.cloud.trees import WORKING_TREE, Tree, prune_trees, scratch_folder
 from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
 from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
+from tasks.config.ssh_target import SshTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.usercode import check_generators, needs_orbax_classes
 from tasks.targets.types import Image
@@ -48,6 +50,8 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     when network or disk fail.
     """
     spec, venvs = run.spec, home() / "venvs"
+    if (brought := run.target.image()) is not None:
+        return _brought(run, brought)
     marker = run.marker("build")
     if marker is not None:
         before = Image(**marker["outputs"]["image"])
@@ -69,11 +73,27 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     return image
 
 
+def _brought(run: Run, image: Image) -> Image:
+    """Takes what the target brings: then there is nothing to build, and nothing else can be measured."""
+    source = run.spec.source
+    if source.repo is not None or source.jax_version != "locked":
+        asked = "--repo" if source.repo is not None else "--jax-version"
+        raise BadInput(
+            f"{asked} asks for a venv of its own, but target {run.spec.target_name} names a Python to be used",
+            fix=f"take python: out of the target file, or {asked} back",
+        )
+    run.say(f"{image.reference}: {_told(image)}")
+    run.mark("build", key=image.reference, inputs={}, image=asdict(image))
+    return image
+
+
 def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     """Says whether `build` would make a new venv, and why. Makes nothing.
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
+    if isinstance(spec.target, SshTargetConfig) and spec.target.python is not None:
+        return BuildPlan(False, f"of {spec.target.python}", (), "as it is installed there")
     tree = None
     if spec.source.repo is not None:
         tree = known_tree(spec.source, home() / "sources")
@@ -161,7 +181,7 @@ def _how(venv: Venv, reused: bool) -> str:
     return "is there already" if reused else f"built in {venv.seconds:.1f} s"
 
 
-def _told(venv: Venv) -> str:
+def _told(venv: Venv | Image) -> str:
     return ", ".join(f"{name} {version}" for name, version in venv.versions.items())
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from runtime.contract.errors import Problem
 from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.results import SCHEMA_VERSION, PointResult
 from tasks.history.fingerprint import fingerprint
@@ -18,6 +19,7 @@ from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
 from tasks.stages.context import Run
 from tasks.stages.files import ATTEMPTS_FILE
+from tasks.targets.types import WorkloadRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +46,9 @@ def collect(run: Run) -> Results:
     """
     if run.marker("collect") is not None and (done := load_results(run.folder)) is not None:
         return done
+    missed = [Trouble("not_fetched", str(problem)) for problem in _fetch(run)]
     results, table = _gather(run)
+    results = dataclasses.replace(results, troubles=[*missed, *results.troubles])
     run.folder.write(SAMPLES_FILE, to_parquet(table))
     run.folder.write(POINTS_FILE, results.to_json().encode())
     for trouble in results.troubles:
@@ -52,6 +56,14 @@ def collect(run: Run) -> Results:
     run.say(f"{results.samples} samples of {results.passed} of {len(results.points)} benchmarks collected")
     run.mark("collect", samples=results.samples, passed=results.passed, points=len(results.points))
     return results
+
+
+def _fetch(run: Run) -> list[Problem]:
+    """Brings home what the attempts' workers wrote elsewhere; returns what could not be brought."""
+    rows = json.loads(run.folder.read(ATTEMPTS_FILE) or b"[]")
+    refs = [WorkloadRef(**row["ref"]) for row in rows if row.get("ref")]
+    places = {ref.output: ref for ref in refs}  # attempts write into one folder
+    return [problem for ref in places.values() for problem in run.target.fetch(ref, run.folder)]
 
 
 def _gather(run: Run) -> tuple[Results, pa.Table]:

@@ -17,6 +17,7 @@ from runtime.contract.errors import InfrastructureError, Problem
 from runtime.contract.job import Job, Owner
 from runtime.contract.names import STREAM_FILE, SUITE_FILE
 from runtime.contract.process import started_at
+from tasks.cloud.storage import Folder
 from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.leases import directories, processes
@@ -78,6 +79,10 @@ class LocalTarget:
         """See Target. Looks at memory, disk, processors and GPUs."""
         return local_preflight.preflight(plan, local_preflight.look(plan.output))
 
+    def image(self) -> Image | None:
+        """See Target. Workers run in a venv of this machine."""
+        return None
+
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Makes the run's folder in scratch; workers are made by `start`."""
         folder = self._folder(lease.lease.run_id or lease.lease.name)
@@ -127,6 +132,10 @@ class LocalTarget:
         streams = {worker: Path(scratch) / STREAM_FILE for worker, scratch in enumerate(ref.scratch)}
         supervisors = ref.uid.split()
         return follow_streams(streams, since, lambda worker: self._lives(supervisors[worker]))
+
+    def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
+        """See Target. Workers here write into the run's folder themselves."""
+        return []
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
         """See Target. Supervisors end their workers; what they leave, releasing the lease finds."""

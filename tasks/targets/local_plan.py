@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, devices_wanted, fit
@@ -20,6 +20,8 @@ from tasks.targets.types import Plan
 def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
     """Returns the plan of a run on this machine. Pure. Raises BadInput when no point fits."""
     config = spec.target
+    if not isinstance(config, LocalTargetConfig):
+        raise TypeError(f"{type(config).__name__} describes no local target")
     warnings: list[Problem] = []
     workers, devices = divide(config, devices_wanted(spec.points), warnings)
     backend = Backend(
@@ -50,9 +52,18 @@ def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
     )
 
 
-def divide(
-    config: LocalTargetConfig, wanted: int | None, warnings: list[Problem] | None = None
-) -> tuple[int, int]:
+class Shape(Protocol):
+    """How many workers a target has, in how many slices, with how many devices each."""
+
+    @property
+    def workers(self) -> int: ...
+    @property
+    def slices(self) -> int: ...
+    @property
+    def devices_per_worker(self) -> int | Literal["auto"]: ...
+
+
+def divide(config: Shape, wanted: int | None, warnings: list[Problem] | None = None) -> tuple[int, int]:
     """Returns how many workers with how many devices each: fewer workers when `wanted` devices do not divide.
 
     Raises BadInput when the workers cannot be divided evenly over the slices.

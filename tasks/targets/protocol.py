@@ -9,6 +9,7 @@ from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, W
 
 if TYPE_CHECKING:
     from runtime.contract.errors import Problem
+    from tasks.cloud.storage import Folder
     from tasks.config.spec import RunSpec
     from tasks.leases.holding import Holding
 
@@ -21,6 +22,11 @@ class Target(Protocol):
 
     def preflight(self, plan: Plan) -> list[Problem]:
         """Looks, without changing anything, for what would stop the plan."""
+
+    def image(self) -> Image | None:
+        """Returns what the workers run where the target brings it; None where the stage *build* has to make
+        it. Looks, but changes nothing. Raises BadInput when what it brings cannot be used.
+        """
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """Adopts or makes the hardware, through the lease."""
@@ -36,6 +42,12 @@ class Target(Protocol):
 
     def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
         """Yields what workers say after the cursors in `since` (worker → cursor) until all have exited."""
+
+    def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
+        """Brings home into the run's folder what workers wrote elsewhere; returns what could not be brought.
+
+        Called again it brings all of it again. Where workers write into the run's folder it does nothing.
+        """
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
         """Ends the workload: asks, waits `grace_s`, kills."""

@@ -108,7 +108,10 @@ class Uploaded:
 
 @dataclass(frozen=True)
 class WorkloadRef:
-    """A started workload; `scratch` is the folder of each worker, in order, as the target reads it."""
+    """A started workload; `scratch` is the folder of each worker, in order, as the target reads it.
+
+    `output` is where workers write when that is not the run's own folder: `fetch` brings it there.
+    """
 
     kind: str
     scope: str
@@ -116,6 +119,7 @@ class WorkloadRef:
     uid: str
     attempt: int
     scratch: Sequence[str] = ()
+    output: str = ""
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,12 @@ class Sshd:
 
     def thaw(self) -> None:
         """Takes `freeze` back."""
-        for process in (*self.sessions(), psutil.Process(self.process.pid)):
-            with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in (*self.sessions(), psutil.Process(self.process.pid)):
                 process.resume()
 
     def stop(self) -> None:
-        """Goes down for good, connections included."""
+        """Goes down for good, connections included. Once is enough."""
         self.thaw()
         sessions = self.sessions()
         self.process.kill()

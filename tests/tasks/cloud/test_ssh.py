@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tasks.cloud.ssh import Pool
-from tasks.cloud.ssh_endpoint import AddressBook, Endpoint
+from tasks.cloud.ssh_book import AddressBook
+from tasks.cloud.ssh_endpoint import Endpoint, Host
 from tasks.cloud.ssh_errors import NotAdmitted, NotTrusted, SshError, Unfit, Unreachable
 from tasks.cloud.ssh_link import Link, Ran
 from tests.cloud.sshd import Sshd, need_sshd, own_host, serve_ssh, two_hosts
@@ -272,7 +273,8 @@ def test_silence_and_noise_where_an_sshd_should_be(pool: Pool, tmp_path: Path, n
 
 def test_the_address_book_remembers_hosts_but_no_secrets(tmp_path: Path) -> None:
     jump = Endpoint("gate", "me", keys=("~/.ssh/id",))
-    host = Endpoint("10.0.0.1", "bench", 2222, ("~/.ssh/id", "/k"), "ssh-ed25519 AAAA", jump=jump)
+    there = Endpoint("10.0.0.1", "bench", 2222, ("~/.ssh/id", "/k"), "ssh-ed25519 AAAA", jump=jump)
+    host = Host(there, "/opt/python", "/data")
     AddressBook(tmp_path).remember(host)
     assert AddressBook(tmp_path).find(str(host)) == host
     assert AddressBook(tmp_path).find("bench@elsewhere:22") is None

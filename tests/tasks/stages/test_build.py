@@ -6,8 +6,9 @@ import dataclasses
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,8 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.stages.build import build, explain_build
 from tasks.stages.context import Run
-from tasks.targets.protocol import Target
+from tasks.targets.local import LocalTarget
+from tasks.targets.types import Image
 from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
 
 __all__ = ["lock", "wheels"]
@@ -53,7 +55,7 @@ def make_run(tmp_path: Path, source: SourceSpec | None = None, run_id: str = "r"
         **fields,
     }
     folder = open_folder(str(tmp_path / "runs" / run_id))
-    return Run(RunSpec(**values), folder, cast(Target, None), print)
+    return Run(RunSpec(**values), folder, LocalTarget(values["target"], tmp_path / "scratch"), print)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -186,3 +188,20 @@ def test_orbaxs_own_classes_bring_what_they_need(lock: Lock, wheels: Path, tmp_p
         build(run, lock=lock)
     plan = explain_build(run.spec, lock=lock)
     assert not plan.rebuild and run.marker("build") is None
+
+
+def test_a_python_that_the_target_brings_is_taken_and_nothing_else_can_be_measured(tmp_path: Path) -> None:
+    class Bringing(LocalTarget):
+        def image(self) -> Image:
+            return Image("venv", "/opt/python on h1", "/opt/python", {}, {"jax": "1.2.3"}, True)
+
+    said: list[str] = []
+    run = replace(
+        make_run(tmp_path), target=Bringing(LocalTargetConfig(kind="local"), tmp_path), say=said.append
+    )
+    assert build(run).python == "/opt/python"
+    assert said == ["/opt/python on h1: jax 1.2.3"]
+    assert run.marker("build") is not None
+    for source in (SourceSpec(repo="/some/tree"), SourceSpec(jax_version="newest")):
+        with pytest.raises(BadInput, match="names a Python to be used"):
+            build(replace(run, spec=replace(run.spec, source=source)))

@@ -1,7 +1,7 @@
 """A stand-in for the supervisor: reads a real job file, writes a real stream, and does what WORKLOAD tells it.
 
 `WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), hold (until a signal), wait
-(until a file `go` is in its scratch, or a signal).
+(until a file `go` is in its scratch, or a signal), count (300 lines, 10 ms apart), write (files into the output).
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ def main() -> int:
         print("to the supervisor's own log", flush=True)
         while what == "hold" or (what == "wait" and not Path(job.scratch, "go").exists()):
             time.sleep(0.02)
+        for number in range(300 if what == "count" else 0):
+            say(progress.Log(f"line {number}"))
+            time.sleep(0.01)
+        if what == "write":
+            for name in ("results/deep/er/file", "checkpoints/large"):
+                Path(job.output, name).parent.mkdir(parents=True)
+                Path(job.output, name).write_bytes(b"result")
         if what == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         say(progress.Operation("end", 0, 1, "tiny", 0, "save"))

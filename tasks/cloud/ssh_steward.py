@@ -1,0 +1,86 @@
+"""Asks a host over a link, through a program of runtime/hosts/ that goes along with the request."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+from pathlib import Path
+from typing import Any, Literal
+
+from tasks.cloud.ssh_endpoint import Host
+from tasks.cloud.ssh_errors import Unfit
+from tasks.cloud.ssh_link import Link
+
+Program = Literal["steward", "store", "venv"]
+
+_PROGRAMS = Path(__file__).parents[2] / "runtime" / "hosts"
+_BOOTSTRAP = (
+    "import sys;p=sys.stdin.buffer.read(int(sys.stdin.buffer.readline()));exec(compile(p,'steward','exec'))"
+)
+_NO_SPACE = ("ENOSPC", "EDQUOT", "EFBIG")
+
+
+def ask(
+    link: Link,
+    host: Host,
+    op: str,
+    *,
+    program: Program = "steward",
+    timeout_s: float = 60.0,
+    packages: bool = False,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Returns the program's answer to a request; fields are those of the function named `op` there.
+
+    `packages`: with site-packages, which takes longer to start. Raises Unreachable, and Unfit for what the
+    host itself cannot do: no Python, no space, no permission.
+    """
+    text = _text(program)
+    stdin = b"%d\n" % len(text) + text + json.dumps({"op": op, **fields}).encode()
+    ran = link.run(["sh", "-c", _command(host, packages)], stdin, timeout_s)
+    told = " ".join(ran.errors.split())[-300:]
+    if ran.code in (126, 127):
+        python = host.python or "python3"
+        fix = "correct python: in the target file, or install it there"
+        raise Unfit(str(host), "python_missing", f"{python} cannot be run: {told}", fix)
+    try:
+        reply: dict[str, Any] = json.loads(ran.output)
+    except ValueError:
+        what = f"its Python gave no answer to {op!r} (exit code {ran.code}): {told or ran.output[:200]!r}"
+        raise Unfit(str(host), "failed", what, "it must be Python 3.9 or newer, on Linux") from None
+    if "error" in reply:
+        raise _failure(host, op, reply["error"], reply["errno"])
+    answer: dict[str, Any] = reply["answer"]
+    return answer
+
+
+def _command(host: Host, packages: bool) -> str:
+    """Returns a line for sh. A configured Python that is gone must not keep us from cleaning up."""
+    options = "-I" if packages else "-I -S"
+    run = f"{options} -c {shlex.quote(_BOOTSTRAP)}"
+    if host.python is None:
+        return f"exec python3 {run}"
+    python = shell_path(host.python)
+    if packages:
+        return f"exec {python} {run}"
+    return f"if [ -x {python} ]; then exec {python} {run}; else exec python3 {run}; fi"
+
+
+def shell_path(path: str) -> str:
+    """Returns a path quoted for sh, but for a `~/` at its beginning."""
+    return f'"$HOME"/{shlex.quote(path[2:])}' if path.startswith("~/") else shlex.quote(path)
+
+
+def _failure(host: Host, op: str, error: str, code: str) -> Unfit:
+    if code in _NO_SPACE:
+        return Unfit(str(host), "no_space", f"its disk is full: {error}", "free some space there")
+    if code in ("EACCES", "EPERM", "EROFS"):
+        fix = "choose another folder: or output: in the target file"
+        return Unfit(str(host), "permission", f"{host.endpoint.user} may not do that: {error}", fix)
+    return Unfit(str(host), "failed", f"{op} failed: {error}")
+
+
+@functools.cache
+def _text(program: Program) -> bytes:
+    return (_PROGRAMS / f"{program}.py").read_bytes()

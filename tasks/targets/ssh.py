@@ -1,0 +1,148 @@
+"""The SSH target: hosts that are there already, one worker on each."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from runtime.contract.errors import BadInput, Problem
+from tasks.cloud.ssh import Pool
+from tasks.cloud.ssh_book import AddressBook
+from tasks.cloud.ssh_endpoint import Host
+from tasks.cloud.ssh_errors import SshError
+from tasks.cloud.storage import Folder
+from tasks.config.spec import RunSpec
+from tasks.config.ssh_target import SshTargetConfig
+from tasks.leases.holding import OVERDUE_S, Holding
+from tasks.targets import ssh_plan, ssh_preflight
+from tasks.targets.ssh_fetch import fetch
+from tasks.targets.ssh_fleet import CODE, OUTPUT, SUITE, Fleet, SupervisorCommand, raise_first, supervise
+from tasks.targets.ssh_sharing import Sharing, find_sharing, refusal
+from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, Workload, WorkloadRef
+
+
+class SshTarget:
+    """Hosts behind the Protocol. Of each lease a folder on every host holds bundle, job and scratch; it goes
+    with the lease. What workers write goes to gs://, to a folder that the hosts share, or (a single worker)
+    into that folder, and is then fetched.
+    """
+
+    def __init__(
+        self,
+        config: SshTargetConfig,
+        pool: Pool,
+        book: AddressBook,
+        *,
+        supervisor: SupervisorCommand = supervise,
+        lease_s: float = OVERDUE_S,
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._book = book
+        self._supervisor = supervisor
+        self._lease_s = lease_s
+        self._fleets: dict[int, Fleet] = {}
+
+    def plan(self, spec: RunSpec) -> Plan:
+        """See Target."""
+        return ssh_plan.plan(spec, self._config)
+
+    def preflight(self, plan: Plan) -> list[Problem]:
+        """See Target. Connects to every host, compares versions, and finds out what their folders share."""
+        hosts = self._hosts(plan.workers)
+        answers = ssh_preflight.look(self._pool, hosts, self._config.output)
+        problems = ssh_preflight.judge(plan, answers)
+        if "://" not in plan.output and not any(isinstance(answer, SshError) for answer in answers.values()):
+            sharing = self._sharing(hosts, plan.output)
+            refused = refusal(sharing, plan.workers, self._config.output is not None)
+            problems += [refused] if refused else []
+        return problems
+
+    def image(self) -> Image | None:
+        """See Target. Asks all hosts for the versions in the Python that the file names."""
+        if self._config.python is None:
+            return None
+        hosts = self._hosts(len(self._config.hosts))
+        told = ssh_preflight.look(self._pool, hosts, None)
+        raise_first(told)
+        answered = {host: answer for host, answer in told.items() if not isinstance(answer, SshError)}
+        if problems := [*ssh_preflight.missing_packages(answered), *ssh_preflight.differences(answered)]:
+            raise BadInput(problems)
+        versions = dict(answered[hosts[0]]["versions"])
+        reference = f"{self._config.python} on {hosts[0].endpoint.address}"
+        return Image("venv", reference, self._config.python, {"ref": "the hosts' own Python"}, versions, True)
+
+    def acquire(self, plan: Plan, lease: Holding) -> Workers:
+        """See Target. Makes a folder on each host; workers are made by `start`."""
+        items = ssh_plan.workers_of(self._config, plan.workers)
+        for host in self._hosts(plan.workers):
+            self._book.remember(host)
+        self._fleet(plan.workers).make_folders(lease)
+        lease.live()
+        return Workers(items, items[0].address, plan.devices_per_worker, plan.platform)
+
+    def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:
+        """See Target. `suite` and `code` are relative to each worker's folder."""
+        self._fleet(len(workers.items)).upload(bundle.workload.run_id, bundle.files)
+        return Uploaded(SUITE, CODE, workers, image, bundle.workload)
+
+    def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
+        """See Target."""
+        fleet = self._fleet(len(uploaded.workers.items))
+        output, fetched = self._output(fleet, uploaded.workload)
+        ref = fleet.start(uploaded, attempt, lease, output)
+        return replace(ref, output=fetched)
+
+    def renew(self, ref: WorkloadRef) -> None:
+        """See Target."""
+        self._fleet(len(ref.scratch)).renew(ref)
+
+    def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
+        """See Target."""
+        return self._fleet(len(ref.scratch)).follow(ref, since)
+
+    def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
+        """See Target."""
+        if not ref.output:
+            return []
+        return fetch(self._pool, self._hosts(len(ref.scratch)), ref.output, into)
+
+    def stop(self, ref: WorkloadRef, grace_s: float) -> None:
+        """See Target."""
+        self._fleet(len(ref.scratch)).stop(ref, grace_s)
+
+    def _output(self, fleet: Fleet, workload: Workload) -> tuple[str, str]:
+        """Returns where workers write (empty: into their own folders), and from where that is fetched, if it is."""
+        if "://" in workload.output:
+            return workload.output, ""
+        there = self._there(workload.output)
+        explicit = self._config.output is not None
+        sharing = self._sharing(fleet.hosts, workload.output)
+        if refused := refusal(sharing, len(fleet.hosts), explicit):
+            raise BadInput(refused)
+        if sharing.with_us:
+            return there, ""
+        first = fleet.hosts[0]
+        if sharing.among and (explicit or len(fleet.hosts) > 1):
+            return there, fleet.absolute(first, there)
+        return "", posixpath.join(fleet.folder(first, workload.run_id, 0), OUTPUT)
+
+    def _sharing(self, hosts: Sequence[Host], output: str) -> Sharing:
+        here = output if self._config.output is None else None
+        return find_sharing(self._pool, hosts, self._there(output), here)
+
+    def _there(self, output: str) -> str:
+        """Returns the folder on the hosts that a folder of ours stands for."""
+        base = self._config.output
+        return output if base is None else posixpath.join(base, posixpath.basename(output))
+
+    def _hosts(self, workers: int) -> Sequence[Host]:
+        return [ssh_plan.host_of(self._config, host) for host in self._config.used(workers)]
+
+    def _fleet(self, workers: int) -> Fleet:
+        if workers not in self._fleets:
+            self._fleets[workers] = Fleet(
+                self._hosts(workers), self._pool, supervisor=self._supervisor, lease_s=self._lease_s
+            )
+        return self._fleets[workers]

@@ -1,0 +1,211 @@
+"""A whole run on four sshd of this machine: real supervisors and workers, JAX on CPUs, links dropped meanwhile."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from runtime.contract.errors import ExitCode
+from tasks.cloud.ssh import Pool
+from tasks.cloud.ssh_book import AddressBook
+from tasks.config.home import hosts_folder
+from tasks.config.request import RunRequest
+from tasks.leases.lease import State
+from tasks.stages.build import build
+from tasks.stages.collect import collect
+from tasks.stages.context import Run
+from tasks.stages.prepare import prepare
+from tasks.stages.provision import provision
+from tasks.stages.run import exit_code_of, run_workload
+from tasks.stages.teardown import teardown
+from tasks.stages.upload import upload
+from tasks.targets.ssh import SshTarget
+from tasks.targets.types import Exited
+from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
+from tests.tasks.targets.local_runs import alive_under
+from tests.tasks.targets.ssh_runs import hold, host_folder, python_with_jax
+from tests.waiting import until
+
+pytestmark = pytest.mark.system
+
+SUITE = """\
+suite_name: small
+num_repeats: 2
+mesh_config: {mesh_axes: [x], ici_parallelism: {x: 4}}
+checkpoint_config:
+  spec: {a: {dtype: float32, shape: [64, 64], sharding: [x, null]}}
+benchmarks:
+  - generator: runtime.benchmarks.pytree_checkpoint.PyTreeCheckpoint
+    options: {use_ocdbt: [true, false]}
+"""
+
+
+RUNAWAY_SUITE = """\
+suite_name: runaway
+benchmarks:
+  - generator: mine.Runaway
+    options: {}
+"""
+
+RUNAWAY = """\
+import os, subprocess, time
+from pathlib import Path
+
+import jax
+from runtime.benchmarks.benchmark import Benchmark
+from runtime.contract.options import SaveLoadOptions
+
+class Runaway(Benchmark):
+    options_class = SaveLoadOptions
+
+    def run(self, context):
+        child = subprocess.Popen(["setsid", "sleep", "600"])
+        time.sleep(0.5)
+        Path(__file__).parents[5].joinpath(f"escaped-{jax.process_index()}").write_text(str(child.pid))
+        time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def four_hosts() -> Iterator[list[Sshd]]:
+    if reason := missing():
+        pytest.skip(reason)
+    user, _ = python_with_jax()
+    with serve_ssh(4, user=user) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with host_folder() as folder:
+        yield folder
+
+
+def prepared(place: Path, hosts: list[Sshd], said: list[str], suite: str = SUITE, **more: object) -> Run:
+    (place / "suite.yaml").write_text(suite)
+    target = yaml.safe_load(target_yaml(hosts, python_with_jax()[1]))
+    (place / "hosts.yaml").write_text(yaml.safe_dump({**target, "folder": str(place / "home"), **more}))
+    request = RunRequest(
+        suite=str(place / "suite.yaml"),
+        target=str(place / "hosts.yaml"),
+        output=str(place / "out"),
+        run_id="run-1",
+    )
+    return prepare(request, said.append)
+
+
+def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd], place: Path) -> None:
+    said: list[str] = []
+    run = prepared(place, four_hosts, said)
+    holding = hold(run)
+    breaking = threading.Event()
+
+    def drop() -> None:
+        while not breaking.wait(1.5):
+            for host in four_hosts:
+                host.drop()
+
+    thread = threading.Thread(target=drop)
+    try:
+        image = build(run)
+        uploaded = upload(run, provision(run, holding), image)
+        thread.start()
+        outcome = run_workload(run, uploaded, holding)
+        breaking.set()
+        results = collect(run)
+    finally:
+        breaking.set()
+        teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE, said
+    assert (results.passed, len(results.points), results.troubles) == (2, 2, [])
+    assert results.samples > 0
+    assert holding.lease.state is State.GONE
+    assert alive_under("run-1-e1") == []
+    assert list((place / "home" / "runs").iterdir()) == []
+    for worker in range(4):
+        log = (place / "out" / "run-1" / "logs" / f"worker-{worker:04d}.log").read_text().splitlines()
+        assert sum("the worker is through 2 points" in line for line in log) == 1, "neither lost nor repeated"
+
+
+def test_a_lone_worker_writes_on_its_host_and_its_results_come_home(
+    four_hosts: list[Sshd], place: Path
+) -> None:
+    said: list[str] = []
+    run = prepared(place, four_hosts[:1], said, output=str(place / "on-the-host"))
+    holding = hold(run)
+    try:
+        image = build(run)
+        outcome = run_workload(run, upload(run, provision(run, holding), image), holding)
+        assert exit_code_of(outcome) == ExitCode.DONE, said
+        assert list(run.folder.names("results")) == []
+        results = collect(run)
+    finally:
+        teardown(run, holding)
+    assert (results.passed, results.troubles) == (2, [])
+    assert len(list(run.folder.names("results"))) == 3
+
+
+def test_without_renewals_the_supervisor_ends_everything_setsid_children_included(
+    four_hosts: list[Sshd], place: Path
+) -> None:
+    (place / "mine.py").write_text(RUNAWAY)
+    run = prepared(place, four_hosts[:2], [], suite=RUNAWAY_SUITE)
+    run = replace(run, target=SshTarget(run.spec.target, Pool(), AddressBook(hosts_folder()), lease_s=5.0))  # type: ignore[arg-type]
+    holding = hold(run)
+    uploaded = upload(run, provision(run, holding), build(run))
+    ref = run.target.start(uploaded, 1, holding)
+    with renewing(lambda: run.target.renew(ref)):
+        until(lambda: len(list(place.glob("escaped-*"))) == 2, 90)
+        escaped = [int(file.read_text()) for file in place.glob("escaped-*")]
+        time.sleep(6.0)  # longer than the lease: renewals do keep it
+        assert all(pid in alive_under("run-1-e1") for pid in escaped)
+        assert all(os.getsid(pid) == pid for pid in escaped)
+    exits = [event for event in run.target.follow(ref, {}) if isinstance(event, Exited)]
+    assert {event.code for event in exits} == {ExitCode.INFRASTRUCTURE}
+    assert any("the lease was not renewed for 5 s" in event.cause for event in exits)
+    until(lambda: not alive_under("run-1-e1"), 15)
+    teardown(run, holding)
+
+
+@contextmanager
+def renewing(renew: Callable[[], None]) -> Iterator[None]:
+    """Renews every half second while the block runs."""
+    over = threading.Event()
+
+    def keep_on() -> None:
+        while not over.wait(0.5):
+            renew()
+
+    thread = threading.Thread(target=keep_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_hundred_hosts(place: Path) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    with serve_ssh(100) as hosts:
+        from tests.tasks.cloud.test_ssh import endpoint
+
+        pool = Pool()
+        began = time.monotonic()
+        told = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["echo", "here"]).output)
+        assert set(told.values()) == {b"here\n"}
+        assert time.monotonic() - began < 30
+        for host in hosts[::2]:
+            host.drop()
+        again = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["echo", "here"]).output)
+        assert set(again.values()) == {b"here\n"}
+        pool.close()

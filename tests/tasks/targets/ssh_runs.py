@@ -1,0 +1,127 @@
+"""Makes runs on real sshd of this machine for tests: small suites, stand-in supervisors, holdings."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.job import Deadlines
+from tasks.cloud.ssh import Pool
+from tasks.cloud.ssh_book import AddressBook
+from tasks.cloud.storage import open_folder
+from tasks.config.home import hosts_folder, ledger_folder, scratch_folder
+from tasks.config.spec import RunSpec, SourceSpec
+from tasks.config.ssh_target import SshTargetConfig
+from tasks.leases.claim import claim
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import open_inventories
+from tasks.leases.ledger import DirectoryLedger
+from tasks.stages.context import Run
+from tasks.targets.ssh import SshTarget
+from tasks.targets.types import Image
+from tests.cloud.sshd import Sshd, a_user
+from tests.tasks.targets.local_runs import STANDIN, point
+
+
+def python_of(user: str) -> str:
+    """Returns a Python that `user` can run here, new enough for workers."""
+    asked = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    for python in (sys.executable, "/usr/bin/python3"):
+        prefix = ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
+        if (
+            subprocess.run([*prefix, python, *asked], capture_output=True, check=False, cwd="/").returncode
+            == 0
+        ):
+            return python
+    pytest.skip(f"user {user} has no Python 3.11 here: apt-get install python3")
+
+
+def python_with_jax() -> tuple[str, str]:
+    """Returns a user of the hosts and a Python with all that workers need, which that user can run."""
+    user = a_user()
+    prefix = ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
+    asked = [*prefix, sys.executable, "-c", "import jax"]
+    can = subprocess.run(asked, capture_output=True, check=False, cwd="/").returncode == 0
+    return (user if can else getpass.getuser()), sys.executable
+
+
+@contextmanager
+def host_folder() -> Iterator[Path]:
+    """A folder that the user of the hosts owns, with the stand-in in it."""
+    folder = Path(
+        subprocess.check_output(["mktemp", "-d", "/tmp/slicebench-hosts-XXXXXX"], text=True).strip()
+    )
+    folder.chmod(0o777)
+    shutil.copy(STANDIN, folder / "standin.py")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def config_of(hosts: Sequence[Sshd], folder: Path, **more: object) -> SshTargetConfig:
+    fields = {
+        "kind": "ssh",
+        "user": hosts[0].user,
+        "key": str(hosts[0].key),
+        "python": python_of(hosts[0].user),
+        "folder": str(folder / "home"),
+        "hosts": [{"address": h.address, "port": h.port, "host_key": h.pin} for h in hosts],
+        **more,
+    }
+    return SshTargetConfig.model_validate(fields)
+
+
+def spec_of(
+    output: Path | str, config: SshTargetConfig, run_id: str = "run-1", workload: str = "succeed"
+) -> RunSpec:
+    return RunSpec(
+        run_id=run_id,
+        suite_name="tiny",
+        suite_path="tiny.yaml",
+        suite_text="suite_name: tiny\n",
+        points=[point(devices=4)],
+        num_repeats=1,
+        target_name="hosts",
+        target=config,
+        source=SourceSpec(),
+        output=str(output),
+        keep="never",
+        deadlines=Deadlines(),
+        env={"WORKLOAD": workload},
+    )
+
+
+def run_of(
+    spec: RunSpec, folder: Path, pool: Pool, said: list[str] | None = None, lease_s: float = 60.0
+) -> Run:
+    """Returns a run whose supervisors are the stand-in in `folder`."""
+    assert isinstance(spec.target, SshTargetConfig)
+    target = SshTarget(
+        spec.target,
+        pool,
+        AddressBook(hosts_folder()),
+        supervisor=lambda python, job: (python, str(folder / "standin.py"), job),
+        lease_s=lease_s,
+    )
+    place = open_folder(f"{spec.output}/{spec.run_id}")
+    return Run(spec, place, target, (said if said is not None else []).append)
+
+
+def hold(run: Run) -> Holding:
+    ledger = DirectoryLedger(ledger_folder())
+    inventories = open_inventories(ledger, scratch_folder())
+    only_hosts = {kind: inventory for kind, inventory in inventories.items() if kind.startswith("host_")}
+    # The hosts are this machine: its own inventory of processes would hide what that of the hosts does not find.
+    return claim(ledger, only_hosts, run.spec.run_id, run.spec.run_id)
+
+
+def image_of(run: Run) -> Image:
+    assert isinstance(run.spec.target, SshTargetConfig)
+    return Image("venv", "test", str(run.spec.target.python))
