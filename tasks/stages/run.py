@@ -17,8 +17,20 @@ from tasks.follow import Follower
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.stages.files import ATTEMPTS_FILE, log_folder
+from tasks.stages.provision import provision
+from tasks.stages.upload import upload
 from tasks.targets.streams import LOST
-from tasks.targets.types import Attempt, Exited, Outcome, Progress, Uploaded, WorkloadRef
+from tasks.targets.types import (
+    PREEMPTED,
+    Attempt,
+    Event,
+    Exited,
+    Outcome,
+    Progress,
+    State,
+    Uploaded,
+    WorkloadRef,
+)
 
 GRACE_S = 10.0
 """How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
@@ -45,7 +57,8 @@ def run_workload(
     """Returns how the attempts ended, the last one last. A workload that failed is an Outcome, not an error.
 
     Called again it goes on: with an attempt that still runs it is followed from where its logs end; one
-    that was lost is followed by the next. When the stage has finished, what it wrote down is returned.
+    that was lost is followed by the next. One that was preempted is followed by the next on new hardware, as often
+    as the plan allows. When the stage has finished, what it wrote down is returned.
     While errors and signals unwind the stage, the workload is stopped first. Raises Fenced when the
     lease was lost.
     """
@@ -55,12 +68,16 @@ def run_workload(
     run.forget_from("run")  # what later stages made of an earlier attempt does not hold for the next
     attempts = _read(run)
     last = attempts[-1] if attempts else None
-    if last is not None and not last.end:
+    goes_on = last is not None and not last.end
+    if last is not None and goes_on:
         last = _play(run, uploaded, lease, attempts, last, on_progress)
-    if last is None or last.end not in ("succeeded", "failed"):
-        following = _Started(len(attempts) + 1)
-        attempts.append(following)
-        last = _play(run, uploaded, lease, attempts, following, on_progress)
+    limit = len(attempts) + run.target.plan(run.spec).attempts
+    if last is None or last.end not in ("succeeded", "failed", "preempted" if goes_on else ""):
+        last = _play(run, uploaded, lease, attempts, _next(attempts), on_progress)
+    while last.end == "preempted" and len(attempts) < limit:
+        run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {limit}")
+        uploaded = _on_new_hardware(run, uploaded, lease)
+        last = _play(run, uploaded, lease, attempts, _next(attempts), on_progress)
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
     run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
     if last.end in ("succeeded", "failed"):
@@ -108,6 +125,17 @@ _END_OF: Mapping[int, str] = {
 }
 
 
+def _next(attempts: list[_Started]) -> _Started:
+    following = _Started(len(attempts) + 1)
+    attempts.append(following)
+    return following
+
+
+def _on_new_hardware(run: Run, uploaded: Uploaded, lease: Holding) -> Uploaded:
+    """Gets hardware in the place of what was taken away, through the same lease, and brings everything there."""
+    return upload(run, provision(run, lease), uploaded.image)
+
+
 def _play(
     run: Run,
     uploaded: Uploaded,
@@ -122,7 +150,7 @@ def _play(
     try:
         attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
         _write(run, attempts)
-        exits = _follow(run, ref, lease, on_progress)
+        exits, taken = _follow(run, ref, lease, on_progress)
     except BaseException as error:
         run.target.stop(ref, GRACE_S)
         ended = (
@@ -133,13 +161,22 @@ def _play(
         raise
     lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = how_it_ended(exits)
+    if taken is not None and end != "succeeded":
+        run.target.stop(ref, GRACE_S)  # what was not taken away must not go on without the rest
+        end, cause = "preempted", "; ".join(part for part in (taken.reason, taken.evidence) if part)
     attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
     _write(run, attempts)
     return attempt
 
 
-def _follow(run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress) -> Mapping[int, Exited]:
-    """Follows a workload to its end, while the lease is renewed and the workers are told so."""
+def _follow(
+    run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress
+) -> tuple[Mapping[int, Exited], State | None]:
+    """Follows a workload to its end, while the lease is renewed and the workers are told so.
+
+    Returns how each worker ended, and what said that the hardware was taken away, if anything did.
+    """
+    taken: list[State] = []
     with (
         lease.renewing(also=lambda: run.target.renew(ref)),
         _logs(run, ref.attempt) as logs,
@@ -147,13 +184,22 @@ def _follow(run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress)
         Follower(logs, run.say, on_progress) as follower,
     ):
         try:
-            return follower.follow(run.target.follow(ref, follower.cursors()))
+            events = run.target.follow(ref, follower.cursors())
+            exits = follower.follow(_noting_preemption(events, taken))
+            return exits, taken[0] if taken else None
         except BaseException:
             # What they say while they end is worth reading too; stopping them here makes that end.
             run.target.stop(ref, GRACE_S)
             with contextlib.suppress(OSError):
                 follower.follow(run.target.follow(ref, follower.cursors()))
             raise
+
+
+def _noting_preemption(events: Iterator[Event], taken: list[State]) -> Iterator[Event]:
+    for event in events:
+        if isinstance(event, State) and event.state == PREEMPTED:
+            taken.append(event)
+        yield event
 
 
 @contextlib.contextmanager
