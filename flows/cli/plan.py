@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.run import NO_FLAGS, Flags
+from flows.cli.run import NO_FLAGS, Flags, request_of
 from runtime.contract.errors import ExitCode, Problem
-from tasks.config.request import RunRequest
 
 
 def plan(
@@ -27,8 +26,7 @@ def plan(
     from tasks.stages.prepare import resolve
     from tasks.targets.open import open_target
 
-    request = RunRequest(**flags.model_dump(exclude={"suite"}) | {"suite": suite})
-    spec = resolve(request, os.environ)
+    spec = resolve(request_of(suite, flags, resume=None), os.environ)
     target = open_target(spec.target)
     planned = target.plan(spec)
     problems = [*planned.warnings, *target.preflight(planned)]
@@ -43,6 +41,7 @@ def plan(
         "build": asdict(build),
         "problems": [str(problem) for problem in problems],
     }
+    del told["warnings"]  # they are among the problems
     if json:
         print(jsonlib.dumps(told, default=str))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -43,7 +42,7 @@ def run(
     json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
-    request = _checked(_request(suite, flags, resume))
+    request = _checked(request_of(suite, flags, resume))
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
     _tell(f"run {request.run_id} in {folder.uri}")
@@ -79,7 +78,8 @@ def _show(folder: Folder, outcome: dict[str, Any]) -> None:
         _tell(f"report: {outcome['report']}")
 
 
-def _request(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
+def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
+    """Returns the request that arguments and flags make. Raises BadInput for those that exclude each other."""
     given = flags.model_dump(exclude={"suite", "resume"})
     if resume is not None:
         if suite is not None or flags.run_id is not None:
@@ -102,36 +102,16 @@ def _request(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
 
 
 def _checked(request: RunRequest) -> RunRequest:
-    """Refuses, before anything slow is imported, what cannot run; returns the request named and with absolute
-    paths.
+    """Refuses, before anything slow is imported, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
     """
-    from tasks.stages.prepare import resolve
+    from tasks.stages.prepare import resolve, settled
 
-    output = _absolute(request.output) if request.output else None
-    request = request.model_copy(update={"output": output})
     if request.resume:
-        return request
-    spec = resolve(request, os.environ)
-    here = {
-        "run_id": spec.run_id,
-        "suite": spec.suite_path,
-        "target": _absolute_if_file(request.target),
-        "output": spec.output,
-        "env_file": [_absolute_if_file(path) for path in request.env_file],
-        "repo": _absolute_if_file(request.repo) if request.repo else None,
-    }
-    return request.model_copy(update=here)
-
-
-def _absolute(uri: str) -> str:
-    return uri if "://" in uri else str(Path(uri).expanduser().absolute())
-
-
-def _absolute_if_file(path: str) -> str:
-    found = Path(path).expanduser()
-    return str(found.absolute()) if found.exists() else path
+        output = open_folder(request.output).uri if request.output else None
+        return request.model_copy(update={"output": output})
+    return settled(request, resolve(request, os.environ))
 
 
 def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bool) -> str:

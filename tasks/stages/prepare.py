@@ -85,7 +85,10 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     source = gather(lambda: resolve_source(request))
     env = gather(lambda: _environment(request, environ))
     run_id = gather(lambda: _checked_run_id(request.run_id or _new_run_id(request.suite)))
-    if problems or not (path and text and suite and target_path and target and source and env and run_id):
+    output = gather(lambda: open_folder(request.output or str(runs_folder())).uri)
+    if problems or not (
+        path and text and suite and target_path and target and source and env and run_id and output
+    ):
         raise BadInput(problems)
     spec = RunSpec(
         run_id=run_id,
@@ -97,7 +100,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         target_name=target_path.stem,
         target=target.with_choices(request.workers, request.devices_per_worker),
         source=source,
-        output=_absolute(request.output or str(runs_folder())),
+        output=output,
         keep=request.keep,
         keep_for_s=duration.seconds(request.keep_for),
         lease=request.lease,
@@ -143,7 +146,7 @@ def _reopen(request: RunRequest, say: Say) -> Run:
     """Opens a run that exists, as it was asked for at first."""
     if request.run_id is None:
         raise BadInput("resume needs the id of a run", fix="name it: --resume RUN")
-    folder = open_folder(_absolute(request.output or str(runs_folder()))).child(request.run_id)
+    folder = open_folder(request.output or str(runs_folder())).child(request.run_id)
     stored, text = folder.read(REQUEST_FILE), folder.read(SUITE_FILE)
     if stored is None or text is None:
         raise BadInput(
@@ -165,22 +168,26 @@ def _read_stored(content: bytes, folder: Folder) -> RunRequest:
         raise InfrastructureError(f"{folder.uri}/{REQUEST_FILE} is damaged: {error}") from error
 
 
-def _stored(request: RunRequest, spec: RunSpec) -> bytes:
-    """Returns request.json: all that resuming needs, paths absolute. Env files are read again, so no secret is kept."""
-    kept = request.model_copy(
+def settled(request: RunRequest, spec: RunSpec) -> RunRequest:
+    """Returns the request with its run id, and with paths that mean the same wherever it is read."""
+    return request.model_copy(
         update={
             "run_id": spec.run_id,
             "suite": spec.suite_path,
             "target": str(locate(request.target, "targets")),
             "output": spec.output,
-            "set": [],
             "repo": spec.source.repo,
             "jax_index": spec.source.jax_index,
             "env_file": [str(Path(file).expanduser().absolute()) for file in request.env_file],
         }
     )
+
+
+def _stored(request: RunRequest, spec: RunSpec) -> bytes:
+    """Returns request.json: all that resuming needs. Env files are read again, so no secret is kept."""
     about = {
-        "request": kept.model_dump(),
+        # The overrides are in suite.yaml.
+        "request": settled(request, spec).model_copy(update={"set": []}).model_dump(),
         "suite_name": spec.suite_name,
         "target": spec.target_name,
         "created_at": time.time(),
@@ -210,10 +217,6 @@ def _environment(request: RunRequest, environ: Mapping[str, str]) -> tuple[dict[
 def _deadlines(request: RunRequest) -> Deadlines:
     operation_s = request.operation_deadline_s or Deadlines().operation_s
     return Deadlines(operation_s=operation_s, run_s=request.run_deadline_s)
-
-
-def _absolute(uri: str) -> str:
-    return uri if uri.startswith("gs://") else str(Path(uri).expanduser().absolute())
 
 
 def _new_run_id(suite: str) -> str:

@@ -24,3 +24,8 @@ def test_programs_get_numbers_and_the_place(tmp_path: Path, capsys: pytest.Captu
     assert (told["run_id"], told["points"], told["output"]) == ("r1", 2, f"{tmp_path}/r1")
     assert told["workers"] == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_plan_cannot_obey_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "quickstart", "--from", "run"]) == 2
+    assert "--from is for a run that exists" in capsys.readouterr().err

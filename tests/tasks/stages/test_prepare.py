@@ -1,0 +1,87 @@
+"""From request to run: all problems at once, nothing made before, paths that mean the same elsewhere, and resuming."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from tasks.config.request import RunRequest
+from tasks.stages.files import REQUEST_FILE
+from tasks.stages.prepare import prepare, resolve, settled
+
+ROOT = Path(__file__).parents[3]
+
+
+def request(output: Path | str, **fields: Any) -> RunRequest:
+    return RunRequest(**{"suite": "quickstart", "output": str(output), **fields})
+
+
+def test_problems_of_all_inputs_are_told_together(tmp_path: Path) -> None:
+    wrong = request("s3://bucket/runs", suite="quickstat", target="moon", run_id="No!", env=["A B=c"])
+    with pytest.raises(BadInput) as refusal:
+        resolve(wrong, {})
+    told = str(refusal.value)
+    for words in ("s3:// is not a storage", "suite 'quickstat'", "target 'moon'", "'No!'", "'A B'"):
+        assert words in told
+
+
+def test_paths_mean_the_same_wherever_the_request_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configs/targets").mkdir(parents=True)
+    shutil.copy(ROOT / "configs/targets/local.yaml", tmp_path / "configs/targets/mine.yaml")
+    for folder in ("orbax", "wheels"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "a.env").write_text("A=b\n")
+    monkeypatch.chdir(tmp_path)
+    asked = request("out", target="mine", repo="orbax", jax_version="nightly", jax_index="wheels")
+    asked = asked.model_copy(update={"env_file": ["a.env"], "set": ["num_repeats=1"]})
+    here = settled(asked, spec := resolve(asked, {}))
+    assert (here.output, here.repo, here.jax_index, here.env_file, here.target) == (
+        str(tmp_path / "out"),
+        str(tmp_path / "orbax"),
+        str(tmp_path / "wheels"),
+        [str(tmp_path / "a.env")],
+        str(tmp_path / "configs/targets/mine.yaml"),
+    )
+    monkeypatch.chdir("/")
+    assert resolve(here, {}) == spec
+
+
+def test_a_run_goes_on_with_the_suite_that_it_began_with(tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    shutil.copy(ROOT / "configs/suites/quickstart.yaml", suite)
+    asked = request(tmp_path / "out", suite=str(suite), run_id="r-1", set=["num_repeats=3"])
+    first = prepare(asked, print)
+    first.mark("build")
+    first.mark("upload")
+    suite.unlink()
+    again = prepare(request(tmp_path / "out", run_id="r-1", resume=True, from_stage="upload"), print)
+    assert (again.spec.num_repeats, again.spec.points) == (3, first.spec.points)
+    assert (again.marker("build") is None, again.marker("upload")) == (False, None)
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    prepare(request(tmp_path, run_id="r-1"), print)
+    with pytest.raises(BadInput, match="go on with it by --resume r-1"):
+        prepare(request(tmp_path, run_id="r-1"), print)
+
+
+def test_values_of_secrets_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hush-hush")
+    run = prepare(request(tmp_path, env=["HF_TOKEN", "A=b"]), print)
+    assert (run.spec.env["HF_TOKEN"], run.spec.secret_env) == ("hush-hush", {"HF_TOKEN"})
+    stored = (run.folder.read(REQUEST_FILE) or b"").decode()
+    assert json.loads(stored)["request"]["env"] == ["HF_TOKEN", "A=b"] and "hush" not in stored
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="not writable"):
+        prepare(request(tmp_path / "file/runs"), print)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
