@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 import threading
 
-SLOW = ("pyarrow.parquet", "jinja2", "tasks.history.report.page", "tasks.history.table")
+SLOW = (
+    "pyarrow.parquet",
+    "rich.console",
+    "rich.table",
+    "jinja2",
+    "tasks.history.reading",
+    "tasks.history.report.page",
+    "tasks.history.table",
+)
 """What collecting, comparing and reporting import. JAX and Orbax are not among it: those are the workers'."""
 
 

@@ -74,8 +74,10 @@ class _Following:
 
     def to_the_end(self) -> str:
         with self._stopping():
-            while not self._flow_run.ended:
+            while True:
                 self._once()
+                if self._flow_run.ended:
+                    break
                 if self._asked_to_stop > 1:
                     return (
                         f"{ExitCode.INTERRUPTED.name}: left before the run had ended; it is being cancelled"
