@@ -7,6 +7,8 @@ import threading
 
 SLOW = (
     "pyarrow.parquet",
+    "pyarrow.compute",
+    "scipy.special",
     "rich.console",
     "rich.table",
     "jinja2",

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.bench.bars import Bar, bar
 from tests.system.prefect_station import ROOT, Station, wait_for
 
-ROUNDS = 3
+ROUNDS = 5
 """Interleaved, so that both sides see the same weather."""
 
 SUITE = ("quickstart", "--set", "num_repeats=2")
