@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -26,6 +28,11 @@ TERMINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 """State types that a flow run never leaves by itself."""
 
 _ERROR = 40
+
+_BUSY = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE)
+
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+"""Between asking a busy server and asking again."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,12 @@ class PrefectApi:
             self._call(
                 "POST",
                 f"deployments/{deployment_id}/create_flow_run",
-                {"name": name, "parameters": parameters},
+                {
+                    "name": name,
+                    "parameters": parameters,
+                    # Asked again after an answer was lost, the server gives the flow run that it made the first time.
+                    "idempotency_key": uuid4().hex,
+                },
             )
         )
 
@@ -196,10 +208,7 @@ class PrefectApi:
         return sorted(found)
 
     def _call(self, method: str, path: str, body: Any, *, missing_ok: bool = False) -> Any:
-        try:
-            response = self._http.request(method, path, json=body)
-        except httpx.HTTPError as error:
-            raise Unreachable(f"{self.server} does not answer: {error}") from error
+        response = self._answer(method, path, body)
         if response.status_code == httpx.codes.NOT_FOUND and missing_ok:
             return None
         if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
@@ -210,14 +219,25 @@ class PrefectApi:
         if response.status_code in (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY):
             raise BadInput(f"the Prefect server refuses the run: {_detail(response)}")
         if response.is_error:
-            raise InfrastructureError(
-                f"{self.server} answers {response.status_code} to {method} {path}: {_detail(response)}"
-            )
+            told = f"{self.server} answers {response.status_code} to {method} {path}: {_detail(response)}"
+            raise (Unreachable if response.is_server_error else InfrastructureError)(told)
         return response.json() if response.content else None
+
+    def _answer(self, method: str, path: str, body: Any) -> httpx.Response:
+        """Returns the server's answer; asks again while it is busy, as SQLite behind it is now and then."""
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                response = self._http.request(method, path, json=body)
+            except httpx.HTTPError as error:
+                raise Unreachable(f"{self.server} does not answer: {error}") from error
+            if response.status_code not in _BUSY or pause_s is None:
+                break
+            time.sleep(pause_s)
+        return response
 
 
 class Unreachable(InfrastructureError):
-    """Nothing answers at the server's address."""
+    """Nothing answers at the server's address, or nothing but errors of its own."""
 
 
 def _flow_run(found: Mapping[str, Any]) -> FlowRunState:

@@ -23,6 +23,7 @@ class PrefectStub:
         self.flow_run: dict[str, Any] = {}
         self.errors: list[str] = []
         self.refuse: tuple[int, Any] | None = None
+        self.refusals = 1_000_000
         self.on_start: Callable[[dict[str, Any]], None] = lambda flow_run: None
         self.on_cancel: Callable[[dict[str, Any]], None] = lambda flow_run: self.end("CANCELLED")
         stub = self
@@ -71,7 +72,8 @@ class PrefectStub:
             found = self.deployments.get(path.removeprefix("deployments/name/"))
             return (200, {"id": found}) if found else (404, {"detail": "Deployment not found"})
         if path.endswith("/create_flow_run"):
-            if self.refuse:
+            if self.refuse and self.refusals > 0:
+                self.refusals -= 1
                 return self.refuse
             self.flow_run = {"id": "f1", "name": "stub-run", "parameters": body["parameters"]}
             self.end("SCHEDULED")

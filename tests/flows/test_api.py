@@ -101,9 +101,23 @@ def test_parameters_that_the_server_refuses_are_bad_input(server: PrefectStub, s
         api.create_flow_run("d1", "n", {})
 
 
-def test_an_error_of_the_server_is_infrastructure(server: PrefectStub) -> None:
+def test_a_busy_server_is_asked_again(server: PrefectStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.api._PAUSES_S", (0.01, 0.01))
+    server.refuse = (503, {"exception_message": "Service Unavailable"})
+    server.refusals = 2
+    with api_of(server) as api:
+        assert api.create_flow_run("d1", "n", {}).id == "f1"
+    keys = [body["idempotency_key"] for _, path, body in server.calls if path.endswith("create_flow_run")]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+def test_a_server_that_stays_busy_is_unreachable(
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.api._PAUSES_S", (0.01,))
     server.refuse = (503, {"detail": "database is locked"})
-    with api_of(server) as api, pytest.raises(InfrastructureError, match="503 .*database is locked"):
+    with api_of(server) as api, pytest.raises(Unreachable, match=r"503 .*database is locked"):
         api.create_flow_run("d1", "n", {})
 
 

@@ -67,6 +67,12 @@ class Station:
     def call(self, path: str, body: Any = None) -> Any:
         """Posts to the API."""
         answer = self.http.post(path, json=body or {})
+        for _ in range(20):
+            # SQLite is busy now and then; Prefect's own clients ask again as well.
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(0.2)
+            answer = self.http.post(path, json=body or {})
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
