@@ -182,8 +182,7 @@ def _reason(
         return "the suite had no points"
     counts = Counter(one.verdict for one in series)
     if verdict is Verdict.NOT_RUN:
-        bad = len(current.points) - current.passed
-        return f"{bad} of {len(current.points)} benchmarks did not pass" if bad else "nothing was timed"
+        return current.shortfall or "nothing was timed"
     if verdict is Verdict.NO_BASELINE:
         return "no earlier run to compare with" if not baseline else "some series were never measured before"
     if verdict is Verdict.INCONCLUSIVE:

@@ -49,17 +49,28 @@ def mesh_label(mesh: Mapping[str, Any]) -> str:
 
 
 def _label(point: PointOutcome, kin: Sequence[PointOutcome], several: bool) -> str:
-    varying = sorted(
-        name
-        for name in {name for one in kin for name in one.options}
-        if len({plain(one.options.get(name)) for one in kin}) > 1
-    )
-    parts = [f"{name}={plain(point.options.get(name))}" for name in varying]
-    if point.mesh is not None and len({plain(one.mesh) for one in kin}) > 1:
-        parts.append(mesh_label(point.mesh))
+    """Returns what tells a point from its kin: nothing that follows from what was said before it."""
+    # Short names first: they read best, and long ones may then follow from them.
+    options = sorted({name for one in kin for name in one.options}, key=lambda name: (len(name), name))
     checkpoints = list(dict.fromkeys(plain(one.checkpoint) for one in kin))
-    if len(checkpoints) > 1:
-        parts.append(f"checkpoint {checkpoints.index(plain(point.checkpoint)) + 1}")
+    alike = [_traits(one, options, checkpoints) for one in kin]
+    parts: list[str] = []
+    for place, (identity, words) in enumerate(_traits(point, options, checkpoints)):
+        same = [traits for traits in alike if traits[place][0] == identity]
+        if len(same) < len(alike):
+            parts.append(words)
+            alike = same
     if several or not parts:
         parts.insert(0, short_generator(point.generator) if point.generator else point.benchmark)
     return ", ".join(parts)
+
+
+def _traits(point: PointOutcome, options: Sequence[str], checkpoints: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns everything by which points may differ, each as its identity and in words."""
+    values = [(name, plain(point.options.get(name))) for name in options]
+    checkpoint = plain(point.checkpoint)
+    return [
+        *((value, f"{name}={value}") for name, value in values),
+        (plain(point.mesh), mesh_label(point.mesh) if point.mesh else "no mesh"),
+        (checkpoint, f"checkpoint {checkpoints.index(checkpoint) + 1}"),
+    ]

@@ -101,6 +101,22 @@ class Results:
         """How many points passed on every worker."""
         return sum(point.status == "passed" for point in self.points)
 
+    @property
+    def shortfall(self) -> str:
+        """What did not pass, in words: `1 of 2 benchmarks failed`; empty when everything passed."""
+        total = len(self.points)
+        if total == 1:
+            return {"failed": "the benchmark failed", "not_run": "the benchmark was not run"}.get(
+                self.points[0].status, ""
+            )
+        failed, not_run = (
+            sum(point.status == status for point in self.points) for status in ("failed", "not_run")
+        )
+        absent = f"{'was' if not_run == 1 else 'were'} not run"
+        if failed:
+            return f"{failed} of {total} benchmarks failed" + (f", {not_run} {absent}" if not_run else "")
+        return f"{not_run} of {total} benchmarks {absent}" if not_run else ""
+
     def of_point(self, point: int) -> list[Measurement]:
         """Returns what was measured at one point."""
         return [measurement for measurement in self.measurements if measurement.point == point]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runtime.contract.metrics import TIME
@@ -26,7 +26,7 @@ COLUMNS = (
     "save (blocking)",
     "wait (background)",
     "restore",
-    "save speed",
+    "save speed (until safe)",
     "peak memory",
     "verdict",
 )
@@ -34,11 +34,15 @@ COLUMNS = (
 _NARROW = 92
 """Letters below which a line cannot hold a table."""
 
-_STYLES = {
+FAILED = "FAILED"
+"""Stands in place of a verdict for a point that ran and failed."""
+
+_STYLES: Mapping[str, str] = {
     Verdict.PASS: "green",
     Verdict.IMPROVED: "green",
     Verdict.REGRESSED: "bold red",
     Verdict.NOT_RUN: "bold red",
+    FAILED: "bold red",
 }
 
 
@@ -68,6 +72,13 @@ def render_table(
 def print_table(results: Results, verdicts: Verdicts) -> None:
     """Prints the table to stderr, coloured where that is a terminal."""
     print(render_table(results, verdicts, colour=sys.stderr.isatty()), file=sys.stderr, end="")
+
+
+def standing(point: PointOutcome, verdicts: Verdicts) -> str:
+    """Returns the verdict on a point; of one that did not pass whether it failed or was never run."""
+    if point.status == "failed":
+        return FAILED
+    return (Verdict.NOT_RUN if point.status == "not_run" else verdicts.of_point(point.point)).value
 
 
 def headline(operations: Sequence[OperationSummary], role: Role) -> OperationSummary | None:
@@ -111,7 +122,6 @@ def _row(
         return duration(operation, _effect(verdicts, point, operation))
 
     memory = max((one.memory_bytes for one in operations if one.memory_bytes is not None), default=None)
-    verdict = Verdict.NOT_RUN if point.status != "passed" else verdicts.of_point(point.point)
     cells = (
         name,
         told("save"),
@@ -119,7 +129,7 @@ def _row(
         told("restore"),
         speed(_whole_save(operations)) if _whole_save(operations) else "–",
         "–" if memory is None else f"+{size(memory)}",
-        verdict.value,
+        standing(point, verdicts),
     )
     return dict(zip(COLUMNS, cells, strict=True))
 
@@ -175,7 +185,7 @@ def _list(results: Results, verdicts: Verdicts) -> RenderableType:
 def _text(cell: str, *, verdict: bool = False) -> Text:
     from rich.text import Text
 
-    return Text(printable(cell), _STYLES.get(Verdict(cell), "") if verdict else "")
+    return Text(printable(cell), _STYLES.get(cell, "") if verdict else "")
 
 
 def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:

@@ -19,12 +19,13 @@ from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.stages.context import Run
-from tasks.stages.usercode import check_generators, needs_orbax_classes
+from tasks.stages.usercode import check_generators, foreign_generators, needs_orbax_classes
 from tasks.targets.types import Image
 
 _KEPT_VENVS = 10
 _KEPT_TREES_S = 30 * 86400.0
 _RELEASED = "released"
+_LOCKED = "locked"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     key, venvs = recipe.key(), home() / "venvs"
     if read_venv(venvs / key) is not None:
         return BuildPlan(False, key, (), recipe.jax)
-    return BuildPlan(True, key, _changes(recipe.inputs(), all_venvs(venvs)), recipe.jax)
+    return BuildPlan(True, key, _changes(spec, recipe.inputs(), all_venvs(venvs)), recipe.jax)
 
 
 def _recipe(spec: RunSpec, tree: Tree | None, lock: Lock, say: Callable[[str], None]) -> Recipe:
@@ -140,12 +141,12 @@ def _pinned(source: SourceSpec, before: Image) -> SourceSpec:
     """Returns the source with what a branch and a JAX version meant when the run was built first."""
     if before.source.get("commit") and before.source.get("ref") != WORKING_TREE:
         source = replace(source, branch=None, pr=None, commit=before.source["commit"])
-    if source.jax_version != "locked":
+    if source.jax_version != _LOCKED:
         source = replace(source, jax_version=before.versions["jax"])
     return source
 
 
-def _changes(inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
+def _changes(spec: RunSpec, inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
     """Compares with the last venv of the same kind (released or not, same extras), else with the last."""
 
     def kind(of: Mapping[str, str]) -> tuple[bool, str | None]:
@@ -156,8 +157,16 @@ def _changes(inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
         return ("nothing has been built here yet",)
     differing = [name for name in inputs if inputs[name] != last.inputs.get(name)]
     # Other packages follow from most changes: that is worth a word only where it is all there is to say.
-    told = [name for name in differing if name != "packages"] or differing
-    return tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in told)
+    # So does the version of JAX where nobody asked for one: with extras it is looked up, not taken from the lock.
+    follows = {"packages"}
+    if "extras" in differing and spec.source.jax_version == _LOCKED:
+        follows.add("jax")
+    told = [name for name in differing if name not in follows] or differing
+    changed = tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in told)
+    foreign = foreign_generators(spec)
+    if "extras" in differing and foreign and needs_orbax_classes(spec):
+        return (*changed, f"the suite's {foreign[0]} may need what Orbax's own benchmarks need")
+    return changed
 
 
 def _short(value: str | None) -> str:

@@ -16,17 +16,18 @@ from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, summarize_results
-from tasks.history.table import COLUMNS, confidence_words, table_rows
+from tasks.history.table import COLUMNS, FAILED, confidence_words, standing, table_rows
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
 
 Cell = tuple[str, str]
 """What a cell says, and what stands small below it."""
 
-_MOODS = {
+_MOODS: Mapping[str, str] = {
     Verdict.PASS: "good",
     Verdict.IMPROVED: "good",
     Verdict.REGRESSED: "bad",
     Verdict.NOT_RUN: "bad",
+    FAILED: "bad",
 }
 _MEANS = {
     Verdict.PASS: "What changed is within what runs differ by when nothing changed.",
@@ -129,10 +130,11 @@ def _answer(results: Results, verdicts: Verdicts, operations: Sequence[Operation
             low, high = seconds(min(times)), seconds(max(times))
             told.append(f"{words} {low}" if low == high else f"{words} {low} to {high}")
     speeds = f"{' and '.join(told)} (medians)" if told else ""
-    total, passed = len(results.points), results.passed
-    if passed < total:
-        subject = "The benchmark" if total == 1 else f"{total - passed} of {total} benchmarks"
-        return f"{subject} did not pass. {_sentence(f'as far as they ran, {speeds}' if speeds else '')}"
+    total = len(results.points)
+    if results.shortfall:
+        return (
+            f"{_sentence(results.shortfall)} {_sentence(f'as far as they ran, {speeds}' if speeds else '')}"
+        )
     subject = "The benchmark" if total == 1 else f"All {total} benchmarks"
     return (
         f"{_sentence(f'{subject} passed' + (f': {speeds}' if speeds else ''))} {_sentence(verdicts.reason)}"
@@ -155,9 +157,10 @@ def _failure(point: PointOutcome, names: Mapping[int, str], around: Surroundings
 def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
     rows = []
     for point, row in zip(results.points, table_rows(results, verdicts), strict=True):
-        verdict = Verdict(row["verdict"])
         cells = [_cell(row[name]) for name in COLUMNS]
-        rows.append({"anchor": f"point-{point.point}", "mood": _MOODS.get(verdict, "calm"), "cells": cells})
+        rows.append(
+            {"anchor": f"point-{point.point}", "mood": _MOODS.get(row["verdict"], "calm"), "cells": cells}
+        )
     return rows
 
 
@@ -206,14 +209,14 @@ def _point(
 ) -> dict[str, Any]:
     times = [one for one in results.of_point(point.point) if one.metric == "time_s"]
     summaries = {one.operation: one for one in operations}
-    verdict = verdicts.of_point(point.point) if point.status == "passed" else Verdict.NOT_RUN
+    told = standing(point, verdicts)
     return {
         "anchor": f"point-{point.point}",
         "label": names[point.point],
         "about": f"{short_generator(point.generator)}, {point.implementation}"
         + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else ""),
-        "mood": _MOODS.get(verdict, "calm"),
-        "status": verdict.value if point.status == "passed" else point.status.replace("_", " "),
+        "mood": _MOODS.get(told, "calm"),
+        "status": told,
         "cause": point.cause,
         "samples": charts.samples_chart(times, summaries),
         "operations": [_operation(one) for one in operations],

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from runtime.contract.results import PointStatus
 from tasks.history.comparison import judge, past_run
 from tasks.history.results import Results, Trouble
 from tasks.history.table import COLUMNS, render_table, table_rows
@@ -46,7 +47,29 @@ def test_failures_and_missing_results_are_told_below() -> None:
     text = shown(results)
     assert "failed: boom" in text
     assert "worker 1 delivered no results\N{REPLACEMENT CHARACTER}[2J" in text
-    assert text.splitlines()[-1] == "verdict: NOT_RUN (1 of 1 benchmarks did not pass)"
+    assert text.splitlines()[-1] == "verdict: NOT_RUN (the benchmark failed)"
+
+
+def test_what_failed_reads_failed_and_what_never_ran_not_run() -> None:
+    failed, never = finished(status="failed"), finished(status="not_run")
+    (row,) = table_rows(failed, judge(failed, []))
+    assert row["verdict"] == "FAILED"
+    assert "FAILED" in shown(failed)
+    (row,) = table_rows(never, judge(never, []))
+    assert row["verdict"] == "NOT_RUN"
+
+
+def test_the_runs_line_counts_what_failed_and_what_never_ran() -> None:
+    def reason(*statuses: PointStatus) -> str:
+        one = finished().points[0]
+        points = [dataclasses.replace(one, point=n, status=status) for n, status in enumerate(statuses)]
+        results = dataclasses.replace(finished(), points=points)
+        return judge(results, []).reason
+
+    assert reason("failed", "passed") == "1 of 2 benchmarks failed"
+    assert reason("failed", "passed", "not_run") == "1 of 3 benchmarks failed, 1 was not run"
+    assert reason("not_run", "not_run") == "2 of 2 benchmarks were not run"
+    assert reason("not_run") == "the benchmark was not run"
 
 
 def test_markup_in_names_stays_text() -> None:

@@ -69,6 +69,22 @@ def test_points_are_told_apart_by_what_differs() -> None:
     assert labels(data) == {0: "checkpoint 1", 1: "checkpoint 2"}
 
 
+def test_a_label_does_not_say_what_follows_from_the_rest_of_it() -> None:
+    combinations = [(True, True, True), (True, True, False), (True, False, False), (False, False, False)]
+    points = [
+        point(n, options={"ocdbt": a, "replicas": b, "separate_folder": c, "same": 1})
+        for n, (a, b, c) in enumerate(combinations)
+    ]
+    assert labels(points) == {
+        0: "ocdbt=true, replicas=true, separate_folder=true",
+        1: "ocdbt=true, replicas=true, separate_folder=false",
+        2: "ocdbt=true, replicas=false",
+        3: "ocdbt=false",
+    }
+    others = [*points, point(4, "c.Other", options={"alone": 1})]
+    assert labels(others)[3] == "PyTreeCheckpoint, ocdbt=false" and labels(others)[4] == "Other"
+
+
 def test_labels_are_never_alike() -> None:
     assert labels([point(0)]) == {0: "PyTreeCheckpoint"}
     assert labels([point(0), point(1)]) == {0: "PyTreeCheckpoint", 1: "PyTreeCheckpoint (2)"}

@@ -205,3 +205,14 @@ def test_a_python_that_the_target_brings_is_taken_and_nothing_else_can_be_measur
     for source in (SourceSpec(repo="/some/tree"), SourceSpec(jax_version="newest")):
         with pytest.raises(BadInput, match="names a Python to be used"):
             build(replace(run, spec=replace(run.spec, source=source)))
+
+
+def test_plan_names_the_class_for_whose_sake_more_is_built(lock: Lock, wheels: Path, tmp_path: Path) -> None:
+    add_wheel(wheels, "clu", "0.1")
+    (tmp_path / "requirements-orbax-classes.in").write_text("clu\n")
+    build(make_run(tmp_path), lock=lock)
+    plan = explain_build(make_run(tmp_path, points=[point("elsewhere.Mine", "user")]).spec, lock=lock)
+    assert plan.changed == (
+        "extras: none → orbax-classes",
+        "the suite's elsewhere.Mine may need what Orbax's own benchmarks need",
+    )

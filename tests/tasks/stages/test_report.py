@@ -27,14 +27,26 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
         self.words: list[str] = []
+        self._chip = False
+        self._chips: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self._chip = tag == "span" and any(
+            name == "class" and "chip" in (value or "") for name, value in attrs
+        )
         self.attributes += [(tag, name, value or "") for name, value in attrs]
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+        if self._chip:
+            self._chips.append(data)
+            self._chip = False
+
+    def chips(self) -> list[str]:
+        """Returns what the coloured chips say, in order."""
+        return self._chips
 
     @property
     def text(self) -> str:
@@ -150,7 +162,24 @@ def test_nothing_measured_still_makes_a_page(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     collect(run)
     compare(run)
-    assert "The benchmark did not pass" in read(run).text
+    text = read(run).text
+    assert "The benchmark was not run." in text
+    assert "Nothing was timed." in text
+    assert "the true median" not in text.partition("How to read this")[0]
+
+
+def test_a_benchmark_that_failed_reads_failed_and_the_run_says_how_many(tmp_path: Path) -> None:
+    run = make_run(tmp_path, workers=1, points=[make_point(0), make_point(1, "other")])
+    bad = make_result(0, point=1, benchmark="other", status="failed", cause="boom")
+    samples = [*make_samples([[1.0, 2.0]]), *make_samples([[3.0]], point=1, benchmark="other")]
+    write_parts(run.folder, samples, [make_result(0), bad])
+    collect(run)
+    compare(run)
+    page = read(run)
+    assert "1 of 2 benchmarks failed. As far as they ran, a save" in page.text
+    chips = page.chips()
+    assert chips[0] == "NOT_RUN", "the run's verdict stays one of the six"
+    assert chips[1:] == ["NO_BASELINE", "FAILED", "NO_BASELINE", "FAILED"]
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
