@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from runtime.contract.results import PointResult
 from runtime.contract.suite import Point
 from tasks.history.results import PointOutcome, Trouble, WorkerPoint
+
+_BLAMED = re.compile(r"^(?:worker|.* on workers?) (\d+)\b")
+"""`worker 1: …`, `worker 1 was killed …`, `operation save exceeded 5 s on worker 1; worker 0 waited`."""
 
 Reported = Mapping[tuple[int, int], Sequence[PointResult]]
 """(attempt, worker) → what that worker reported in that attempt."""
@@ -66,7 +70,7 @@ def _outcome(point: Point, attempts: Mapping[int, Mapping[int, PointResult]], wo
         generator=point.generator,
         implementation=any_result.implementation if any_result else point.implementation,
         status="failed" if failed else "passed" if attempt is not None and not silent else "not_run",
-        cause=_cause(failed) if failed else _cause(silent),
+        cause=_cause(failed, workers) if failed else _cause(silent, workers),
         attempt=attempt,
         workers=told,
         options=dict(any_result.options if any_result else point.options),
@@ -82,16 +86,23 @@ def _told(worker: int, result: PointResult | None) -> WorkerPoint:
     return WorkerPoint(worker, result.status, cause, result.repeats_done)
 
 
-def _cause(workers: Sequence[WorkerPoint]) -> str:
-    """Returns the first worker's cause, and how many others share the fate."""
+def blamed_worker(cause: str, workers: int) -> int | None:
+    """Returns the worker that a cause names first, as supervisors name the one that failed the others; or None."""
+    named = _BLAMED.search(cause) if workers > 1 else None
+    return int(named[1]) if named and int(named[1]) < workers else None
+
+
+def _cause(workers: Sequence[WorkerPoint], of: int) -> str:
+    """Returns the first worker's cause, and how many of the `of` workers share the fate."""
     if not workers:
         return ""
-    causes = {worker.cause for worker in workers}
-    if len(causes) == 1 and len(workers) > 1:
+    first = workers[0]
+    who = f"worker {first.worker}: " if blamed_worker(first.cause, of) is None else ""
+    if len({worker.cause for worker in workers}) == 1 and len(workers) > 1:
         numbers = ", ".join(str(worker.worker) for worker in workers)
-        return f"workers {numbers}: {workers[0].cause}"
+        return f"workers {numbers}: {first.cause}" if who else first.cause
     others = f" (and {len(workers) - 1} more)" if len(workers) > 1 else ""
-    return f"worker {workers[0].worker}: {workers[0].cause}{others}"
+    return f"{who}{first.cause}{others}"
 
 
 def _plain(value: Any) -> dict[str, Any] | None:

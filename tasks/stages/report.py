@@ -9,6 +9,7 @@ from typing import Any
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder
+from tasks.history.outcomes import blamed_worker
 from tasks.history.reading import load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
@@ -58,13 +59,15 @@ def _surroundings(folder: Folder, results: Results) -> Surroundings:
 
 
 def _failure_log(folder: Folder, point: PointOutcome, logs: Sequence[str]) -> FailureLog | None:
-    """Returns what the worker that failed said, of the attempt that counts; None when it left no log."""
+    """Returns what the worker that the cause names said, of the attempt that counts; None when it left no log."""
     by_status = [one for status in ("failed", "not_run") for one in point.workers if one.status == status]
     for bad in by_status[:1]:
-        name = log_file(point.attempt or 1, bad.worker)
-        if name in logs:
-            text = (folder.read(name) or b"").decode(errors="replace")
-            return FailureLog(point.point, bad.worker, name, excerpt(text, bad.cause))
+        blamed = blamed_worker(bad.cause, len(point.workers))
+        for worker in (bad.worker if blamed is None else blamed, bad.worker):
+            name = log_file(point.attempt or 1, worker)
+            if name in logs:
+                text = (folder.read(name) or b"").decode(errors="replace")
+                return FailureLog(point.point, worker, name, excerpt(text, bad.cause, point.point))
     return None
 
 

@@ -90,7 +90,9 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "answer": _answer(results, verdicts, everything),
         "verdict": verdicts.overall.value,
         "verdict_means": _MEANS[verdicts.overall],
-        "failures": [_failure(point, names, around) for point in results.points if point.status != "passed"],
+        "failures": [
+            _failure(point, names, verdicts, around) for point in results.points if point.status != "passed"
+        ],
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
         "confidence": confidence_words(everything),
         "columns": COLUMNS,
@@ -145,10 +147,12 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _failure(point: PointOutcome, names: Mapping[int, str], around: Surroundings) -> dict[str, Any]:
+def _failure(
+    point: PointOutcome, names: Mapping[int, str], verdicts: Verdicts, around: Surroundings
+) -> dict[str, Any]:
     return {
         "label": names[point.point],
-        "status": "failed" if point.status == "failed" else "was not run",
+        "status": standing(point, verdicts),
         "cause": point.cause,
         "log": next((log for log in around.failures if log.point == point.point), None),
     }

@@ -7,6 +7,7 @@ import pytest
 from tasks.history.fingerprint import difference, fingerprint
 from tasks.history.intervals import Interval
 from tasks.history.labels import labels, mesh_label, short_generator
+from tasks.history.outcomes import blamed_worker
 from tasks.history.quantities import between, moment, percent, plus_minus, printable, seconds, size, speed
 from tasks.history.report.axis import axis_from_zero, axis_of_change
 from tasks.history.report.excerpt import excerpt
@@ -121,12 +122,33 @@ def test_without_manifests_things_are_unknown() -> None:
 def test_an_excerpt_surrounds_the_cause() -> None:
     lines = [f"line {n}" for n in range(200)]
     lines[100] = "ValueError: boom"
-    found = excerpt("\n".join(lines), "ValueError: boom").splitlines()
+    found = excerpt("\n".join(lines), "worker 1: ValueError: boom", 0).splitlines()
     assert found[0] == "line 60" and found[-1] == "line 149"
     lines[100] = "Thread 0x1 (most recent call first):"
-    assert "most recent call first" in excerpt("\n".join(lines), "deadline")
-    assert excerpt("\n".join(lines[:100]), "unseen").splitlines()[-1] == "line 99"
-    assert excerpt("", "unseen") == ""
+    assert "most recent call first" in excerpt("\n".join(lines), "deadline", 0)
+    assert excerpt("\n".join(lines[:100]), "unseen", 0).splitlines()[-1] == "line 99"
+    assert excerpt("", "unseen", 0) == ""
+
+
+def test_an_excerpt_is_of_the_session_that_came_to_the_point() -> None:
+    log = [
+        *("supervisor: session 1 started at point 0 (pid 7)", "zero", "supervisor: the worker is gone"),
+        *("supervisor: session 2 started at point 1 (pid 8)", "one", "Thread 0x1 (most recent call first):"),
+        *("supervisor: session 3 started at point 2 (pid 9)", "two", "three"),
+    ]
+    of = [excerpt("\n".join(log), "worker 1 was killed by SIGKILL", point).splitlines() for point in range(4)]
+    assert of == [log[:3], log[3:6], log[6:], log[6:]]
+
+
+def test_an_excerpt_shows_the_stacks_as_well_as_the_cause() -> None:
+    lines = [f"line {n}" for n in range(400)]
+    lines[50], lines[300] = "Thread 0x1 (most recent call first):", "ValueError: boom"
+    found = excerpt("\n".join(lines), "ValueError: boom", 0).splitlines()
+    assert lines[50] in found and lines[300] in found
+    assert found.count("…") == 1 and found[found.index("…") + 1] == "line 260"
+    lines[280] = lines[50]
+    found = excerpt("\n".join(lines), "ValueError: boom", 0).splitlines()
+    assert found == lines[240:350]
 
 
 def test_axes_begin_at_zero_with_round_numbers() -> None:
@@ -139,3 +161,19 @@ def test_axes_begin_at_zero_with_round_numbers() -> None:
 def test_changes_are_shown_around_zero() -> None:
     texts = [tick.text for tick in axis_of_change(-0.12, 0.31, 0, 400).ticks]
     assert texts == ["−10", "0", "+10", "+20", "+30"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "worker"),
+    [
+        ("worker 1: ValueError: boom", 1),
+        ("worker 1 was killed by SIGKILL while in save of point 0", 1),
+        ("operation save exceeded 5 s on worker 1 (stopped by SIGSTOP); worker 0 waited", 1),
+        ("the point exceeded 9 s on workers 0, 1", 0),
+        ("worker 7: no such worker", None),
+        ("ValueError: the data of worker 1 differs", None),
+    ],
+)
+def test_the_worker_that_a_cause_blames(cause: str, worker: int | None) -> None:
+    assert blamed_worker(cause, 2) == worker
+    assert blamed_worker(cause, 1) is None

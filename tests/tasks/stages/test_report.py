@@ -148,6 +148,29 @@ def test_what_failed_is_told_first_with_the_end_of_its_log(tmp_path: Path) -> No
     assert text.count("first ") < 100
 
 
+def test_the_worker_that_the_cause_names_is_heard_around_its_point(tmp_path: Path) -> None:
+    run = make_run(tmp_path, points=[make_point(0), make_point(1, "other")])
+    cause = "worker 1 was killed by SIGKILL while in save of point 0"
+    results = [
+        make_result(worker, point=point, benchmark=name, status=status, cause=why)  # type: ignore[arg-type]
+        for worker in (0, 1)
+        for point, name, status, why in ((0, "tiny", "failed", cause), (1, "other", "passed", ""))
+    ]
+    write_parts(run.folder, make_samples([[1.0], [1.0]]), results)
+    for worker in (0, 1):
+        sessions = [
+            f"supervisor: session {point + 1} started at point {point} (pid 9)\nworker {worker} at {point}\n"
+            for point in (0, 1)
+        ]
+        run.folder.write(f"logs/worker-000{worker}.log", "".join(sessions).encode())
+    collect(run)
+    compare(run)
+    text = read(run).text
+    assert f": FAILED {cause}" in text
+    assert "What worker 1 said" in text
+    assert "worker 1 at 0" in text and "worker 1 at 1" not in text and "worker 0 at" not in text
+
+
 def test_missing_results_are_told(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write_parts(run.folder, make_samples([[1.0]]), [make_result(0)])
