@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
-import os
+import shlex
 import sys
 from typing import Annotated, Any
 
@@ -13,8 +13,9 @@ from pydantic import Field
 from flows.attempt import run_uri
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
+from tasks.config.home import runs_folder
 from tasks.config.request import RunRequest, Stage
-from tasks.stages.files import OUTCOME_FILE
+from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 
 class Flags(RunRequest):
@@ -58,10 +59,19 @@ def run(
         for cause in outcome["causes"]:
             _tell(f"slicebench: {cause}")
     if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
-        _tell(f"{code.name.lower().replace('_', ' ')}; go on with: slicebench run --resume {request.run_id}")
+        _tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(request, folder)}")
     if json:
         print(jsonlib.dumps(outcome | {"folder": folder.uri}))
     return code
+
+
+def _what_next(request: RunRequest, folder: Folder) -> str:
+    """Says how to go on; a run that ended before its folder was made has nothing to go on with."""
+    if folder.read(REQUEST_FILE) is None:
+        return "nothing was made"
+    elsewhere = request.output is not None and request.output != str(runs_folder())
+    where = f" --output {shlex.quote(str(request.output))}" if elsewhere else ""
+    return f"go on with: slicebench run --resume {request.run_id}{where}"
 
 
 def _show(folder: Folder, outcome: dict[str, Any]) -> None:
@@ -102,16 +112,20 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
 
 
 def _checked(request: RunRequest) -> RunRequest:
-    """Refuses, before anything slow is imported, what cannot run; returns the request settled and named.
+    """Refuses, before anything slow is imported or made, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
     """
-    from tasks.stages.prepare import resolve, settled
+    from tasks.stages.prepare import admit, settled
 
+    if not request.resume and (request.repo or request.branch or request.pr or request.commit):
+        _tell("looking at the source …")
+    elif not request.resume and request.jax_version != "locked":
+        _tell(f"looking for JAX {request.jax_version} …")
+    spec, folder = admit(request)
     if request.resume:
-        output = open_folder(request.output).uri if request.output else None
-        return request.model_copy(update={"output": output})
-    return settled(request, resolve(request, os.environ))
+        return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")})
+    return settled(request, spec)
 
 
 def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bool) -> str:
@@ -129,6 +143,7 @@ def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bo
         except NoServer as reason:
             if str(reason):
                 _tell(f"{reason}; going on without")
+    _tell("starting Prefect for this run, some 10 s …")
     return run_here(request, _tell)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import tempfile
@@ -62,7 +63,7 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
         spec = replace(spec, source=_pinned(spec.source, before))
     tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
     about = tree.record() if tree else {"ref": _RELEASED}
-    recipe = _recipe(spec, tree, lock or Lock(), run.say)
+    recipe = _recipe(_request(spec), tree, lock or Lock(), run.say)
     venv, reused = make_venv(recipe, venvs, say=run.say, about=about)
     run.say(f"venv {venv.key} {_how(venv, reused)}: {_told(venv)}")
     if not reused:
@@ -101,20 +102,39 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
         if tree is None:
             new = ("source: these files have not been built here yet",)
             return BuildPlan(True, None, new, spec.source.jax_version)
-    recipe = _recipe(spec, tree, lock or Lock(), _quiet)
+    recipe = _recipe(_request(spec), tree, lock or Lock(), _quiet)
     key, venvs = recipe.key(), home() / "venvs"
     if read_venv(venvs / key) is not None:
         return BuildPlan(False, key, (), recipe.jax)
     return BuildPlan(True, key, _changes(spec, recipe.inputs(), all_venvs(venvs)), recipe.jax)
 
 
-def _recipe(spec: RunSpec, tree: Tree | None, lock: Lock, say: Callable[[str], None]) -> Recipe:
-    request = Request(
+def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
+    """Raises BadInput for a branch, pull request, commit, package or JAX version that does not exist.
+
+    Asks nobody when none was named. What it fetches stays in the cache, where `build` finds it.
+    """
+    if spec.source.repo is not None or spec.source.jax_version != "locked":
+        _look_up(spec.source, _request(spec), lock or Lock())
+
+
+@functools.lru_cache
+def _look_up(source: SourceSpec, request: Request, lock: Lock) -> None:
+    """Does so once in a process: the command asks before the flow that it then calls does."""
+    tree = fetch_tree(source, home() / "sources", say=_quiet) if source.repo is not None else None
+    _recipe(request, tree, lock, _quiet)
+
+
+def _request(spec: RunSpec) -> Request:
+    return Request(
         jax=spec.source.jax_version,
         jax_index=spec.source.jax_index,
         gpu=spec.target.platform == "gpu",
         extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
     )
+
+
+def _recipe(request: Request, tree: Tree | None, lock: Lock, say: Callable[[str], None]) -> Recipe:
     with _workspace() as work:
         if tree is not None:
             # From a copy: a build backend asked for its dependencies may write into the tree.
@@ -125,7 +145,7 @@ def _recipe(spec: RunSpec, tree: Tree | None, lock: Lock, say: Callable[[str], N
         requirements=resolved.text,
         jax=resolved.jax,
         extras=request.extras + (("gpu",) if request.gpu else ()),
-        jax_index=spec.source.jax_index,
+        jax_index=request.jax_index,
         source=tree.folder if tree else None,
         digest=tree.digest if tree else _RELEASED,
     )

@@ -30,6 +30,7 @@ from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
+from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
 from tasks.targets.open import open_target
@@ -44,20 +45,34 @@ def prepare(request: RunRequest, say: Say) -> Run:
 
     With `resume`, the request and the suite that the run's folder holds are taken: the files may have changed since.
     """
+    spec, folder = admit(request)
+    run = Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
+    if not request.resume:
+        if not folder.create(REQUEST_FILE, _stored(request, spec)):
+            raise _is_a_run_already(folder, spec)
+        folder.write(SUITE_FILE, spec.suite_text.encode())
+    elif request.from_stage is not None:
+        run.forget_from(request.from_stage)
+    return run
+
+
+def admit(request: RunRequest) -> tuple[RunSpec, Folder]:
+    """Checks all that can be known of a run before it begins; returns it, and the folder that will be its own.
+
+    Raises BadInput, with all problems, having made nothing. Imports nothing slow; asks the network only for a
+    source or a JAX version that is not the locked one, once in a process.
+    """
     if request.resume:
-        return _reopen(request, say)
+        return _reopen(request)
     spec = resolve(request, os.environ)
     output = open_folder(spec.output)
     if problem := probe_writable(output):
         raise BadInput(problem)
     folder = output.child(spec.run_id)
-    if not folder.create(REQUEST_FILE, _stored(request, spec)):
-        raise BadInput(
-            f"{folder.uri} is a run already",
-            fix=f"go on with it by --resume {spec.run_id}, or choose another --run-id",
-        )
-    folder.write(SUITE_FILE, spec.suite_text.encode())
-    return Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
+    if folder.read(REQUEST_FILE) is not None:
+        raise _is_a_run_already(folder, spec)
+    check_source(spec)
+    return spec, folder
 
 
 def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | None = None) -> RunSpec:
@@ -142,8 +157,13 @@ def _refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan)
         _checked_run_id(spec.lease)
 
 
-def _reopen(request: RunRequest, say: Say) -> Run:
-    """Opens a run that exists, as it was asked for at first."""
+def _is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
+    fix = f"go on with it by --resume {spec.run_id}, or choose another --run-id"
+    return BadInput(f"{folder.uri} is a run already", fix=fix)
+
+
+def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
+    """Finds a run that exists, as it was asked for at first."""
     if request.run_id is None:
         raise BadInput("resume needs the id of a run", fix="name it: --resume RUN")
     folder = open_folder(request.output or str(runs_folder())).child(request.run_id)
@@ -155,10 +175,7 @@ def _reopen(request: RunRequest, say: Say) -> Run:
         )
     first = _read_stored(stored, folder)
     spec = resolve(first.model_copy(update={"run_id": request.run_id}), os.environ, text.decode())
-    run = Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
-    if request.from_stage is not None:
-        run.forget_from(request.from_stage)
-    return run
+    return spec, folder
 
 
 def _read_stored(content: bytes, folder: Folder) -> RunRequest:

@@ -15,16 +15,24 @@ import pytest
 
 from flows.cli.main import main
 from flows.cli.run import Flags
+from tasks.cloud.resolve import Lock
 from tasks.config.request import RunRequest
+from tests.cloud.fake_index import lock, wheels
 from tests.flows.prefect_stub import PrefectStub
 
 ROOT = Path(__file__).parents[2]
+USER = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+
+__all__ = ["lock", "wheels"]
 
 
 def outcome(folder: Path, code: int = 0, **fields: Any) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     told = {"run_id": folder.name, "exit_code": code, "verdict": None, "causes": [], "report": None}
     (folder / "outcome.json").write_text(json.dumps(told | fields))
+    request = {"request": {"suite": "quickstart", "run_id": folder.name}}
+    (folder / "request.json").write_text(json.dumps(request))
+    (folder / "suite.yaml").write_text((ROOT / "configs/suites/quickstart.yaml").read_text())
 
 
 @pytest.fixture
@@ -88,9 +96,70 @@ def test_bad_input_is_refused_with_the_fix(
     assert here == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("quickstart --output /proc/x", "output /proc/x is not writable"),
+        ("quickstart --output {here}/file", "file is not writable"),
+        (
+            "quickstart --run-id taken --output {here}",
+            "taken is a run already, go on with it by --resume taken",
+        ),
+        ("--resume nosuch --output {here}", "there is no run nosuch in {here}"),
+        (
+            "quickstart --repo {here}/repo --branch mian --output {here}",
+            "has no branch 'mian', nearest: main",
+        ),
+        ("quickstart --repo {here}/repo --commit abcdef1 --output {here}", "has no commit abcdef1"),
+        ("quickstart --repo {here}/repo --output {here}", "holds no Python package"),
+    ],
+)
+def test_what_cannot_begin_is_refused_once_before_anything_is_said_or_made(
+    here: list[RunRequest], tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, told: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    outcome(tmp_path / "taken")
+    repo = tmp_path / "repo"
+    for argv in (
+        ["init", "--quiet", "--initial-branch=main", str(repo)],
+        ["-C", str(repo), *USER, "commit", "--quiet", "--allow-empty", "--message=one"],
+    ):
+        subprocess.run(["git", *argv], check=True)
+    before = sorted(tmp_path.iterdir())
+    assert main(["run", *words.format(here=tmp_path).split()]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count(told.format(here=tmp_path)) == 1
+    assert "run quickstart-" not in shown
+    assert here == []
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_jax_that_does_not_exist_is_refused_before_anything_is_made(
+    here: list[RunRequest], lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.stages.build.Lock", lambda: lock)
+    assert main(["run", "quickstart", "--output", str(tmp_path / "out"), "--jax-version", "7.7.7"]) == 2
+    assert here == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_stopped_before_it_began_is_not_to_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(request: RunRequest, listener: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flows.here.run_here", interrupted)
+    assert main(["run", "quickstart", "--output", str(tmp_path)]) == 130
+    told = capsys.readouterr().err
+    assert told.endswith("interrupted; nothing was made\n")
+    assert "--resume" not in told
+    assert "starting Prefect" in told
+
+
 def test_a_refusal_is_quick_and_imports_neither_prefect_nor_jax() -> None:
     program = (
-        "import sys; from flows.cli.main import main; code = main(['run', 'no-such-suite'])\n"
+        "import sys; from flows.cli.main import main; code = main(['run', 'quickstart', '--output', '/proc/x'])\n"
         "slow = {'prefect', 'jax', 'pandas', 'matplotlib', 'numpy'} & set(sys.modules)\n"
         "sys.exit(code if not slow else f'imported {slow}')"
     )
@@ -141,13 +210,13 @@ def test_through_a_server_the_log_is_printed_and_the_outcome_is_the_exit_code(
     told = capsys.readouterr().err
     assert "provisioning\ncollecting\n" in told
     assert "the restored tree differs at a/b" in told
-    assert "slicebench run --resume quickstart-" in told
+    assert f" --output {tmp_path}" in told.partition("slicebench run --resume quickstart-")[2]
 
 
 def test_a_resumed_run_does_not_print_its_old_log_nor_believe_its_old_outcome(
     server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome(tmp_path / "r1", 0)
+    outcome(tmp_path / "r1")
     (tmp_path / "r1" / "run.log").write_text("2026-11-27T00:00:00+00:00 old\n")
     server.on_start = lambda flow_run: server.end("CRASHED", "killed")
     server.errors = ["Process for flow run exited with status code: -9"]

@@ -20,7 +20,7 @@ from tasks.cloud.resolve import Lock
 from tasks.cloud.storage import open_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.target import LocalTargetConfig
-from tasks.stages.build import build, explain_build
+from tasks.stages.build import build, check_source, explain_build
 from tasks.stages.context import Run
 from tasks.targets.local import LocalTarget
 from tasks.targets.types import Image
@@ -128,6 +128,20 @@ def test_nothing_is_made_for_a_version_that_does_not_exist(
     with pytest.raises(BadInput, match=r"there is no JAX 7\.7\.7"):
         build(run, lock=lock)
     assert run.marker("build") is None
+    assert not (clean_environment / "venvs").exists()
+
+
+def test_a_source_is_looked_up_without_building(
+    lock: Lock, repo: Path, tmp_path: Path, clean_environment: Path
+) -> None:
+    check_source(make_run(tmp_path).spec, lock=lock)
+    assert list(clean_environment.iterdir()) == [], "nothing was named, so nobody is asked"
+    check_source(make_run(tmp_path, SourceSpec(repo=str(repo), branch="main")).spec, lock=lock)
+    check_source(make_run(tmp_path, SourceSpec(jax_version="0.10.0")).spec, lock=lock)
+    with pytest.raises(BadInput, match="no branch"):
+        check_source(make_run(tmp_path, SourceSpec(repo=str(repo), branch="mian")).spec, lock=lock)
+    with pytest.raises(BadInput, match=r"there is no JAX 7\.7\.7"):
+        check_source(make_run(tmp_path, SourceSpec(jax_version="7.7.7")).spec, lock=lock)
     assert not (clean_environment / "venvs").exists()
 
 
