@@ -29,7 +29,7 @@ def plan(
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
     target = open_target(spec.target)
     planned = target.plan(spec)
-    problems = [*planned.warnings, *target.preflight(planned)]
+    problems = [*spec.warnings, *planned.warnings, *target.preflight(planned)]
     build = explain_build(spec)
     told: dict[str, Any] = {
         **asdict(planned),

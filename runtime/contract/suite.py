@@ -100,8 +100,6 @@ class Suite:
     num_repeats: int = 1
     warmup: int = 0
     deadline_s: float | None = None
-    baseline_path: str | None = None
-    baseline_capture_path: str | None = None
     simdevice: SimDeviceSpec | None = None
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()

@@ -93,8 +93,10 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
     def read(key: str, reader: Callable[..., Any], default: Any, *bounds: int) -> Any:
         return reader(entries[key].node, key, *bounds) if key in entries else default
 
-    def optional_text(key: str) -> str | None:
-        return found.optional(entries[key].node, key, found.text) if key in entries else None
+    for key in ("baseline_path", "baseline_capture_path"):
+        if key in entries and found.optional(entries[key].node, key, found.text) is not None:
+            why = "a run is compared with all earlier ones in its output"
+            found.warning(entries[key].place, f"{key} is checked but not used", why, "leave it out")
 
     return Suite(
         file=file,
@@ -105,8 +107,6 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
         num_repeats=read("num_repeats", found.integer, 1, 1) or 1,
         warmup=read("warmup", found.integer, 0, 0) or 0,
         deadline_s=read("deadline_s", found.seconds, None),
-        baseline_path=optional_text("baseline_path"),
-        baseline_capture_path=optional_text("baseline_capture_path"),
         simdevice=simdevice,
         mesh_places=tuple(node.place for _, node in meshes),
         checkpoint_places=tuple(node.place for _, node in checkpoints),

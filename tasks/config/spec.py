@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.contract.errors import Problem
 from runtime.contract.job import Deadlines
 from runtime.contract.suite import Point
 from tasks.config.request import Keep
@@ -55,6 +56,7 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
     debug_dumps: bool = False
+    warnings: Sequence[Problem] = ()
 
     @property
     def lease_name(self) -> str:

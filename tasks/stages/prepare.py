@@ -51,6 +51,8 @@ def prepare(request: RunRequest, say: Say) -> Run:
         if not folder.create(REQUEST_FILE, _stored(request, spec)):
             raise _is_a_run_already(folder, spec)
         folder.write(SUITE_FILE, spec.suite_text.encode())
+        for warning in spec.warnings:
+            say(str(warning))
     elif request.from_stage is not None:
         run.forget_from(request.from_stage)
     return run
@@ -124,6 +126,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         env=env[0],
         secret_env=frozenset(env[1]),
         debug_dumps=request.debug_dumps,
+        warnings=suite.warnings,
     )
     plan = open_target(spec.target).plan(spec)
     _refuse_flags_without_effect(request, spec, plan)

@@ -63,7 +63,6 @@ def test_a_good_suite_is_read_in_full() -> None:
 
 def test_what_slicebench_adds_is_read() -> None:
     extras = "num_repeats: 3\nwarmup: 2\ndeadline_s: 60\n"
-    extras += "baseline_path: gs://b/x.json\nbaseline_capture_path: null\n"
     tree = "    layers:\n      one: {dtype: bfloat16, shape: [], sharding: []}\n"
     tree += "      name: str\n      more: {}\n"
     text = extras + changed(
@@ -71,7 +70,6 @@ def test_what_slicebench_adds_is_read() -> None:
     )
     suite = read_suite(text, "s.yaml")
     assert (suite.num_repeats, suite.warmup, suite.repeats, suite.deadline_s) == (3, 2, 5, 60.0)
-    assert (suite.baseline_path, suite.baseline_capture_path) == ("gs://b/x.json", None)
     assert suite.benchmarks[0].deadline_s == 1.5
     assert suite.checkpoints[0].spec is not None
     layers = {"one": ArraySpec("bfloat16", (), ()), "name": "str", "more": {}}
@@ -158,6 +156,14 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
         read_suite(changed(*pairs) + "warmup: 1\nwarmup: 1\n", "s.yaml")
     lines = [problem.place.line for problem in refusal.value.problems if problem.place]
     assert lines == [1, 4, 7, 12, 14]
+
+
+def test_a_baseline_file_is_a_warning_for_runs_are_compared_by_themselves() -> None:
+    suite = read_suite("baseline_path: gs://b/x.json\nbaseline_capture_path: null\n" + changed(), "s.yaml")
+    assert [str(warning) for warning in suite.warnings] == [
+        "s.yaml:1:1: warning: baseline_path is checked but not used, "
+        "a run is compared with all earlier ones in its output, leave it out"
+    ]
 
 
 def test_an_axis_of_size_one_that_a_mesh_lacks_is_a_warning() -> None:

@@ -66,6 +66,16 @@ def test_a_run_goes_on_with_the_suite_that_it_began_with(tmp_path: Path) -> None
     assert (again.marker("build") is None, again.marker("upload")) == (False, None)
 
 
+def test_what_is_doubtful_in_a_suite_is_said_once(tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    suite.write_text("baseline_path: x.json\n" + (ROOT / "configs/suites/quickstart.yaml").read_text())
+    said: list[str] = []
+    prepare(request(tmp_path / "out", suite=str(suite), run_id="r-1"), said.append)
+    prepare(request(tmp_path / "out", run_id="r-1", resume=True), said.append)
+    (line,) = said
+    assert line.startswith(f"{suite}:1:1: warning: baseline_path is checked but not used")
+
+
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     prepare(request(tmp_path, run_id="r-1"), print)
     with pytest.raises(BadInput, match="go on with it by --resume r-1"):
