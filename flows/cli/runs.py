@@ -47,6 +47,9 @@ def runs(
         return ExitCode.DONE
     for line in _lines(shown):
         print(line)
+    for run in shown:
+        if run.state.startswith("damaged"):
+            print(printable(f"{run.run_id} is {run.state}"), file=sys.stderr)
     if len(shown) < len(found):
         print(f"{len(found) - len(shown)} earlier ones: --last {len(found)}", file=sys.stderr)
     return ExitCode.DONE
@@ -66,7 +69,7 @@ def _row(run: PastRun) -> tuple[str, ...]:
         moment(run.created_at),
         run.suite,
         run.target,
-        (run.verdict or "–") if run.state == "done" else run.state,
+        (run.verdict or "–") if run.state == "done" else run.state.partition(":")[0],
         "–" if run.exit_code is None else str(run.exit_code),
         "–" if run.duration_s is None else seconds(run.duration_s),
     )

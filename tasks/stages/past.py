@@ -121,10 +121,15 @@ def _past_run(output: Folder, name: str) -> PastRun | None:
     try:
         if folder.read(REQUEST_FILE) is None:
             return None
-        request, outcome = _object(folder, REQUEST_FILE), _object(folder, OUTCOME_FILE)
+        request, state = _object(folder, REQUEST_FILE), ""
+        outcome: Mapping[str, Any] = {}
+        try:
+            outcome = _object(folder, OUTCOME_FILE)
+        except InfrastructureError as error:
+            state = f"damaged: {error}"
         return PastRun(
             run_id=name,
-            state="done" if outcome else "unfinished",
+            state=state or ("done" if outcome else "unfinished"),
             suite=str(request.get("suite_name", "")),
             target=str(request.get("target", "")),
             created_at=_number(request.get("created_at")),

@@ -48,6 +48,20 @@ def test_broken_folders_are_told_and_others_left_out(
     assert all(found[name]["state"].startswith("damaged: ") for name in ("cut", "list", "bad-outcome"))
 
 
+def test_a_damaged_run_does_not_widen_the_table_and_is_explained_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_run(tmp_path, "good", 1000.0)
+    leave_run(tmp_path, "cut", 2000.0)
+    (tmp_path / "cut" / "outcome.json").write_text('{"exit_code": ')
+    assert main(["runs", "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    good, cut = shown.out.splitlines()[1:]
+    assert cut.split()[-4:] == ["local", "damaged", "–", "–"] and "00:33:20" in cut
+    assert len(good) < 90
+    assert shown.err.startswith("cut is damaged: outcome.json is not JSON")
+
+
 def test_only_the_last_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for n in range(4):
         leave_run(tmp_path, f"run-{n}", 1000.0 + n, ended=False)
