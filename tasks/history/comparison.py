@@ -59,14 +59,14 @@ def comparable(current: Results, earlier: Sequence[Results]) -> tuple[list[Resul
         past
         for past in earlier
         if past.run_id != current.run_id
-        and past.started_at is not None
-        and (current.started_at is None or past.started_at < current.started_at)
+        and past.began_at is not None
+        and (current.began_at is None or past.began_at < current.began_at)
     ]
     keys = {point.benchmark_key for point in current.points}
     related = [past for past in before if keys & {point.benchmark_key for point in past.points}]
     reasons: Counter[str] = Counter()
     fit = []
-    for past in sorted(related, key=lambda past: past.started_at or 0.0, reverse=True):
+    for past in sorted(related, key=lambda past: past.began_at or 0.0, reverse=True):
         if unequal := difference(current.fingerprint, past.fingerprint):
             reasons[unequal] += 1
         elif not any(_counts(past, point) for point in past.points):

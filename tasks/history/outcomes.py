@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -14,19 +14,29 @@ from tasks.history.results import PointOutcome, Trouble, WorkerPoint
 _BLAMED = re.compile(r"^(?:worker|.* on workers?) (\d+)\b")
 """`worker 1: …`, `worker 1 was killed …`, `operation save exceeded 5 s on worker 1; worker 0 waited`."""
 
+_DAMAGED = "what it delivered is damaged"
+
 Reported = Mapping[tuple[int, int], Sequence[PointResult]]
 """(attempt, worker) → what that worker reported in that attempt."""
 
 
-def point_outcomes(points: Sequence[Point], reported: Reported, workers: int) -> list[PointOutcome]:
-    """Returns the outcome of every point of the suite, in order."""
-    return [_outcome(point, _of_point(reported, point.index), workers) for point in points]
+def point_outcomes(
+    points: Sequence[Point], reported: Reported, workers: int, unreadable: Set[tuple[int, int]] = frozenset()
+) -> list[PointOutcome]:
+    """Returns the outcome of every point of the suite, in order.
+
+    `unreadable`: (attempt, worker) of which a file is damaged, so that nothing of theirs is complete.
+    """
+    return [_outcome(point, _of_point(reported, point.index), workers, unreadable) for point in points]
 
 
 def troubles_of(
-    outcomes: Sequence[PointOutcome], arrived: set[tuple[int, int]], workers: int
+    outcomes: Sequence[PointOutcome], arrived: Set[tuple[int, int]], workers: int
 ) -> list[Trouble]:
-    """Says which workers never delivered results to the latest attempt, and which points nobody ran."""
+    """Says which workers never delivered results to the latest attempt, and which points nobody ran.
+
+    `arrived` are (attempt, worker) of which anything came, be it damaged.
+    """
     if not arrived:
         return [Trouble("missing", f"none of the {workers} workers delivered any results")]
     latest = max(attempt for attempt, _ in arrived)
@@ -36,10 +46,14 @@ def troubles_of(
         if (latest, worker) not in arrived
     ]
     return missing + [
-        Trouble("not_run", f"{outcome.benchmark} was never run: {outcome.cause}")
+        Trouble("not_run", f"{outcome.benchmark} {_lacking(outcome)}: {outcome.cause}")
         for outcome in outcomes
-        if outcome.status == "not_run"
+        if outcome.status == "not_run" and not any(one.cause == _DAMAGED for one in outcome.workers)
     ]
+
+
+def _lacking(outcome: PointOutcome) -> str:
+    return "was never run" if outcome.attempt is None else "is incomplete"
 
 
 def _of_point(reported: Reported, point: int) -> dict[int, dict[int, PointResult]]:
@@ -52,14 +66,20 @@ def _of_point(reported: Reported, point: int) -> dict[int, dict[int, PointResult
     return found
 
 
-def _outcome(point: Point, attempts: Mapping[int, Mapping[int, PointResult]], workers: int) -> PointOutcome:
+def _outcome(
+    point: Point,
+    attempts: Mapping[int, Mapping[int, PointResult]],
+    workers: int,
+    unreadable: Set[tuple[int, int]],
+) -> PointOutcome:
     ran = [
         n for n, results in attempts.items() if any(result.status != "not_run" for result in results.values())
     ]
     # The latest attempt that ran the point counts, whatever came of it: to pick one that passed would flatter.
     attempt = max(ran, default=None)
     results = attempts[attempt] if attempt is not None else attempts.get(max(attempts, default=0), {})
-    told = [_told(worker, results.get(worker)) for worker in range(workers)]
+    of = max(attempts, default=max((n for n, _ in unreadable), default=0)) if attempt is None else attempt
+    told = [_told(worker, results.get(worker), (of, worker) in unreadable) for worker in range(workers)]
     failed = [worker for worker in told if worker.status == "failed"]
     silent = [worker for worker in told if worker.status == "not_run"]
     any_result = next(iter(results.values()), None)
@@ -79,7 +99,10 @@ def _outcome(point: Point, attempts: Mapping[int, Mapping[int, PointResult]], wo
     )
 
 
-def _told(worker: int, result: PointResult | None) -> WorkerPoint:
+def _told(worker: int, result: PointResult | None, unreadable: bool) -> WorkerPoint:
+    if unreadable and (result is None or result.status == "passed"):
+        done = result.repeats_done if result else 0
+        return WorkerPoint(worker, "not_run", _DAMAGED, done)
     if result is None:
         return WorkerPoint(worker, "not_run", "it reported nothing")
     cause = result.cause or ("" if result.status == "passed" else "no cause was given")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 
 from runtime.contract.errors import InfrastructureError
@@ -12,10 +13,18 @@ from tasks.history.samples import Damaged, NewerSchema, measurements, read_part
 from tasks.history.verdict import VERDICTS_FILE, Verdicts, verdicts_from_json
 
 
+def collect_again(folder: Folder) -> str:
+    """Returns the command that gathers a run's results again from what its workers delivered."""
+    output, _, run_id = folder.uri.rpartition("/")
+    return shlex.join(["slicebench", "run", "--resume", run_id, "--from", "collect", "--output", output])
+
+
 def load_points(folder: Folder) -> Results | None:
     """Returns what collect wrote, without measurements; None when the run was not collected."""
     content = folder.read(POINTS_FILE)
-    return None if content is None else results_from_json(content, f"{folder.uri}/{POINTS_FILE}")
+    if content is None:
+        return None
+    return results_from_json(content, f"{folder.uri}/{POINTS_FILE}", collect_again(folder))
 
 
 def load_results(folder: Folder) -> Results | None:
@@ -32,11 +41,12 @@ def load_measurements(folder: Folder, results: Results) -> Results:
     content = folder.read(SAMPLES_FILE)
     place = f"{folder.uri}/{SAMPLES_FILE}"
     if content is None:
-        raise InfrastructureError(f"{place} is missing: run with --resume --from collect again")
+        raise InfrastructureError(f"{place} is missing: {collect_again(folder)}")
     try:
         table = read_part(content)
     except (Damaged, NewerSchema) as error:
-        raise InfrastructureError(f"{place} cannot be read: {error}") from error
+        again = "" if isinstance(error, NewerSchema) else f": {collect_again(folder)}"
+        raise InfrastructureError(f"{place} cannot be read ({error}){again}") from error
     return dataclasses.replace(results, measurements=measurements(table, attempts_of(results.points)))
 
 
@@ -48,4 +58,6 @@ def attempts_of(points: Sequence[PointOutcome]) -> dict[int, int]:
 def load_verdicts(folder: Folder) -> Verdicts | None:
     """Returns what compare wrote; None when the run was not compared."""
     content = folder.read(VERDICTS_FILE)
-    return None if content is None else verdicts_from_json(content, f"{folder.uri}/{VERDICTS_FILE}")
+    if content is None:
+        return None
+    return verdicts_from_json(content, f"{folder.uri}/{VERDICTS_FILE}", collect_again(folder))

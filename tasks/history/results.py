@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -79,7 +80,8 @@ class Results:
     points.json.
 
     `fingerprint` is what must be equal for two numbers to be comparable. `manifest` is that of the lowest
-    worker. `started_at` is seconds since the epoch: when the first sample was taken, or None.
+    worker. Seconds since the epoch: `asked_at` when the run was asked for, `started_at` when the first sample
+    was taken; None: not known.
     """
 
     run_id: str
@@ -92,6 +94,7 @@ class Results:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 0
+    asked_at: float | None = None
     started_at: float | None = None
     collected_at: float | None = None
     measurements: Sequence[Measurement] = ()
@@ -102,20 +105,19 @@ class Results:
         return sum(point.status == "passed" for point in self.points)
 
     @property
+    def began_at(self) -> float | None:
+        """When the run began, whatever was measured later because it was resumed. Seconds since the epoch."""
+        return self.started_at if self.asked_at is None else self.asked_at
+
+    @property
     def shortfall(self) -> str:
         """What did not pass, in words: `1 of 2 benchmarks failed`; empty when everything passed."""
-        total = len(self.points)
-        if total == 1:
-            return {"failed": "the benchmark failed", "not_run": "the benchmark was not run"}.get(
-                self.points[0].status, ""
-            )
-        failed, not_run = (
-            sum(point.status == status for point in self.points) for status in ("failed", "not_run")
-        )
-        absent = f"{'was' if not_run == 1 else 'were'} not run"
-        if failed:
-            return f"{failed} of {total} benchmarks failed" + (f", {not_run} {absent}" if not_run else "")
-        return f"{not_run} of {total} benchmarks {absent}" if not_run else ""
+        counts = Counter(_became(point) for point in self.points if point.status != "passed")
+        if len(self.points) == 1:
+            return "".join(f"the benchmark {one}" for one, _ in counts)
+        told = [(n, words[n > 1]) for words in _BECAME if (n := counts[words])]
+        of = f" of {len(self.points)} benchmarks"
+        return ", ".join(f"{n}{'' if place else of} {words}" for place, (n, words) in enumerate(told))
 
     def of_point(self, point: int) -> list[Measurement]:
         """Returns what was measured at one point."""
@@ -131,11 +133,20 @@ class Results:
         return json.dumps({"schema_version": SCHEMA_VERSION, **plain}, indent=1, sort_keys=True, default=dict)
 
 
+def _became(point: PointOutcome) -> tuple[str, str]:
+    """Returns what became of a point that did not pass, in words for one and for several."""
+    if point.status == "failed":
+        return _BECAME[0]
+    return _BECAME[1 if point.attempt is not None else 2]
+
+
+_BECAME = (("failed", "failed"), ("is incomplete", "are incomplete"), ("was not run", "were not run"))
+
 _NESTED = ("points", "troubles", "attempts")
 
 
-def results_from_json(content: bytes | str, place: str) -> Results:
-    """Reads points.json, without measurements. Raises InfrastructureError, naming `place`, when it cannot."""
+def results_from_json(content: bytes | str, place: str, fix: str) -> Results:
+    """Reads points.json, without measurements. Raises InfrastructureError, naming `place` and `fix`, if it cannot."""
     try:
         fields: dict[str, Any] = json.loads(content)
         version = fields.pop("schema_version")
@@ -152,6 +163,4 @@ def results_from_json(content: bytes | str, place: str) -> Results:
         fields["attempts"] = [AttemptEnd(**attempt) for attempt in fields["attempts"]]
         return Results(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InfrastructureError(
-            f"{place} is damaged ({error}): run with --resume --from collect again"
-        ) from error
+        raise InfrastructureError(f"{place} is damaged ({error}): {fix}") from error

@@ -91,8 +91,8 @@ def series_words(series: SeriesVerdict) -> str:
     return f"{series.operation} {'device ' if series.metric.startswith('device') else ''}memory"
 
 
-def verdicts_from_json(content: bytes | str, place: str) -> Verdicts:
-    """Reads verdicts.json. Raises InfrastructureError, naming `place`, when it cannot."""
+def verdicts_from_json(content: bytes | str, place: str, fix: str) -> Verdicts:
+    """Reads verdicts.json. Raises InfrastructureError, naming `place` and `fix`, when it cannot."""
     try:
         fields: dict[str, Any] = json.loads(content)
         if fields.pop("version") > _VERSION:
@@ -100,7 +100,7 @@ def verdicts_from_json(content: bytes | str, place: str) -> Verdicts:
         fields["series"] = [_series(series) for series in fields["series"]]
         return Verdicts(**{**fields, "overall": Verdict(fields["overall"])})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InfrastructureError(f"{place} is damaged: {error}") from error
+        raise InfrastructureError(f"{place} is damaged ({error}): {fix}") from error
 
 
 def _series(fields: dict[str, Any]) -> SeriesVerdict:

@@ -18,7 +18,7 @@ from tasks.history.reading import attempts_of, load_results
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results, Trouble
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
 from tasks.stages.context import Run
-from tasks.stages.files import ATTEMPTS_FILE
+from tasks.stages.files import ATTEMPTS_FILE, REQUEST_FILE
 from tasks.targets.types import WorkloadRef
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class _Parts:
     points: dict[tuple[int, int], list[PointResult]] = dataclasses.field(default_factory=dict)
     manifests: dict[tuple[int, int], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     troubles: list[Trouble] = dataclasses.field(default_factory=list)
+    unreadable: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
 
 def collect(run: Run) -> Results:
@@ -75,7 +76,7 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         )
     attempts = _attempts(run)
     plan = run.target.plan(run.spec)
-    points = point_outcomes(run.spec.points, parts.points, plan.workers)
+    points = point_outcomes(run.spec.points, parts.points, plan.workers, parts.unreadable)
     latest = max((attempt for attempt, _ in parts.manifests), default=0)
     manifests = [manifest for (attempt, _), manifest in sorted(parts.manifests.items()) if attempt == latest]
     started = table.column("started_at").to_pylist()
@@ -85,11 +86,12 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         target=run.spec.target_name,
         workers=plan.workers,
         points=points,
-        troubles=[*parts.troubles, *troubles_of(points, set(parts.points), plan.workers)],
+        troubles=[*parts.troubles, *troubles_of(points, set(parts.points) | parts.unreadable, plan.workers)],
         attempts=attempts,
         fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
         manifest=manifests[0] if manifests else {},
         samples=len(table),
+        asked_at=_asked_at(run),
         started_at=min(started, default=None),
         collected_at=time.time(),
         measurements=measurements(table, attempts_of(points)),
@@ -113,13 +115,16 @@ def _read_parts(run: Run) -> _Parts:
         kind, attempt, worker = match[1], int(match[2]), int(match[3])
         try:
             _add(parts, run.spec.run_id, kind, (attempt, worker), content)
-        except Damaged as error:
+        except (Damaged, NewerSchema) as error:
+            if kind != "manifest":
+                parts.unreadable.add((attempt, worker))
+            if isinstance(error, NewerSchema):
+                parts.troubles.append(Trouble("newer_schema", f"{name}: {error}", attempt, worker))
+                continue
             whose = f"{kind} of worker {worker} in attempt {attempt}"
             parts.troubles.append(
                 Trouble("damaged", f"{name}: {whose} cannot be read: {error}", attempt, worker)
             )
-        except NewerSchema as error:
-            parts.troubles.append(Trouble("newer_schema", f"{name}: {error}", attempt, worker))
     return parts
 
 
@@ -130,6 +135,15 @@ def _add(parts: _Parts, run_id: str, kind: str, of: tuple[int, int], content: by
         parts.points[of] = list(_read_points(content, run_id))
     else:
         parts.manifests[of] = _read_json(content)
+
+
+def _asked_at(run: Run) -> float | None:
+    """Returns when the run was asked for, as its request says; None when that cannot be read."""
+    try:
+        asked = json.loads(run.folder.read(REQUEST_FILE) or b"{}").get("created_at")
+    except (ValueError, AttributeError):
+        return None
+    return float(asked) if isinstance(asked, int | float) else None
 
 
 def _own(table: pa.Table, run_id: str, of: tuple[int, int]) -> pa.Table:

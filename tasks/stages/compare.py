@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, open_folder
 from tasks.history.comparison import comparable, judge, past_run
-from tasks.history.reading import load_measurements, load_points, load_results
+from tasks.history.reading import collect_again, load_measurements, load_points, load_results
 from tasks.history.results import Results
 from tasks.history.verdict import VERDICTS_FILE, Verdicts
 from tasks.stages.context import Run, Say
@@ -20,7 +20,7 @@ def compare_folder(output: Folder, folder: Folder, say: Say) -> Verdicts:
     """Does the same for a run's folder in an output, without its spec."""
     current = load_results(folder)
     if current is None:
-        raise InfrastructureError(f"{folder.uri} was not collected yet: run with --resume --from collect")
+        raise InfrastructureError(f"{folder.uri} was not collected yet: {collect_again(folder)}")
     earlier, unreadable = _earlier(output, current.run_id)
     fit, reasons = comparable(current, earlier)
     baseline = []

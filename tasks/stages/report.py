@@ -10,7 +10,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder
 from tasks.history.outcomes import blamed_worker
-from tasks.history.reading import load_results, load_verdicts
+from tasks.history.reading import collect_again, load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
@@ -30,7 +30,7 @@ def report_folder(folder: Folder) -> str:
     """Does the same for a run's folder alone."""
     results = load_results(folder)
     if results is None:
-        raise InfrastructureError(f"{folder.uri} was not collected yet: run with --resume --from collect")
+        raise InfrastructureError(f"{folder.uri} was not collected yet: {collect_again(folder)}")
     verdicts = load_verdicts(folder) or unjudged(results)
     page = render_report(results, verdicts, _surroundings(folder, results))
     folder.write(REPORT_FILE, page.encode())

@@ -104,6 +104,14 @@ def test_a_history_too_noisy_to_judge_says_so() -> None:
     assert "too noisy" in verdicts.series[0].reason
 
 
+def test_what_began_after_a_run_that_was_resumed_later_is_no_earlier_run() -> None:
+    resumed = dataclasses.replace(finished(started_at=3000.0), asked_at=1000.0)
+    before = dataclasses.replace(finished("before", started_at=950.0), asked_at=900.0)
+    between = dataclasses.replace(finished("between", started_at=2000.0), asked_at=1990.0)
+    fit, reasons = comparable(resumed, [before, between])
+    assert ([past.run_id for past in fit], reasons) == (["before"], [])
+
+
 def test_what_failed_is_not_run_whatever_its_times() -> None:
     verdicts = judge(finished(status="failed"), history(STEADY))
     assert (verdicts.overall, verdicts.series[0].reason) == (Verdict.NOT_RUN, "boom")
@@ -165,7 +173,7 @@ def test_the_worst_verdict_is_the_runs() -> None:
 
 def test_verdicts_are_read_as_they_were_written() -> None:
     verdicts = judge(finished(), history(STEADY), ["1 earlier run: elsewhere"])
-    assert verdicts_from_json(verdicts.to_json(), "verdicts.json") == verdicts
+    assert verdicts_from_json(verdicts.to_json(), "verdicts.json", "judge again") == verdicts
 
 
 def test_unchanged_code_mostly_passes() -> None:

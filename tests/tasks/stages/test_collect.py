@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runtime import results_io
+from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION_KEY
 from tasks.history.reading import load_results
@@ -93,6 +94,44 @@ def test_a_file_cut_short_is_told_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert kinds(results) == ["damaged"]
     assert name in results.troubles[0].what
     assert results.samples == 3
+    (point,) = results.points
+    # Without the samples of one of two workers there is no slowest worker: nothing of it may be compared.
+    assert (point.status, point.cause) == ("not_run", "worker 1: what it delivered is damaged")
+    assert results.shortfall == "the benchmark is incomplete"
+
+
+@pytest.mark.parametrize("name", [samples_file(1, 1), points_file(1, 1)])
+def test_of_a_damaged_file_nothing_else_is_said_than_that(tmp_path: Path, name: str) -> None:
+    said: list[str] = []
+    run = make_run(tmp_path, say=said.append)
+    write_parts(run.folder, make_samples(TWO_WORKERS), [make_result(0), make_result(1)])
+    run.folder.write(name, b"cut")
+    collect(run)
+    told = "\n".join(said)
+    assert f"{name}: " in told and "0 of 1 benchmarks collected" in told
+    assert "delivered no results" not in told and "reported nothing" not in told and "never run" not in told
+
+
+def test_samples_cut_after_collecting_name_the_command_that_gathers_them_again(tmp_path: Path) -> None:
+    run = make_run(tmp_path, workers=1)
+    write_parts(run.folder, make_samples([[1.0]]), [make_result(0)])
+    collect(run)
+    run.folder.write("samples.parquet", b"PAR1")
+    with pytest.raises(InfrastructureError) as refusal:
+        load_results(run.folder)
+    command = f"slicebench run --resume run-1 --from collect --output {tmp_path}"
+    assert str(refusal.value).endswith(f"): {command}")
+    run.folder.write("points.json", b"{")
+    with pytest.raises(InfrastructureError, match=f"points.json is damaged .*: {command}$"):
+        load_results(run.folder)
+
+
+def test_when_a_run_was_asked_for_is_kept(tmp_path: Path) -> None:
+    run = make_run(tmp_path, workers=1)
+    write_parts(run.folder, make_samples([[1.0]], started_at=5000.0), [make_result(0)])
+    run.folder.write("request.json", b'{"created_at": 17.5}')
+    results = collect(run)
+    assert (results.asked_at, results.started_at, results.began_at) == (17.5, 5000.0, 17.5)
 
 
 def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:

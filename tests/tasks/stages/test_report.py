@@ -249,5 +249,7 @@ def test_a_damaged_request_does_not_cost_the_report(tmp_path: Path) -> None:
 
 
 def test_what_was_not_collected_has_no_report(tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureError, match="not collected"):
+    with pytest.raises(
+        InfrastructureError, match="not collected yet: slicebench run --resume run-1 --from collect"
+    ):
         report_folder(make_run(tmp_path).folder)
