@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from runtime.contract.errors import InfrastructureError
 from tasks.cloud.gs_storage import bucket_of, told
 
 if TYPE_CHECKING:
     from google.cloud import storage
 
-_CALL_S = (5.0, 10.0)
+_CALL_S = (3.0, 6.0)
 """Seconds to connect, and to wait for the next bytes."""
+
+_SULK_S = 15.0
+"""For so long after a call that failed for good, the next ones are tried once only: whoever has hardware to give
+back must not wait again and again for a service that is out of reach.
+"""
 
 _WRITER = "slicebench-writer"
 
@@ -35,6 +44,7 @@ class GsObjects:
         self._bucket = bucket
         self._prefix = f"{prefix}/".lstrip("/")
         self._patience_s = patience_s
+        self._failed_at = float("-inf")
 
     def where(self, name: str) -> str:
         """Returns the URI of an object, for messages."""
@@ -45,7 +55,7 @@ class GsObjects:
         from google.api_core.exceptions import NotFound
 
         blob = self._blob(name)
-        with told(self.where(name), self._bucket):
+        with self._told(self.where(name)):
             try:
                 content = blob.download_as_bytes(timeout=_CALL_S, retry=self._retry())
             except NotFound as error:
@@ -65,7 +75,7 @@ class GsObjects:
         blob = self._blob(name)
         writer = uuid.uuid4().hex
         blob.metadata = {_WRITER: writer}
-        with told(self.where(name), self._bucket):
+        with self._told(self.where(name)):
             try:
                 blob.upload_from_string(
                     content,
@@ -91,7 +101,7 @@ class GsObjects:
         return sorted(self._names())
 
     def _names(self, at_most: int | None = None) -> list[str]:
-        with told(self.uri, self._bucket):
+        with self._told(self.uri):
             found = bucket_of(self._bucket).list_blobs(
                 prefix=self._prefix or None,
                 fields="items(name),nextPageToken",
@@ -102,6 +112,16 @@ class GsObjects:
             names = [blob.name.removeprefix(self._prefix) for blob in found]
         return [name for name in names if name]
 
+    @contextmanager
+    def _told(self, where: str) -> Iterator[None]:
+        try:
+            with told(where, self._bucket):
+                yield
+        except InfrastructureError:
+            self._failed_at = time.monotonic()
+            raise
+        self._failed_at = float("-inf")
+
     def _blob(self, name: str) -> storage.Blob:
         return bucket_of(self._bucket).blob(f"{self._prefix}{name}")
 
@@ -109,6 +129,6 @@ class GsObjects:
         """Returns how a call is repeated. All are safe to repeat: a write names the generation it replaces."""
         from google.cloud.storage.retry import DEFAULT_RETRY
 
-        return DEFAULT_RETRY.with_delay(initial=0.2, maximum=5.0, multiplier=2.0).with_timeout(
-            self._patience_s
-        )
+        sulking = time.monotonic() - self._failed_at < _SULK_S
+        patience_s = 0.1 if sulking else self._patience_s
+        return DEFAULT_RETRY.with_delay(initial=0.2, maximum=5.0, multiplier=2.0).with_timeout(patience_s)

@@ -19,8 +19,10 @@ from tasks.leases.ledger import (
     encode,
 )
 
-PATIENCE_S = 15.0
-"""How long a call to the service is tried again: a cancelled run has 30 s before Prefect kills it."""
+PATIENCE_S = 8.0
+"""How long a call to the service is tried again: a cancelled run has 30 s before Prefect kills it, in which a
+renewal under way and the release may both have to fail before hardware is asked to go.
+"""
 
 _ID = "ledger.id"
 _READERS = 16

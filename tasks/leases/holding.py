@@ -183,7 +183,9 @@ class Holding:
                 except Conflict:
                     self.check()
                 except Unwritable as error:
-                    self._check_as_far_as_possible()
+                    expires_at = self._lease.expires_at
+                    if expires_at is not None and expires_at <= self._now():
+                        self.check()  # until it expires nobody takes it from a run that lives
                     swept = sweep(self.inventories, self._lease, patience)
                     return replace(swept, problems=(*swept.problems, str(error)))
                 else:
@@ -239,17 +241,6 @@ class Holding:
                 else:
                     return
             raise Conflict(f"lease {self._lease.lease_id} keeps changing; try again")
-
-    def _check_as_far_as_possible(self) -> None:
-        """Checks the fence; where the ledger cannot be read either, what was last renewed is still ours."""
-        try:
-            self.check()
-        except Fenced:
-            raise
-        except InfrastructureError:
-            expires_at = self._lease.expires_at
-            if expires_at is not None and expires_at <= self._now():
-                raise
 
     def _reread(self) -> Lease:
         stored = self.ledger.read(self._lease.lease_id)

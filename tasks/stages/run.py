@@ -71,7 +71,7 @@ def run_workload(
     goes_on = last is not None and not last.end
     if last is not None and goes_on:
         last = _play(run, uploaded, lease, attempts, last, on_progress)
-    limit = len(attempts) + run.target.plan(run.spec).attempts
+    limit = len(attempts) - goes_on + run.target.plan(run.spec).attempts
     if last is None or last.end not in ("succeeded", "failed", "preempted" if goes_on else ""):
         last = _play(run, uploaded, lease, attempts, _next(attempts), on_progress)
     while last.end == "preempted" and len(attempts) < limit:

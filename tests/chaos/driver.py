@@ -13,11 +13,12 @@ from typing import TypeVar
 
 from runtime.contract.errors import SlicebenchError
 from tasks.cloud.storage import Folder, open_folder
-from tasks.config.home import ledger_folder, scratch_folder
+from tasks.config.home import ledger_uri, scratch_folder
 from tasks.leases.claim import claim
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease
-from tasks.leases.ledger import DirectoryLedger, Listing
+from tasks.leases.ledger import Ledger, Listing
+from tasks.leases.opening import open_ledger
 from tasks.stages.context import Run
 from tasks.stages.provision import provision
 from tasks.stages.run import run_workload
@@ -53,7 +54,7 @@ class Plug:
 class PluggedLedger:
     """A ledger whose writes are mutating calls."""
 
-    inner: DirectoryLedger
+    inner: Ledger
     plug: Plug
 
     @property
@@ -63,6 +64,9 @@ class PluggedLedger:
     @property
     def id(self) -> str:
         return self.inner.id
+
+    def exists(self) -> bool:
+        return self.inner.exists()
 
     def read(self, lease_id: str) -> Lease | None:
         return self.inner.read(lease_id)
@@ -128,7 +132,7 @@ def play(output: Path, run_id: str, plug: Plug, workload: str = "wait") -> None:
     run_spec = spec(output, run_id=run_id, workload=workload)
     target = LocalTarget(run_spec.target, scratch_folder(), supervisor=standin, spawn=spawn)
     run = Run(run_spec, PluggedFolder(open_folder(f"{output}/{run_id}"), plug), target, lambda line: None)
-    ledger = PluggedLedger(DirectoryLedger(ledger_folder()), plug)
+    ledger = PluggedLedger(open_ledger(ledger_uri()), plug)
     holding = claim(ledger, open_inventories(ledger, scratch_folder()), run_id, run_id)
     try:
         uploaded = upload(run, provision(run, holding), IMAGE)

@@ -19,6 +19,7 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
+from tasks.leases.release import Patience
 from tests.cloud.fake_gcs import free_port, gcs_url, make_bucket  # noqa: F401
 from tests.cloud.faulty_proxy import Proxy, serve_proxy
 
@@ -110,7 +111,7 @@ def test_a_run_gives_back_what_it_made_while_the_ledger_is_out_of_reach(
     ref = directories.reference(folder)
     holding.create(ref.kind, ref.scope, ref.name, lambda: directories.make(folder, holding.labels))
     proxy.spoil({"do": "error", "times": 10_000})
-    done = holding.release("over")
+    done = holding.release("over", Patience(grace_s=0.2, deadline_s=2.0, look_every_s=0.02))
     assert not folder.exists()
     assert any("cannot write the lease ledger" in problem for problem in done.problems)
     proxy.spoil()

@@ -40,7 +40,7 @@ DEPLOYMENT = ROOT / "deployments" / "reaper"
 
 BARE = """if True:
     import runpy, sys
-    for module in ("prefect", "flows", "jax", "pandas", "pydantic"):
+    for module in ("prefect", "flows", "jax", "pandas", "pydantic", "paramiko"):
         sys.modules[module] = None
     runpy.run_module("tasks.leases.reap_once", run_name="__main__")
 """

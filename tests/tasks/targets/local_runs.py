@@ -11,13 +11,13 @@ from pathlib import Path
 from runtime.contract.job import Deadlines
 from runtime.contract.suite import ArraySpec, CheckpointSpec, MeshSpec, Point
 from tasks.cloud.storage import open_folder
-from tasks.config.home import ledger_folder, scratch_folder
+from tasks.config.home import ledger_uri, scratch_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
-from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.opening import open_ledger
 from tasks.stages.context import Run
 from tasks.targets.local import LocalTarget, SupervisorCommand
 from tasks.targets.types import Image
@@ -84,16 +84,16 @@ def make_run(
 
 
 def hold(run: Run) -> Holding:
-    ledger = DirectoryLedger(ledger_folder())
+    ledger = open_ledger(ledger_uri())
     return claim(ledger, open_inventories(ledger, scratch_folder()), run.spec.run_id, run.spec.run_id)
 
 
 def alive_under(lease_id: str) -> list[int]:
-    """Returns the pids whose environment carries a lease of this test's ledger, without the product's help."""
-    ledger = ledger_folder() / "ledger.id"
+    """Returns the pids whose environment carries a lease of this test's ledger, found without the inventories."""
+    ledger = open_ledger(ledger_uri())
     if not ledger.exists():
         return []
-    labels = {f"SLICEBENCH_LEASE={lease_id}", f"SLICEBENCH_LEDGER_ID={ledger.read_text()}"}
+    labels = {f"SLICEBENCH_LEASE={lease_id}", f"SLICEBENCH_LEDGER_ID={ledger.id}"}
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
