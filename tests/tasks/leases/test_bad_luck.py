@@ -1,0 +1,89 @@
+"""Deletions that are refused, things that vanish by themselves, clouds that do not answer: told as what they are."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.errors import ExitCode, InfrastructureError
+from tasks.leases.claim import claim
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import State
+from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.reaper import exit_code, reap
+from tasks.leases.release import Patience
+from tests.tasks.leases.rooms import Rooms
+from tests.waiting import until
+
+QUICK = Patience(grace_s=0.1, deadline_s=1.0, look_every_s=0.02)
+PATIENT = Patience(grace_s=0.1, deadline_s=60.0, look_every_s=0.02)
+
+
+@pytest.fixture
+def rooms(ledger: DirectoryLedger, tmp_path: Path) -> Rooms:
+    return Rooms(tmp_path / "building", ledger.id)
+
+
+@pytest.fixture
+def holding(ledger: DirectoryLedger, inventories: Inventories, rooms: Rooms) -> Holding:
+    made = claim(ledger, {**inventories, "room": rooms}, "run", "run")
+    rooms.rent(made, "blue")
+    return made
+
+
+def test_a_deletion_that_is_refused_at_first_is_asked_for_again(holding: Holding, rooms: Rooms) -> None:
+    rooms.refuses["blue"] = 3
+    assert holding.release("over", PATIENT).lease.state is State.GONE
+    assert rooms.asked == ["blue"] * 4
+
+
+def test_one_that_is_always_refused_leaks_and_alerts_until_it_is_gone(
+    holding: Holding, rooms: Rooms, ledger: DirectoryLedger
+) -> None:
+    rooms.refuses["blue"] = 1_000_000
+    done = holding.release("over", QUICK)
+    assert (done.lease.state, done.exit_code) == (State.LEAKED, ExitCode.LEAKED)
+    assert "room blue is refused: somebody is in it" in done.lease.note
+    for _ in range(2):
+        found = reap(ledger, holding.inventories, patience=QUICK, confirm_s=0.0)
+        assert ([one.did for one in found], exit_code(found)) == (["leaked"], ExitCode.LEAKED)
+    rooms.refuses.clear()
+    found = reap(ledger, holding.inventories, patience=PATIENT, confirm_s=0.0)
+    assert ([one.did for one in found], exit_code(found)) == (["released"], ExitCode.DONE)
+
+
+def test_what_vanishes_while_we_wait_for_it_is_gone(holding: Holding, rooms: Rooms) -> None:
+    rooms.refuses["blue"] = 1_000_000
+    ended: list[State] = []
+    thread = threading.Thread(target=lambda: ended.append(holding.release("over", PATIENT).lease.state))
+    thread.start()
+    until(lambda: len(rooms.asked) > 2)
+    (rooms.folder / "blue").unlink()
+    thread.join(60)
+    assert ended == [State.GONE]
+
+
+def test_a_cloud_that_does_not_answer_is_not_an_empty_one(
+    holding: Holding, rooms: Rooms, ledger: DirectoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = holding.lease.owner
+    assert owner is not None
+    stored = ledger.read("run-e1")
+    assert stored is not None
+    ledger.write(replace(stored, owner=replace(owner, started_at=0.5)))
+
+    def silent(lease_id: str | None) -> list[object]:
+        raise InfrastructureError("the building does not answer")
+
+    monkeypatch.setattr(rooms, "list", silent)
+    found = reap(ledger, holding.inventories, patience=QUICK, confirm_s=0.0)
+    told = {one.lease_id: one.did for one in found}
+    assert told == {"all room": "not listed", "run-e1": "leaked"}
+    assert exit_code(found) is ExitCode.LEAKED
+    monkeypatch.undo()
+    assert exit_code(reap(ledger, holding.inventories, patience=PATIENT, confirm_s=0.0)) is ExitCode.DONE
+    assert rooms.names() == []
