@@ -60,7 +60,7 @@ def create(
         type=type, zones=zones, slices=slices, tier=tier, reservation=reservation, queued=queued or "auto",
         valid_after=valid_after, valid_until=valid_until, runtime_version=version, network=network,
         subnetwork=subnetwork, service_account=service_account, user=user,
-        addresses="internal" if internal else "external",
+        addresses="internal" if internal else "external", python="/usr/bin/python3",
     )  # fmt: skip
     _check_type(type)
     standing = make(office(project), name, config, _seconds(ttl), wait=wait)
@@ -143,12 +143,12 @@ def _check_type(name: str) -> None:
 
 
 def _seconds(span: str) -> float:
-    from tasks.config.tpu_target import seconds_of
+    from tasks.config.duration import seconds
 
-    seconds = seconds_of(span)
-    if seconds is None:
-        raise BadInput(f"--ttl {span!r} is no span of time", fix="write it like 90m, 8h or 2d")
-    return seconds
+    try:
+        return seconds(span)
+    except ValueError as error:
+        raise BadInput(f"--ttl: {error}") from None
 
 
 def _show(standing: Standing, json: bool) -> None:

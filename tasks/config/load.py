@@ -11,10 +11,13 @@ from runtime.contract.errors import BadInput, Problem
 from runtime.contract.yamlfile import Node, load, nearest, place_of, read_text
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
+from tasks.config.tpu_target import TpuVmTargetConfig
 
-_KINDS: dict[str, type[LocalTargetConfig] | type[SshTargetConfig]] = {
+_Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig]
+_KINDS: dict[str, _Model] = {
     "local": LocalTargetConfig,
     "ssh": SshTargetConfig,
+    "tpu_vm": TpuVmTargetConfig,
 }
 
 
@@ -30,7 +33,7 @@ def load_target(path: Path) -> TargetConfig:
         raise BadInput([_problem(loaded.root, detail, model) for detail in error.errors()]) from None
 
 
-def _model(root: Node) -> type[LocalTargetConfig] | type[SshTargetConfig]:
+def _model(root: Node) -> _Model:
     kind = root.child("kind")
     fix = f"write kind: {' or '.join(_KINDS)}"
     if kind is None:

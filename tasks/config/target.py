@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tasks.config.ssh_target import SshTargetConfig
+from tasks.config.tpu_target import TpuVmTargetConfig
 
 
 class LocalTargetConfig(BaseModel):
@@ -28,4 +29,4 @@ class LocalTargetConfig(BaseModel):
         return self.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
 
-TargetConfig = Annotated[LocalTargetConfig | SshTargetConfig, Field(discriminator="kind")]
+TargetConfig = Annotated[LocalTargetConfig | SshTargetConfig | TpuVmTargetConfig, Field(discriminator="kind")]

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput
+from tasks.config.duration import PATTERN, seconds
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds_of(span: str) -> float | None:
-    """Returns the seconds of a span like "90m" or "2h"; None when it is none."""
-    match = _SPAN.fullmatch(span)
-    return None if match is None else float(match[1]) * _SECONDS[match[2]]
+_Models = Mapping[str, type[BaseModel]]  # by a name of its own: within the model `type` is a field
 
 
 def _moment(value: Any) -> Any:
     """Takes a span from now on ("90m", "2h") for a moment, and a moment without a zone for UTC."""
-    if isinstance(value, str) and (seconds := seconds_of(value)) is not None:
-        return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+    if isinstance(value, str) and re.match(PATTERN, value):
+        return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds(value))
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=datetime.UTC)
     return value
@@ -56,7 +51,7 @@ class TpuVmTargetConfig(BaseModel):
     existing: str | None = Field(
         None, description="Exact name of a TPU VM or queued resource that is there: used, never deleted"
     )
-    type: str | None = Field(None, description="Accelerator type of one slice, e.g. v6e-16")
+    type: str = Field(min_length=1, description="Accelerator type of one slice, e.g. v6e-16")
     slices: int = Field(1, ge=1, le=256, description="Slices, each of that type")
     tier: Literal["on_demand", "spot", "reserved"] = Field("on_demand", description="How it is paid for")
     reservation: str | None = Field(None, description="Name of the reservation, for tier: reserved")
@@ -77,23 +72,32 @@ class TpuVmTargetConfig(BaseModel):
     )
     user: str = Field("slicebench", min_length=1, description="Whom to log in as; made when it is missing")
     ssh_port: int = Field(22, gt=0, lt=65536)
-    python: str | None = Field(
-        None, description="Interpreter on the workers that has jax and orbax; not given: a venv is made there"
+    setup: str | None = Field(
+        None, description="Script of yours that is run on each worker first, once for each content of it"
     )
+    python: str = Field(
+        min_length=1, description="Interpreter on the workers that has jax and orbax; setup: may make it"
+    )
+    folder: str = Field("~/.slicebench", description="Where slicebench keeps its things on the workers")
     limits: TpuLimits = Field(default_factory=lambda: TpuLimits.model_validate({}))
     platform: Literal["tpu", "cpu"] = Field("tpu", description="What the workers compute on")
+
+    nested: ClassVar[_Models] = {"limits": TpuLimits}
 
     @field_validator("zones", mode="before")
     @classmethod
     def _one_or_many(cls, zones: Any) -> Any:
         return (zones,) if isinstance(zones, str) else zones
 
+    @field_validator("python", "folder")
+    @classmethod
+    def _absolute(cls, path: str) -> str:
+        if not path.startswith(("/", "~/")):
+            raise ValueError("it must be a path from / or ~/ on, for it is looked up on the workers")
+        return path
+
     @model_validator(mode="after")
     def _makes_sense(self) -> TpuVmTargetConfig:
-        if self.existing is None and self.type is None:
-            raise ValueError("write type: to have slices made, or existing: to use some that are there")
-        if self.existing is not None and (self.type is not None or self.slices > 1):
-            raise ValueError("what exists has its type and slices already: leave type and slices out")
         if (self.tier == "reserved") != (self.reservation is not None):
             raise ValueError("tier: reserved and reservation: belong together")
         if self.valid_after and self.valid_until and self.valid_after >= self.valid_until:

@@ -46,7 +46,7 @@ def prepare(request: RunRequest, say: Say) -> Run:
     With `resume`, the request and the suite that the run's folder holds are taken: the files may have changed since.
     """
     spec, folder = admit(request)
-    run = Run(spec=spec, folder=folder, target=open_target(spec.target), say=say)
+    run = Run(spec=spec, folder=folder, target=open_target(spec.target, say), say=say)
     if not request.resume:
         if not folder.create(REQUEST_FILE, _stored(request, spec)):
             raise _is_a_run_already(folder, spec)

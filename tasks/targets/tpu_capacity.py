@@ -78,6 +78,7 @@ class Desk:
         """
         if self.config.existing is not None:
             return Slices(self._adopt(self.config.existing), ours=False)
+        self._bury()
         reasons: list[str] = []
         for zone in self._zones():
             try:
@@ -87,6 +88,21 @@ class Desk:
                 self.say(f"{error}; giving back what was asked for in {zone}")
                 self.give_back(zone)
         raise NoCapacity("no zone has room: " + "; ".join(reasons))
+
+    def _bury(self) -> None:
+        """Gives back what will not run any more, though it still holds quota."""
+        for ref in [ref for ref in self.lease.lease.resources if ref.kind in (NODE, QUEUED) and ref.ours]:
+            zone = ref.scope.partition("/")[2]
+            try:
+                if ref.kind == QUEUED:
+                    dead = self.tpu.queued_resource(zone, ref.name).state in NEVER_ACTIVE
+                else:
+                    dead = self.tpu.node(zone, ref.name).state in GONE_BUT_THERE
+            except NotFound:
+                dead = ref.uid is not None  # without one, a create call may be under way
+            if dead:
+                self.say(f"{ref.kind} {ref.name} in {zone} was taken away: giving back what is left of it")
+                self.lease.discard(ref)
 
     def give_back(self, zone: str) -> None:
         """Deletes what the lease has in a zone. Raises Leaked when it cannot be proven gone."""
@@ -129,7 +145,6 @@ class Desk:
 
     def _request(self) -> NodeRequest:
         config = self.config
-        assert config.type is not None
         return NodeRequest(
             type=config.type,
             runtime_version=config.runtime_version or tpu_type(config.type).runtime_version,

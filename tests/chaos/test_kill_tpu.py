@@ -37,7 +37,13 @@ def play(run_id: str, slices: int) -> None:
     """Gets slices (the first zone has no room), and gives them back."""
     ledger = a_ledger()
     holding = claim(ledger, quick_inventories(ledger), run_id, run_id)
-    fields = {"kind": "tpu_vm", "zones": [ZONE, "us-east5-a"], "type": "v6e-4", "slices": slices}
+    fields = {
+        "kind": "tpu_vm",
+        "zones": [ZONE, "us-east5-a"],
+        "type": "v6e-4",
+        "slices": slices,
+        "python": "/p",
+    }
     config = TpuVmTargetConfig.model_validate({**fields, "limits": {"queue_s": 0.3}})
     try:
         Desk(CloudTpu("proj", timing=QUICK), config, holding, poll_s=0.02).acquire()

@@ -134,7 +134,7 @@ def test_made_again_it_is_the_same_and_a_failure_then_takes_nothing_away(
         ((*CREATE[:3], "--type", "v6e-15", "--zone", ZONE), "did you mean one of v6e-4, v6e-8, v6e-16?"),
         (("tpu", "create", "My_TPU", *CREATE[3:]), "for example 'my-tpu'"),
         ((*CREATE, "--reservation", "r"), "belong together"),
-        ((*CREATE, "--ttl", "soon"), "no span of time"),
+        ((*CREATE, "--ttl", "soon"), "no length of time"),
         (("tpu", "status", "nobody"), "there is no TPU VM or queued resource 'nobody'"),
         (("tpu", "delete", "nobody"), "no lease of this ledger"),
     ],

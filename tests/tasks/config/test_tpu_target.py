@@ -14,7 +14,7 @@ from tasks.config.tpu_target import TpuVmTargetConfig
 
 def config(**fields: Any) -> TpuVmTargetConfig:
     return TpuVmTargetConfig.model_validate(
-        {"kind": "tpu_vm", "type": "v6e-16", "zones": "us-east5-b", **fields}
+        {"kind": "tpu_vm", "type": "v6e-16", "zones": "us-east5-b", "python": "/p", **fields}
     )
 
 
@@ -38,8 +38,8 @@ def test_node_or_queued_resource_is_chosen(fields: dict[str, Any], queued: bool)
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"type": None}, "write type: to have slices made, or existing:"),
-        ({"existing": "mine"}, "leave type and slices out"),
+        ({"type": None}, "type"),
+        ({"python": "python3"}, "it is looked up on the workers"),
         ({"tier": "reserved"}, "belong together"),
         ({"reservation": "r"}, "belong together"),
         ({"slices": 2, "queued": False}, "several slices need a queued resource"),

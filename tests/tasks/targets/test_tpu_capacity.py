@@ -34,7 +34,7 @@ def holding(tpu_cloud: Cloud) -> Holding:
 
 
 def config(**more: Any) -> TpuVmTargetConfig:
-    fields = {"kind": "tpu_vm", "zones": [ZONE, NEXT], "type": "v6e-16", **more}
+    fields = {"kind": "tpu_vm", "zones": [ZONE, NEXT], "type": "v6e-16", "python": "/p", **more}
     return TpuVmTargetConfig.model_validate(fields)
 
 
@@ -171,14 +171,14 @@ def test_what_exists_is_adopted_by_exact_name_and_stays(holding: Holding, tpu_cl
     there = tpu_cloud.inventory()
     for zones in ([], [ZONE, NEXT]):
         at = desk(holding)
-        at.config = TpuVmTargetConfig.model_validate({"kind": "tpu_vm", "zones": zones, "existing": "mine"})
+        at.config = config(zones=zones, existing="mine")
         assert [(node.name, node.zone) for node in at.acquire().nodes] == [("mine", NEXT)]
-    at.config = TpuVmTargetConfig.model_validate({"kind": "tpu_vm", "existing": "q"})
+    at.config = config(zones=[], existing="q")
     slices = at.acquire()
     assert ([node.name for node in slices.nodes], slices.ours) == (["q-0", "q-1"], False)
     assert holding.release("over").lease.state is State.GONE
     assert tpu_cloud.inventory() == there
-    at.config = TpuVmTargetConfig.model_validate({"kind": "tpu_vm", "existing": "min"})
+    at.config = config(zones=[], existing="min")
     with pytest.raises(BadInput, match="there is no TPU VM or queued resource 'min'"):
         at.acquire()
 
@@ -186,7 +186,7 @@ def test_what_exists_is_adopted_by_exact_name_and_stays(holding: Holding, tpu_cl
 def test_denied_is_never_taken_for_missing(holding: Holding, tpu_cloud: Cloud) -> None:
     tpu_cloud.set(denied=["GetQueuedResource"])
     at = desk(holding)
-    at.config = TpuVmTargetConfig.model_validate({"kind": "tpu_vm", "zones": [ZONE], "existing": "mine"})
+    at.config = config(zones=[ZONE], existing="mine")
     with pytest.raises(PermissionDenied):
         at.acquire()
 
