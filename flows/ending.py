@@ -133,16 +133,26 @@ def _cancelled_in_prefect() -> bool:
 def _code_of(error: BaseException) -> ExitCode:
     if isinstance(error, SlicebenchError):
         return error.exit_code
-    if isinstance(error, KeyboardInterrupt | TerminationSignal | SystemExit):
-        return ExitCode.INTERRUPTED
-    return ExitCode.INFRASTRUCTURE
+    return ExitCode.INFRASTRUCTURE if _signal_behind(error) is None else ExitCode.INTERRUPTED
+
+
+def _signal_behind(error: BaseException) -> BaseException | None:
+    """Returns what a signal raised, where an error is that or came of it.
+
+    A Ctrl-C within Prefect's task engine makes the engine fail while it tidies up, with an error of its own.
+    """
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt | TerminationSignal | SystemExit):
+        seen = seen.__cause__ or seen.__context__
+    return seen
 
 
 def _told(error: BaseException) -> str:
     if isinstance(error, SlicebenchError):
         return str(error)
-    if isinstance(error, KeyboardInterrupt):
+    behind = _signal_behind(error)
+    if isinstance(behind, KeyboardInterrupt):
         return "interrupted"
-    if isinstance(error, TerminationSignal | SystemExit):
+    if behind is not None:
         return "cancelled in Prefect" if _cancelled_in_prefect() else "ended by a signal"
     return f"slicebench itself failed: {type(error).__name__}: {error}"

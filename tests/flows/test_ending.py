@@ -6,6 +6,7 @@ import pytest
 from prefect.exceptions import TerminationSignal
 
 from flows import ending
+from runtime.contract.errors import ExitCode
 from tests.flows.prefect_stub import PrefectStub
 
 
@@ -25,3 +26,15 @@ def test_without_the_server_the_signal_is_told(server: PrefectStub, monkeypatch:
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", "f1")
     server.close()
     assert ending._told(TerminationSignal(15)) == "ended by a signal"
+
+
+def test_an_error_that_a_signal_caused_in_prefects_engine_is_the_signal() -> None:
+    try:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("Task run is not set")
+    except ValueError as error:
+        assert (ending._code_of(error), ending._told(error)) == (ExitCode.INTERRUPTED, "interrupted")
+    bug = ending._told(ValueError("Task run is not set"))
+    assert bug == "slicebench itself failed: ValueError: Task run is not set"
