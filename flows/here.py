@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from flows.serving.ephemeral import ephemeral_server, wait_until_ready
+from flows.terminal import Terminal
 from runtime.contract.errors import Interrupted
 from tasks.config.request import RunRequest
 
@@ -24,7 +25,7 @@ _QUIET = {
 _FLUSH_S = 5.0
 
 
-def run_here(request: RunRequest, listener: Callable[[str], None]) -> str:
+def run_here(request: RunRequest, terminal: Terminal) -> str:
     """Runs the flow to its end; returns the message of its last state.
 
     Raises KeyboardInterrupt or Interrupted when a signal ended it; by then everything was given back.
@@ -37,7 +38,7 @@ def run_here(request: RunRequest, listener: Callable[[str], None]) -> str:
         from flows.narration import heard_by
 
         wait_until_ready(settings)
-        with heard_by(listener), _flushed():
+        with heard_by(terminal), _flushed():
             state = benchmark(**request.model_dump(), return_state=True)
         return str(state.message or "")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable, known_server
 from flows.attempt import name_of
+from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
@@ -24,7 +25,7 @@ class NoServer(InfrastructureError):
     """There is no server to go through, and why; no reason where none was to be expected."""
 
 
-def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str], None]) -> str:
+def run_through_server(request: RunRequest, folder: Folder, terminal: Terminal) -> str:
     """Starts a flow run of the deployment, follows it to its end, and returns the message of its last state.
 
     SIGINT and SIGTERM cancel the run and wait until it has given everything back; a second one leaves it alone.
@@ -41,14 +42,16 @@ def run_through_server(request: RunRequest, folder: Folder, tell: Callable[[str]
         if deployment is None:
             raise NoServer(f"{server} has no deployment {DEPLOYMENT}")
         if bare := [entry for entry in request.env if "=" not in entry]:
-            tell(f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker")
+            terminal.tell(
+                f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker"
+            )
         # A run that is resumed has a log already.
         read = len(folder.read(RUN_LOG) or b"")
         flow_run = api.create_flow_run(
             deployment, name_of(request.suite, request.target), request.model_dump()
         )
-        tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
-        return _Following(api, flow_run, folder, read, tell).to_the_end()
+        terminal.tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
+        return _Following(api, flow_run, folder, read, terminal).to_the_end()
 
 
 class _Following:
@@ -60,12 +63,13 @@ class _Following:
         flow_run: FlowRunState,
         folder: Folder,
         read: int,
-        tell: Callable[[str], None],
+        terminal: Terminal,
     ) -> None:
         self._api = api
         self._flow_run = flow_run
         self._folder = folder
-        self._tell = tell
+        self._terminal = terminal
+        self._tell = terminal.tell
         self._read = read
         self._away = False
         self._asked_to_stop = 0
@@ -118,7 +122,7 @@ class _Following:
         whole = written[self._read : written.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.decode(errors="replace").splitlines():
-            self._tell(line.partition(" ")[2])
+            self._terminal(line.partition(" ")[2])
 
     def _mention_waiting(self) -> None:
         if self._flow_run.state_type not in ("SCHEDULED", "PENDING"):
@@ -137,6 +141,7 @@ class _Following:
     def _stopping(self) -> Iterator[None]:
         def ask(number: int, frame: FrameType | None) -> None:
             self._asked_to_stop += 1
+            self._terminal.stopping()
             self._tell(
                 "cancelling; waiting until everything is given back (once more: leave now)"
                 if self._asked_to_stop == 1

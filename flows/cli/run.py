@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json as jsonlib
 import shlex
-import sys
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
+from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import runs_folder
@@ -41,25 +41,26 @@ def run(
         bool, Parameter(help="Go through the Prefect server when one is up", negative="--no-server")
     ] = True,
     json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
+    verbose: Annotated[bool, Parameter(help="Show all that workers and stages say", negative="")] = False,
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
-    request = _checked(request_of(suite, flags, resume))
+    terminal = Terminal(verbose=verbose)
+    request = _checked(request_of(suite, flags, resume), terminal)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
-    _tell(f"run {request.run_id} in {folder.uri}")
+    terminal.tell(f"run {request.run_id} in {folder.uri}")
     before = folder.read(OUTCOME_FILE)
     try:
-        message = _run_somewhere(request, folder, go_through_server=server)
+        message = _run_somewhere(request, folder, terminal, go_through_server=server)
     except (KeyboardInterrupt, Interrupted):
         message = f"{ExitCode.INTERRUPTED.name}: interrupted"
     outcome = _outcome(folder, before, request.run_id, message)
     code = ExitCode(outcome["exit_code"])
-    _show(folder, outcome)
+    in_table = _show(folder, outcome, terminal)
     if code is not ExitCode.DONE:
-        for cause in outcome["causes"]:
-            _tell(f"slicebench: {cause}")
+        terminal.causes(outcome["causes"], in_table)
     if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
-        _tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(request, folder)}")
+        terminal.tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(request, folder)}")
     if json:
         print(jsonlib.dumps(outcome | {"folder": folder.uri}))
     return code
@@ -74,10 +75,10 @@ def _what_next(request: RunRequest, folder: Folder) -> str:
     return f"go on with: slicebench run --resume {request.run_id}{where}"
 
 
-def _show(folder: Folder, outcome: dict[str, Any]) -> None:
-    """Prints table, verdict and where the report is, of what was collected."""
+def _show(folder: Folder, outcome: dict[str, Any], terminal: Terminal) -> list[str]:
+    """Prints table, verdict and where the report is, of what was collected; returns the causes told with it."""
     if outcome["verdict"] is None:
-        return
+        return []
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table
 
@@ -85,7 +86,12 @@ def _show(folder: Folder, outcome: dict[str, Any]) -> None:
     if results is not None and verdicts is not None:
         print_table(results, verdicts)
     if outcome["report"]:
-        _tell(f"report: {outcome['report']}")
+        terminal.tell(f"report: {outcome['report']}")
+    if results is None or verdicts is None:
+        return []
+    troubles = [trouble.what for trouble in results.troubles if trouble.kind != "not_run"]
+    regressed = [verdicts.reason] if outcome["exit_code"] == ExitCode.REGRESSION else []
+    return [*(point.cause for point in results.points if point.status != "passed"), *troubles, *regressed]
 
 
 def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
@@ -111,7 +117,7 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
     return RunRequest(**given | {"suite": suite})
 
 
-def _checked(request: RunRequest) -> RunRequest:
+def _checked(request: RunRequest, terminal: Terminal) -> RunRequest:
     """Refuses, before anything slow is imported or made, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
@@ -119,16 +125,18 @@ def _checked(request: RunRequest) -> RunRequest:
     from tasks.stages.prepare import admit, settled
 
     if not request.resume and (request.repo or request.branch or request.pr or request.commit):
-        _tell("looking at the source …")
+        terminal.tell("looking at the source …")
     elif not request.resume and request.jax_version != "locked":
-        _tell(f"looking for JAX {request.jax_version} …")
+        terminal.tell(f"looking for JAX {request.jax_version} …")
     spec, folder = admit(request)
     if request.resume:
         return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")})
     return settled(request, spec)
 
 
-def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bool) -> str:
+def _run_somewhere(
+    request: RunRequest, folder: Folder, terminal: Terminal, *, go_through_server: bool
+) -> str:
     """Runs through the server, or here when there is none; returns its last state's message."""
     from flows.here import run_here
     from flows.preload import preload
@@ -139,12 +147,12 @@ def _run_somewhere(request: RunRequest, folder: Folder, *, go_through_server: bo
 
     if go_through_server:
         try:
-            return run_through_server(request, folder, _tell)
+            return run_through_server(request, folder, terminal)
         except NoServer as reason:
             if str(reason):
-                _tell(f"{reason}; going on without")
-    _tell("starting Prefect for this run, some 10 s …")
-    return run_here(request, _tell)
+                terminal.tell(f"{reason}; going on without")
+    terminal.tell("starting Prefect for this run, some 10 s …")
+    return run_here(request, terminal)
 
 
 def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) -> dict[str, Any]:
@@ -157,7 +165,3 @@ def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) ->
     code = ExitCode.__members__.get(name, ExitCode.INFRASTRUCTURE)
     told = cause if name in ExitCode.__members__ else message or "the run ended without saying how"
     return {"run_id": run_id, "exit_code": int(code), "verdict": None, "causes": [told], "report": None}
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

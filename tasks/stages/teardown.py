@@ -29,7 +29,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
             f"{done.lease.lease_id}: not proven gone: {'; '.join((*left, *done.problems))}. "
             "The reaper keeps trying; see `slicebench leases`, then `slicebench reap`"
         )
-    run.say(f"{len(done.deleted)} resources given back, nothing is left")
+    run.say(f"{len(done.deleted)} resource{'s' * (len(done.deleted) != 1)} given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
 

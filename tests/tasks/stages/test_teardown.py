@@ -69,7 +69,7 @@ def test_who_keeps_what(
     done = teardown(run, holding, failed=failed)
     assert (rooms.names() == ["blue"]) is stays
     assert done.lease.state is (State.LIVE if stays else State.GONE)
-    assert ("1 resources given back, nothing is left" in said) is not stays
+    assert ("1 resource given back, nothing is left" in said) is not stays
     marker = run.marker("teardown")
     assert marker is not None
     assert ("kept" in marker["outputs"]) is stays

@@ -1,0 +1,75 @@
+"""What of a run's many lines a person at a terminal sees: its milestones. All of them are in run.log and the logs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+
+_WORKER = re.compile(r"\[\d+\] (?P<text>.*)")
+_FAILURE = re.compile(
+    r"supervisor: .*(\bpoint \d+ failed\b|\bkilled\b|\bexceeded\b|\bno longer\b|\bgone without\b)"
+)
+_ATTEMPT = re.compile(r"(?P<end>attempt \d+ \w+): .*")
+_ENDED = re.compile(r"worker \d+ ended with code .*")
+_AT_THE_END = ("verdict: ", "report: ")
+"""Stages say these for the log; the command tells them once, below the table."""
+
+
+class Terminal:
+    """Prints the lines that a run says to stderr, with `verbose` all of them.
+
+    Of what workers say, only what their supervisors say of a failure is shown, once, and nothing from when the run
+    is being stopped: then workers fail because they are. A cause is left to the end of the run.
+    """
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self._verbose = verbose
+        self._stopping = False
+        self._failures: set[str] = set()
+        self._told: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        """Takes one line, or several with line feeds between, of what the run says."""
+        for line in text.splitlines():
+            shown = line if self._verbose else self._milestone(line)
+            if shown is not None:
+                self.tell(shown)
+
+    def tell(self, text: str) -> None:
+        """Prints a line in any case."""
+        self._told.add(text)
+        print(text, file=sys.stderr, flush=True)
+
+    def stopping(self) -> None:
+        """From now on the run is being stopped."""
+        self._stopping = True
+
+    def causes(self, causes: Iterable[str], shown: Iterable[str] = ()) -> None:
+        """Prints causes, a line each, but those that were told already or that hold one of `shown`."""
+        known = [one for one in shown if one]
+        for cause in causes:
+            lines = [line for line in cause.splitlines() if line not in self._told]
+            if lines and not any(one in cause for one in known):
+                for line in lines:
+                    self.tell(f"slicebench: {line}")
+
+    def _milestone(self, line: str) -> str | None:
+        if line.startswith(_AT_THE_END):
+            return None
+        if attempt := _ATTEMPT.fullmatch(line):
+            return attempt["end"]
+        if self._is_being_stopped() and (_WORKER.fullmatch(line) or _ENDED.fullmatch(line)):
+            return None
+        worker = _WORKER.fullmatch(line)
+        if worker is None:
+            return line
+        if not _FAILURE.search(worker["text"]) or worker["text"] in self._failures:
+            return None
+        self._failures.add(worker["text"])
+        return line
+
+    def _is_being_stopped(self) -> bool:
+        """Whether we were told so, or are called while a Ctrl-C or Prefect's signal unwinds the stages."""
+        unwinding = sys.exc_info()[1]
+        return self._stopping or (unwinding is not None and not isinstance(unwinding, Exception))

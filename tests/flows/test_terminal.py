@@ -1,0 +1,68 @@
+"""A person at a terminal sees a run's milestones and each cause once; with --verbose, everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.terminal import Terminal
+
+RUN = """2 workers x 2 cpu devices = 4
+[0] [Gloo] Rank 0 is connected to 1 peer ranks
+[0] supervisor: the worker joins the others
+benchmark 1 of 2: Save
+[0] WARNING:absl:Skipping merge
+[0] supervisor: point 0 failed: RuntimeError: boom
+[1] supervisor: point 0 failed: RuntimeError: boom
+[1] supervisor: the worker is through 2 points, 1 failed
+attempt 1 failed: point 0 failed: RuntimeError: boom
+verdict: NOT_RUN (1 of 2 benchmarks)
+report: /runs/r/report.html
+1 resource given back, nothing is left"""
+
+MILESTONES = """2 workers x 2 cpu devices = 4
+benchmark 1 of 2: Save
+[0] supervisor: point 0 failed: RuntimeError: boom
+attempt 1 failed
+1 resource given back, nothing is left
+"""
+
+
+def test_milestones_are_shown_and_chatter_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal()(RUN)
+    assert capsys.readouterr().err == MILESTONES
+
+
+def test_verbose_shows_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal(verbose=True)(RUN)
+    assert capsys.readouterr().err == f"{RUN}\n"
+
+
+STOPPED = """[1] supervisor: point 0 failed: JaxRuntimeError: Connection reset by peer
+worker 1 ended with code -9: killed
+1 resource given back"""
+
+
+def test_workers_that_are_being_stopped_do_not_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    terminal.stopping()
+    terminal(STOPPED)
+    assert capsys.readouterr().err == "1 resource given back\n"
+
+
+def test_nor_do_those_that_a_ctrl_c_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        Terminal()(STOPPED)
+    assert capsys.readouterr().err == "1 resource given back\n"
+    Terminal()(STOPPED)
+    assert "ended with code -9" in capsys.readouterr().err
+
+
+def test_a_cause_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal()
+    terminal("the disk is full")
+    terminal.causes(
+        ["the disk is full", "Save: leaf a/b differs", "no network\nat all"], ["leaf a/b differs", ""]
+    )
+    assert capsys.readouterr().err == "the disk is full\nslicebench: no network\nslicebench: at all\n"
