@@ -25,6 +25,11 @@ COMMANDS = {
     "runs": ("flows.cli.runs:runs", "List past runs."),
     "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
     "logs": ("flows.cli.logs:logs", "Show what the workers of a run wrote."),
+    "explain": ("flows.cli.explain:explain", "Say what state a run is in, why, and what to do next."),
+    "doctor": (
+        "flows.cli.doctor:doctor",
+        "Look for what would stop a run here or on a target, and how to fix it.",
+    ),
     "leases": ("flows.cli.leases:leases", "List what is held on hardware, and by whom."),
     "reap": ("flows.cli.leases:reap", "Give back what outlived its lease."),
     "up": ("flows.cli.up:up", "Start a Prefect server with UI, deployments, schedule and reaper, here."),

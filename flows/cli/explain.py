@@ -1,0 +1,63 @@
+"""`slicebench explain RUN`: what state a run is in, why, by what evidence, and what to do next."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import asdict
+
+from flows.cli.report import Which
+from flows.cli.runs import Json, Output
+from runtime.contract.errors import ExitCode
+from tasks.cloud.storage import open_folder
+from tasks.config.home import ledger_uri, runs_folder
+from tasks.history.quantities import moment, printable
+from tasks.leases.opening import open_ledger
+from tasks.stages.explain import Explanation
+from tasks.stages.explain import explain as explain_run
+from tasks.stages.past import find_run
+from tasks.targets.trouble import Line, Trouble
+
+
+def explain(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
+    """Say what state a run is in, why, by what evidence, and which command comes next."""
+    folder = find_run(open_folder(output or str(runs_folder())), run)
+    told = explain_run(folder, folder.uri.rstrip("/").rsplit("/", 1)[-1], open_ledger(ledger_uri()))
+    if json:
+        print(jsonlib.dumps({"run": folder.uri, **asdict(told)}, default=str))
+    else:
+        print("\n".join(printable(line) for line in _lines(told)))
+    return ExitCode.DONE
+
+
+def _lines(told: Explanation) -> list[str]:
+    since = f" (since {moment(told.since)})" if told.since is not None else ""
+    lines = [f"{told.run_id}: {told.summary}{since}"]
+    lines += [f"  cause: {line.text}  [{line.place}]" for line in told.causes]
+    for trouble in told.likely:
+        lines += _trouble(trouble, "")
+    for trouble in told.also:
+        lines += _trouble(trouble, "also in the logs: ")
+    lines += [
+        f"  worker {seen.worker}: {seen.doing}, since {moment(seen.since)}  [{seen.line.place}]"
+        for seen in told.workers
+        if seen.step != "exited" or not told.causes
+    ]
+    lines += [f"  stacks: {place}" for place in told.stacks]
+    if told.lease:
+        lines.append(f"  lease: {told.lease}")
+    if told.state != "done":
+        lines += [_line("said last", line) for line in told.last_words]
+    lines += [f"  not known: {what}" for what in told.unknown]
+    lines += [f"  next: {command}" for command in told.next]
+    return lines
+
+
+def _trouble(trouble: Trouble, prefix: str) -> list[str]:
+    return [
+        f"  {prefix}{trouble.what} ({trouble.name})",
+        *(_line("  seen", line) for line in trouble.evidence),
+    ]
+
+
+def _line(word: str, line: Line) -> str:
+    return f"  {word}: {line.place}: {line.text.strip()[:300]}"

@@ -1,0 +1,159 @@
+"""Checks of a target, before any suite is known: hosts that are dialled, and Cloud TPU with what it asks for."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from runtime.contract.errors import BadInput
+from tasks.config.ssh_target import SshTargetConfig
+from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.stages.doctor import Check, Finding
+
+if TYPE_CHECKING:
+    from tasks.cloud.tpu import CloudTpu
+
+_CONNECT_S = 5.0
+_HOSTS_S = 90.0
+_DISABLED = re.compile(r"has not been used in project|it is disabled|SERVICE_DISABLED", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"UNAUTHENTICATED|invalid authentication|no Google credentials|log in again", re.IGNORECASE
+)
+
+
+def target_checks(name: str, config: Any) -> list[Check]:
+    """Returns the checks of a target by its model; one that runs here needs none beyond this machine's."""
+    if isinstance(config, SshTargetConfig):
+        return [Check("hosts", lambda: look_at_hosts(config), _HOSTS_S)]
+    if isinstance(config, TpuVmTargetConfig):
+        return [
+            Check("credentials", look_at_credentials, 15.0),
+            Check("cloud tpu", lambda: look_at_tpu(config), 60.0),
+        ]
+    return [Check("target", lambda: [Finding("target", "fine", f"{name} ({config.kind}) is this machine")])]
+
+
+def look_at_hosts(config: SshTargetConfig) -> list[Finding]:
+    """Dials every host: key, host key, Python, versions, disk; and whether they are alike."""
+    from tasks.cloud.ssh import Pool
+    from tasks.cloud.ssh_errors import SshError
+    from tasks.targets import ssh_plan, ssh_preflight
+
+    hosts = [ssh_plan.host_of(config, host) for host in config.hosts]
+    pool = Pool(connect_s=_CONNECT_S)
+    try:
+        answers = ssh_preflight.look(pool, hosts, config.output)
+    finally:
+        pool.close()
+    found = []
+    answered = {}
+    for host, answer in answers.items():
+        if isinstance(answer, SshError):
+            found.append(Finding(f"host {host}", "wrong", f"{answer.what} ({answer.reason})", answer.fix))
+            continue
+        answered[host] = answer
+        versions = ", ".join(
+            f"{package} {version}" for package, version in sorted(answer["versions"].items())
+        )
+        told = (
+            f"answers; its host key fits; {versions or 'no versions'}; {answer['disk'] / 2**30:.1f} GiB free"
+        )
+        found.append(Finding(f"host {host}", "fine", told))
+    for problem in (*ssh_preflight.missing_packages(answered), *ssh_preflight.differences(answered)):
+        found.append(Finding("hosts", "wrong", problem.what, problem.fix))
+    return found
+
+
+def look_at_credentials() -> list[Finding]:
+    """Whether Google credentials are found here, and where from; they are not tried out."""
+    from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
+
+    if endpoint := os.environ.get(ENDPOINT_VARIABLE):
+        return [Finding("credentials", "fine", f"none are needed: {ENDPOINT_VARIABLE} is {endpoint}")]
+    import google.auth
+    from google.auth.exceptions import GoogleAuthError
+
+    login = "gcloud auth application-default login"
+    try:
+        credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+    except GoogleAuthError as error:
+        return [Finding("credentials", "wrong", f"no Google credentials are found: {error}", login)]
+    file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    source = f"from {file} (GOOGLE_APPLICATION_CREDENTIALS)" if file else "application default credentials"
+    return [Finding("credentials", "fine", f"{type(credentials).__name__}, {source}")]
+
+
+def look_at_tpu(config: TpuVmTargetConfig) -> list[Finding]:
+    """Whether the target's project and zones are known, and what Cloud TPU's API says of them."""
+    from tasks.cloud.google_place import choose_project, choose_zone
+    from tasks.cloud.tpu import CloudTpu
+    from tasks.cloud.tpu_transport import Timing
+
+    try:
+        project = choose_project(config.project)
+        zones = list(config.zones) or [choose_zone(None).value]
+    except BadInput as error:
+        problem = error.problems[0]
+        return [Finding("project and zone", "wrong", problem.what, problem.fix)]
+    source = "the target file" if config.project else project.source
+    told = f"project {project.value} (from {source}), zones {', '.join(zones)}"
+    tpu = CloudTpu(project.value, timing=Timing(try_s=5.0, total_s=12.0))
+    found = [Finding("project and zone", "fine", told)]
+    for zone in zones:
+        found += look_at_zone(tpu, project.value, zone, config)
+    return found
+
+
+def look_at_zone(tpu: CloudTpu, project: str, zone: str, config: TpuVmTargetConfig) -> list[Finding]:
+    """What the API says of one zone: whether it lets us ask, has the type, and what still holds quota there."""
+    from tasks.cloud.tpu_errors import TpuError
+
+    name = f"zone {zone}"
+    try:
+        types = tpu.types(zone)
+        queued = tpu.queued(zone)
+    except TpuError as error:
+        return [refused(name, project, error)]
+    found = [Finding(name, "fine", f"the API answers and lets us look; {len(types)} types of TPU")]
+    if config.type is not None and config.type not in types:
+        near = ", ".join(difflib.get_close_matches(config.type, types, n=3)) or ", ".join(sorted(types)[:5])
+        found.append(Finding(name, "wrong", f"it has no type {config.type}", f"nearest: {near or 'none'}"))
+    for dead in queued:
+        if dead.state in ("FAILED", "SUSPENDED"):
+            what = f"queued resource {dead.name} is {dead.state} and still holds quota"
+            fix = f"gcloud compute tpus queued-resources delete {dead.name} --force --zone {zone} --project {project}"
+            found.append(Finding(name, "warning", what, fix))
+    if config.existing is None:
+        what = (
+            "how much quota is left, and whether we may make things: the API tells only when it is asked to"
+        )
+        fix = f"gcloud alpha quotas info list --service=tpu.googleapis.com --project={project}"
+        found.append(Finding(name, "unknown", what, fix))
+    return found
+
+
+def refused(name: str, project: str, error: Exception) -> Finding:
+    """Tells what an error of the API means and which command mends it. Pure. 403 is never taken for 404."""
+    from tasks.cloud.tpu_errors import NotFound, PermissionDenied
+
+    text = str(error)
+    if isinstance(error, PermissionDenied):
+        if _NOBODY.search(text):
+            return Finding(name, "wrong", text, "gcloud auth application-default login")
+        if _DISABLED.search(text.split(": log in")[0]):
+            return Finding(
+                name, "wrong", text, f"gcloud services enable tpu.googleapis.com --project={project}"
+            )
+        role = f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role=roles/tpu.admin"
+        return Finding(name, "wrong", text, role)
+    if isinstance(error, NotFound):
+        return Finding(name, "wrong", text, f"gcloud compute tpus locations list --project={project}")
+    return Finding(name, "wrong", text, "curl -sS -o /dev/null -w '%{http_code}' https://tpu.googleapis.com")
+
+
+def worst_of(findings: Sequence[Finding]) -> bool:
+    """Says whether anything is wrong: warnings and what cannot be known are not."""
+    return any(finding.status == "wrong" for finding in findings)

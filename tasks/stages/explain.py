@@ -1,0 +1,197 @@
+"""Explains a run: what state it is in, since when, what it waits for or why it failed, by what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from runtime.contract.errors import ExitCode
+from runtime.contract.names import STAGES, STAGES_FOLDER
+from tasks.cloud.storage import Folder
+from tasks.leases import owner as owners
+from tasks.leases.claim import latest
+from tasks.leases.lease import Lease
+from tasks.leases.ledger import Ledger
+from tasks.stages import evidence
+from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
+from tasks.targets.trouble import Line, Scene, Seen, Trouble, troubles
+
+State = Literal["done", "failed", "interrupted", "dead", "going", "unknown"]
+"""`dead`: nobody works on it and nobody said how it ended. `unknown`: whether somebody does is not known."""
+
+_LATELY = 20
+"""Lines of a going run's log that may say what it waits for; older ones are overcome."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a run. `since` is seconds since the epoch; `stage` is where it is or where it ended.
+
+    `likely` are troubles, the root first; `also` are some that only stand in a log. `unknown` says what the record
+    does not tell, and how to look.
+    """
+
+    run_id: str
+    state: State
+    stage: str | None
+    since: float | None
+    summary: str
+    causes: Sequence[Line]
+    likely: Sequence[Trouble]
+    also: Sequence[Trouble]
+    workers: Sequence[Seen]
+    stacks: Sequence[str]
+    lease: str
+    last_words: Sequence[Line]
+    unknown: Sequence[str]
+    next: Sequence[str]
+
+
+def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
+    """Reads a run's folder and lease. Raises InfrastructureError when they cannot be read."""
+    request = evidence.read_json(folder, REQUEST_FILE) or {}
+    outcome = evidence.read_json(folder, OUTCOME_FILE)
+    done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
+    stage, since = place_in_pipeline(done, request.get("created_at"))
+    lease = latest(ledger, run_id)
+    state = state_of(outcome, lease)
+    over = state in ("done", "failed", "interrupted", "dead")
+    said = evidence.causes(folder)
+    words = evidence.run_log(folder)
+    worker_lines = evidence.logs(folder) if over and state != "done" else []
+    lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
+    workers = evidence.workers(folder)
+    scene = _scene(run_id, outcome is not None, [] if state == "done" else lines, workers, lease, ledger.uri)
+    found = troubles(scene)
+    likely, also = _ranked(found, said)
+    return Explanation(
+        run_id,
+        state,
+        None if state == "done" else stage,
+        since if outcome is None else outcome.get("finished_at"),
+        _summary(state, stage, outcome, lease),
+        said,
+        likely,
+        also,
+        [] if state == "done" else workers,
+        [str(place) for place in evidence.stacks(worker_lines)],
+        _lease_words(lease),
+        words[-3:],
+        [*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
+        _next(state, run_id, likely),
+    )
+
+
+def place_in_pipeline(
+    done: Mapping[str, Mapping[str, Any]], created_at: float | None
+) -> tuple[str | None, float | None]:
+    """Returns the first stage that has not finished, and since when it is on: the end of the one before. Pure."""
+    since = created_at
+    for stage in STAGES:
+        if stage not in done:
+            return stage, since
+        since = done[stage].get("finished_at", since)
+    return None, since
+
+
+def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None) -> State:
+    """Returns the state of a run from how it says it ended, else from whether its lease's owner lives."""
+    if lease is not None and lease.owner is not None and lease.state in ("planned", "creating", "live"):
+        alive = owners.is_alive(lease.owner)
+        # A run that is resumed still has the outcome of the time before.
+        if alive and lease.run_id:
+            return "going"
+        if outcome is None:
+            return "unknown" if alive is None else "dead"
+    if outcome is None:
+        return "unknown" if lease is None else "dead"
+    code = outcome.get("exit_code")
+    if code in (ExitCode.DONE, ExitCode.REGRESSION):
+        return "done"
+    return "interrupted" if code == ExitCode.INTERRUPTED else "failed"
+
+
+def _scene(
+    run_id: str,
+    ended: bool,
+    lines: Sequence[Line],
+    workers: Sequence[Seen],
+    lease: Lease | None,
+    ledger_uri: str,
+) -> Scene:
+    if lease is None:
+        return Scene(run_id, ended, lines, workers)
+    return Scene(
+        run_id,
+        ended,
+        lines,
+        workers,
+        lease_id=lease.lease_id,
+        lease_state=str(lease.state),
+        lease_note=lease.note,
+        lease_place=f"{ledger_uri}/{lease.lease_id}.json",
+        owner=str(lease.owner or ""),
+        owner_alive=owners.is_alive(lease.owner) if lease.owner else None,
+    )
+
+
+def _ranked(found: Sequence[Trouble], said: Sequence[Line]) -> tuple[list[Trouble], list[Trouble]]:
+    """Splits troubles into those that slicebench's own account shows and those that only logs do."""
+    sure = [trouble for trouble in found if not said or any(line.said for line in trouble.evidence)]
+    sure += [one for one in found if one.name in ("slicebench_killed", "lease_leaked") and one not in sure]
+    return sure, [trouble for trouble in found if trouble not in sure]
+
+
+def _summary(state: State, stage: str | None, outcome: Mapping[str, Any] | None, lease: Lease | None) -> str:
+    at = f"stage {stage}" if stage else "its end"
+    if state == "done":
+        assert outcome is not None
+        return f"it ran to its end: verdict {outcome.get('verdict') or 'none'}"
+    if state in ("failed", "interrupted"):
+        assert outcome is not None
+        code = outcome.get("exit_code")
+        name = ExitCode(code).name if code in list(ExitCode) else "unknown"
+        return f"it {state if state == 'failed' else 'was interrupted'}: exit code {code} ({name})"
+    if state == "dead":
+        return f"nobody works on it any more: it stopped in {at} without saying how it ended"
+    if state == "going":
+        return f"it is going on, in {at}"
+    who = "it has no lease yet" if lease is None else f"its owner is {lease.owner}, elsewhere"
+    return f"it has not ended; it is in {at}; {who}"
+
+
+def _lease_words(lease: Lease | None) -> str:
+    if lease is None:
+        return ""
+    owner = f"; owner: {lease.owner}" if lease.owner else ""
+    return f"{lease.lease_id} is {lease.state}{owner}" + (f" ({lease.note})" if lease.note else "")
+
+
+def _unknown(
+    state: State, likely: Sequence[Trouble], workers: Sequence[Seen], stage: str | None, lease: Lease | None
+) -> list[str]:
+    said = [trouble.unknown for trouble in likely if trouble.unknown]
+    if state == "unknown":
+        where = f"on {lease.owner.host}" if lease and lease.owner else "here"
+        said.append(f"whether a process still works on it: look for slicebench in `ps -ef` {where}")
+    if state == "going" and stage == "run" and not workers:
+        said.append(
+            "what each worker is in: their streams lie on other hosts; see slicebench logs RUN --follow"
+        )
+    if state in ("failed", "dead") and not likely:
+        said.append(
+            "no known trouble fits: the causes above, and the ends of run.log and logs/, are all there is"
+        )
+    return said
+
+
+def _next(state: State, run_id: str, likely: Sequence[Trouble]) -> list[str]:
+    commands = [command for trouble in likely for command in trouble.next]
+    if state == "done":
+        commands.append(f"slicebench report {run_id}")
+    if state in ("failed", "interrupted", "dead"):
+        commands += [f"slicebench logs {run_id}", f"slicebench run … --run-id {run_id} --resume"]
+    if state in ("going", "unknown"):
+        commands.append(f"slicebench logs {run_id} --follow")
+    return list(dict.fromkeys(commands))

@@ -1,0 +1,89 @@
+"""`slicebench explain` on runs that ended, failed, or were left by a process that is gone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from runtime.contract.progress import Init, Started, encode
+from tasks.leases import lease as leases
+from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.owner import this_process
+
+CAUSE = "point 0 failed: worker 1 was killed by SIGKILL while in save of point 0"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path))
+    monkeypatch.delenv("SLICEBENCH_LEDGER", raising=False)
+    return tmp_path
+
+
+def leave(home: Path, **files: Any) -> Path:
+    folder = home / "runs" / "r1"
+    folder.mkdir(parents=True)
+    everything = {"request": {"suite_name": "s", "target": "local", "created_at": 5.0}, **files}
+    for name, content in everything.items():
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=1))
+    (folder / "run.log").write_text("2 workers x 2 cpu devices = 4\n")
+    return folder
+
+
+def explained(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["explain", "r1", "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_a_failed_run_names_its_cause_with_file_and_line(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(home, outcome={"causes": [CAUSE], "exit_code": 1, "finished_at": 9.0})
+    told = explained(capsys)
+    assert told["state"] == "failed" and told["likely"][0]["name"] == "worker_killed"
+    assert told["causes"][0]["place"]["line"] == 3
+    assert main(["explain", "r1"]) == 0
+    assert "outcome.json:3" in capsys.readouterr().out
+
+
+def test_a_run_that_passed_has_no_trouble(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave(home, outcome={"causes": [], "exit_code": 0, "finished_at": 9.0, "verdict": "PASS"})
+    told = explained(capsys)
+    assert told["state"] == "done" and not told["likely"]
+    assert told["next"] == ["slicebench report r1"]
+
+
+def test_without_lease_and_outcome_it_says_that_it_does_not_know(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(home)
+    told = explained(capsys)
+    assert (told["state"], told["stage"], told["since"]) == ("unknown", "build", 5.0)
+    assert "ps -ef" in told["unknown"][0]
+
+
+def test_a_going_run_says_which_worker_is_missing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scratch = [home / "w0", home / "w1"]
+    for folder in scratch:
+        folder.mkdir()
+        (folder / "stream.jsonl").write_text(encode(Started(1, 77), seq=1, at=6.0) + "\n")
+    with (scratch[0] / "stream.jsonl").open("a") as stream:
+        stream.write(encode(Init("begin"), seq=2, at=7.0) + "\n" + '{"seq":3,"at":8')
+    ref = {"kind": "local", "scratch": [str(folder) for folder in scratch]}
+    leave(home, attempts=[{"n": 1, "ref": ref, "end": "", "cause": ""}])
+    ledger = DirectoryLedger(home / "ledger")
+    ledger.write(leases.plan("r1", "r1", 1, this_process(), 5.0, None))
+    told = explained(capsys)
+    assert told["state"] == "going"
+    assert told["likely"][0]["what"].startswith("jax.distributed is not complete: worker 1 is missing")
+    assert [(seen["step"], seen["since"]) for seen in told["workers"]] == [("joining", 7.0), ("started", 6.0)]
+
+
+def test_a_broken_outcome_is_told_as_broken(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (leave(home) / "outcome.json").write_text('{"causes": ["')
+    assert any("outcome.json" in what for what in explained(capsys)["unknown"])

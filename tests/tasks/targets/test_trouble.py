@@ -1,0 +1,94 @@
+"""Each known trouble is found in a text that a program really wrote, and in no other's."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.contract.errors import Place
+from tasks.targets.trouble import RULES, Line, Scene, Seen, troubles
+
+RECORDED = {
+    "public_key_denied": "bench@127.0.0.1:2222: permission denied (publickey) for user bench; offered: /k",
+    "agent_refused": "sign_and_send_pubkey: signing failed for ED25519 from agent: agent refused operation",
+    "os_login": "ERROR: (gcloud.compute.ssh) Login profile size exceeds 32 KiB. Delete profile values",
+    "host_key_unknown": "u@h:22: its host key is not known: /root/.ssh/known_hosts has no line for h",
+    "host_key_changed": "u@h:22: it shows ssh-ed25519 SHA256:abc, host_key: says ssh-ed25519 SHA256:def",
+    "iap": "Error while connecting [4003: 'failed to connect to backend'].",
+    "unreachable": "u@10.0.0.9:22: no answer within 10 s; is it up, and does a firewall let port through?",
+    "dpkg_lock": "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (unattended-upgr)",
+    "init_hang": "point 0 failed: joining exceeded 60 s on worker 1; worker 0 waited",
+    "out_of_memory": "worker 1 ran out of memory in save of point 0: the kernel's out-of-memory killer ended it",
+    "out_of_disk": "OSError: [Errno 28] No space left on device: '/data/x'",
+    "import_error": "user.yaml:6: generator mybench.MyBench cannot be imported, ModuleNotFoundError: No module",
+    "wrong_data": "restored leaf ['a'] is not what was saved: shape (2,) came back for (4,)",
+    "deadline": "operation wait_until_finished exceeded 5 s on worker 1 (stopped by SIGSTOP); worker 0 waited",
+    "worker_killed": "point 0 failed: worker 1 was killed by SIGKILL while in wait_until_finished of point 0",
+    "worker_down": "worker 0: lost the supervisor of worker 1: its connection closed",
+    "slicebench_killed": "the process that owns this run (pid 10132) is gone",
+    "quota": "cannot create TPU VM x: no; ask for more quota, or use another tier, type or zone",
+    "stockout": "There is no more capacity in the zone us-east5-a",
+    "permission": "log in (gcloud auth application-default login), enable tpu.googleapis.com, or grant roles/tpu.admin",
+    "locked": "h:22 in ssh is held by lease other-e1 of root's process 7 on vm; that lease is live",
+    "barrier": "Gloo AllGather failed: Read error [127.0.0.1]:24483: Connection reset by peer",
+}
+
+
+def line(text: str, *, said: bool = False, number: int = 1) -> Line:
+    return Line(Place("run.log", number), text, said)
+
+
+def scene(*lines: Line, workers: tuple[Seen, ...] = (), ended: bool = True) -> Scene:
+    return Scene("r1", ended, lines, workers)
+
+
+def seen(worker: int, step: str) -> Seen:
+    return Seen(worker, step, step, 1.0, line(step, number=worker + 1))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_each_trouble_is_known_by_its_own_words_only(name: str) -> None:
+    found = troubles(scene(line("2 workers x 2 cpu devices = 4"), line(RECORDED[name], number=7)))
+    assert [trouble.name for trouble in found] == [name]
+    assert str(found[0].evidence[0].place) == "run.log:7"
+    assert found[0].next
+
+
+def test_every_text_rule_has_a_recorded_text() -> None:
+    assert len(RECORDED) == len(RULES) - 1  # a leaked lease is known from the ledger
+
+
+def test_what_slicebench_said_comes_before_logs_and_echoes_come_last() -> None:
+    found = troubles(
+        scene(
+            line(RECORDED["barrier"], said=True),
+            line(RECORDED["out_of_disk"]),
+            line(RECORDED["worker_killed"], said=True),
+        )
+    )
+    assert [trouble.name for trouble in found] == ["worker_killed", "out_of_disk", "barrier"]
+
+
+def test_who_is_missing_in_jax_distributed_is_named() -> None:
+    waiting = scene(workers=(seen(0, "joining"), seen(1, "started"), seen(2, "joining")), ended=False)
+    (found,) = troubles(waiting)
+    assert found.what == "jax.distributed is not complete: worker 1 is missing, workers 0, 2 waiting"
+    assert [str(one.place) for one in found.evidence] == ["run.log:2", "run.log:1", "run.log:3"]
+
+
+def test_all_of_them_joining_is_no_trouble_yet() -> None:
+    assert troubles(scene(workers=(seen(0, "joining"), seen(1, "joining")), ended=False)) == []
+
+
+def test_a_dead_owner_of_an_unfinished_run_was_killed() -> None:
+    dead = Scene("r1", False, lease_id="r1-e1", lease_place="/l/r1-e1.json", owner="u's 7", owner_alive=False)
+    (found,) = troubles(dead)
+    assert found.name == "slicebench_killed" and "r1 --resume" in found.next[0]
+
+
+def test_a_leaked_lease_is_told() -> None:
+    (found,) = troubles(Scene("r1", True, lease_id="r1-e1", lease_state="leaked", lease_note="stuck"))
+    assert found.name == "lease_leaked" and found.next[-1] == "slicebench reap"
+
+
+def test_ordinary_lines_are_no_trouble() -> None:
+    assert troubles(scene(line("attempt 1 succeeded"), line("1 resources given back, nothing is left"))) == []
