@@ -99,16 +99,17 @@ class LockInventory:
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory. A lock is there while the lease that its uid names holds it."""
-        return self._get(ref, ref.uid) if ref.uid else None
+        return self._get(ref, _holder_of(ref.uid)) if ref.uid else None
 
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
         """See Inventory. One that somebody else took meanwhile is left to them."""
         for _ in range(_TRIES):
             stored = self._ledger.read(_id(ref.scope, ref.name))
-            if stored is None or ref.uid is None or ref.uid not in stored.holders:
+            holder = _holder_of(ref.uid or "")
+            if stored is None or holder not in stored.holders:
                 return
             try:
-                self._ledger.write(leases.leave(stored, ref.uid))
+                self._ledger.write(leases.leave(stored, holder))
             except Conflict:
                 continue
             return
@@ -118,7 +119,7 @@ class LockInventory:
         stored = self._ledger.read(_id(ref.scope, ref.name))
         if stored is None or lease_id not in stored.holders:
             return None
-        return replace(ref, uid=lease_id)
+        return replace(ref, uid=_uid(lease_id, ref))
 
 
 class _Lost(Exception):
@@ -131,15 +132,16 @@ def _take(ledger: Ledger, scope: str, name: str, lease_id: str, dead: str | None
     fresh = stored or replace(
         leases.plan(_name(scope, name), None, 1, None, now, None), resources=(ResourceRef(KIND, scope, name),)
     )
+    uid = _uid(lease_id, ResourceRef(KIND, scope, name))
     if fresh.holders == (lease_id,):
-        return lease_id
+        return uid
     if set(fresh.holders) - {lease_id, dead}:
         raise _Lost
     try:
         ledger.write(replace(fresh, holders=(lease_id,), renewed_at=now))
     except Conflict as error:
         raise _Lost from error
-    return lease_id
+    return uid
 
 
 def _holder(ledger: Ledger, scope: str, name: str, lease_id: str) -> str | None:
@@ -197,7 +199,16 @@ def _told(ledger: Ledger, scope: str, name: str, holder: str, now: float) -> str
 
 def _reference(lock_lease: Lease) -> ResourceRef:
     (place,) = lock_lease.resources
-    return replace(place, uid=lock_lease.holders[0])
+    return replace(place, uid=_uid(lock_lease.holders[0], place))
+
+
+def _uid(holder: str, ref: ResourceRef) -> str:
+    """Returns the uid of a lock in somebody's hands: one lease may hold several."""
+    return f"{holder} {ref.scope}/{ref.name}"
+
+
+def _holder_of(uid: str) -> str:
+    return uid.partition(" ")[0]
 
 
 def _name(scope: str, name: str) -> str:

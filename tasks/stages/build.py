@@ -94,7 +94,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
-    if isinstance(spec.target, SshTargetConfig) and spec.target.python is not None:
+    if isinstance(spec.target, SshTargetConfig):
         return BuildPlan(False, f"of {spec.target.python}", (), "as it is installed there")
     tree = None
     if spec.source.repo is not None:

@@ -61,8 +61,6 @@ class SshTarget:
 
     def image(self) -> Image | None:
         """See Target. Asks all hosts for the versions in the Python that the file names."""
-        if self._config.python is None:
-            return None
         hosts = self._hosts(len(self._config.hosts))
         told = ssh_preflight.look(self._pool, hosts, None)
         raise_first(told)

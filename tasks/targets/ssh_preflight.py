@@ -64,9 +64,7 @@ def missing_packages(answered: Mapping[Host, Mapping[str, Any]]) -> list[Problem
             problems.append(Problem("error", None, what, fix="name another with python: in the target file"))
         elif lacking := [name for name in PACKAGES if name not in versions]:
             what = f"{host}: {host.python} lacks {', '.join(lacking)}"
-            fix = (
-                f"install them there: {host.python} -m pip install {' '.join(lacking)}; or leave python: out"
-            )
+            fix = f"install them there: {host.python} -m pip install {' '.join(lacking)}"
             problems.append(Problem("error", None, what, fix=fix))
     return problems
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,6 +153,7 @@ def fork_and_play(play_it: Callable[[], None]) -> int:
         play_it()
         code = 0
     except SlicebenchError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         code = int(error.exit_code)
     except BaseException:  # noqa: BLE001 (the fork must never return into pytest)
         traceback.print_exc()

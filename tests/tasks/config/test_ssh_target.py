@@ -14,12 +14,16 @@ from tasks.targets.ssh_plan import host_of
 GROUPS = """\
 kind: ssh
 user: me
+python: /p
 hosts:
   - {address: a1, group: a}
   - {address: a2, group: a}
   - {address: b1, group: b}
   - {address: b2, group: b}
 """
+
+
+HEAD = "kind: ssh\nuser: me\npython: /p\n"
 
 
 def load(folder: Path, text: str) -> SshTargetConfig:
@@ -37,7 +41,7 @@ def refusal(folder: Path, text: str) -> str:
 
 
 def test_a_short_file_is_enough(tmp_path: Path) -> None:
-    target = load(tmp_path, "kind: ssh\nuser: me\nhosts: [h1, {address: h2, port: 2222, user: you}]\n")
+    target = load(tmp_path, HEAD + "hosts: [h1, {address: h2, port: 2222, user: you}]\n")
     first, second = (host_of(target, host) for host in target.hosts)
     assert (str(first), str(second)) == ("me@h1:22", "you@h2:2222")
     assert (first.endpoint.agent, first.endpoint.default_keys, first.endpoint.keys) == (False, False, ())
@@ -75,15 +79,15 @@ def test_a_request_takes_as_many_hosts_of_each_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("kind: ssh\nuser: me\n", "hosts.yaml:1:1: hosts: field required"),
-        ("kind: ssh\nuser: me\nhosts: []\n", "hosts.yaml:3:1: hosts: name at least one host"),
-        ("kind: ssh\nhosts: [h1]\n", "user: field required"),
-        ("kind: ssh\nuser: me\nhosts: [h1, h1]\n", "h1 is named twice"),
-        ("kind: ssh\nuser: me\nhosts: [{adress: h1}]\n", ":3:10: unknown key 'adress', did you mean 'address'?"),
-        ("kind: ssh\nuser: me\njump: {adres: g}\nhosts: [h1]\n", "unknown key 'adres', did you mean 'address'?"),
-        ("kind: ssh\nuser: me\nhosts: [{address: h, port: 99999}]\n", "port: input should be less than 65536"),
+        (HEAD, "hosts.yaml:1:1: hosts: field required"),
+        (HEAD + "hosts: []\n", "hosts.yaml:4:1: hosts: name at least one host"),
+        ("kind: ssh\npython: /p\nhosts: [h1]\n", "user: field required"),
+        (HEAD + "hosts: [h1, h1]\n", "h1 is named twice"),
+        (HEAD + "hosts: [{adress: h1}]\n", ":4:10: unknown key 'adress', did you mean 'address'?"),
+        (HEAD + "jump: {adres: g}\nhosts: [h1]\n", "unknown key 'adres', did you mean 'address'?"),
+        (HEAD + "hosts: [{address: h, port: 99999}]\n", "port: input should be less than 65536"),
         ("kind: ssh\nuser: me\npython: python3\nhosts: [h]\n", "it must be a path from / or ~/ on"),
-        ("kind: ssh\nuser: me\nhosts: [{address: h, group: a}, {address: i, group: a}, {address: j, group: b}]\n",
+        (HEAD + "hosts: [{address: h, group: a}, {address: i, group: a}, {address: j, group: b}]\n",
          "slices are of one size: a has 2, b has 1"),
     ],
 )  # fmt: skip

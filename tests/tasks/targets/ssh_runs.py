@@ -70,7 +70,7 @@ def config_of(hosts: Sequence[Sshd], folder: Path, **more: object) -> SshTargetC
         "kind": "ssh",
         "user": hosts[0].user,
         "key": str(hosts[0].key),
-        "python": python_of(hosts[0].user),
+        "python": more.get("python") or python_of(hosts[0].user),
         "folder": str(folder / "home"),
         "hosts": [{"address": h.address, "port": h.port, "host_key": h.pin} for h in hosts],
         **more,
