@@ -15,7 +15,7 @@ from tasks.leases.opening import open_ledger
 from tasks.stages.explain import Explanation
 from tasks.stages.explain import explain as explain_run
 from tasks.stages.past import find_run
-from tasks.targets.trouble import Line, Trouble
+from tasks.targets.scene import Line, Trouble
 
 
 def explain(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:

@@ -13,7 +13,7 @@ from runtime.contract.names import STREAM_FILE
 from tasks.cloud.storage import Folder
 from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE, RUN_LOG
 from tasks.stages.past import worker_logs
-from tasks.targets.trouble import Line, Seen
+from tasks.targets.scene import Line, Seen
 
 _LONGEST_LOG = 500
 """Lines from the end of each log that are looked at."""

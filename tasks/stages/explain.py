@@ -15,7 +15,8 @@ from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
 from tasks.stages import evidence
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
-from tasks.targets.trouble import Line, Scene, Seen, Trouble, troubles
+from tasks.targets.scene import Line, Scene, Seen, Trouble
+from tasks.targets.trouble import troubles
 
 State = Literal["done", "failed", "interrupted", "dead", "going", "unknown"]
 """`dead`: nobody works on it and nobody said how it ended. `unknown`: whether somebody does is not known."""

@@ -8,64 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from runtime.contract.errors import Place
-
-
-@dataclass(frozen=True)
-class Line:
-    """One recorded line and where it stands. `said`: by slicebench itself, as the cause of a failure."""
-
-    place: Place
-    text: str
-    said: bool = False
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What one worker was last seen doing. `since` is seconds since the epoch by the worker's host.
-
-    `step`: started, joining, joined, point, operation, done or exited; `doing` says it in words.
-    """
-
-    worker: int
-    step: str
-    doing: str
-    since: float
-    line: Line
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Everything that rules may look at. `owner_alive` None: not known, or nobody owns it.
-
-    `workers` is what streams on this machine say; empty where they lie on other hosts.
-    """
-
-    run_id: str
-    ended: bool
-    lines: Sequence[Line] = ()
-    workers: Sequence[Seen] = ()
-    lease_id: str = ""
-    lease_state: str = ""
-    lease_note: str = ""
-    lease_place: str = ""
-    owner: str = ""
-    owner_alive: bool | None = None
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """One trouble. `follows`: it is what others go through when one fails, never the root. `next` are commands."""
-
-    name: str
-    what: str
-    evidence: Sequence[Line] = ()
-    next: Sequence[str] = ()
-    unknown: str = ""
-    follows: bool = field(default=False)
-
+from tasks.targets.scene import Line, Scene, Seen, Trouble
 
 Rule = Callable[[Scene], Trouble | None]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.contract.errors import Place
-from tasks.targets.trouble import RULES, Line, Scene, Seen, troubles
+from tasks.targets.scene import Line, Scene, Seen
+from tasks.targets.trouble import RULES, troubles
 
 RECORDED = {
     "public_key_denied": "bench@127.0.0.1:2222: permission denied (publickey) for user bench; offered: /k",
