@@ -107,6 +107,11 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         path and text and suite and target_path and target and source and env and run_id and output
     ):
         raise BadInput(problems)
+    if suite.simdevice is not None:
+        raise BadInput(
+            f"{path} asks for simulated TPUs (simdevice), and workers run on real devices only",
+            fix="remove the simdevice block, or run the suite with Orbax's own runner",
+        )
     spec = RunSpec(
         run_id=run_id,
         suite_name=suite.name,

@@ -95,3 +95,12 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_made(tmp
     with pytest.raises(BadInput, match="not writable"):
         prepare(request(tmp_path / "file/runs"), print)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_simulated_hardware_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    suite = tmp_path / "s.yaml"
+    shipped = Path(__file__).parents[3] / "configs" / "suites" / "quickstart.yaml"
+    suite.write_text(f"simdevice: {{device_type: v6e, topology: [2, 2, 1]}}\n{shipped.read_text()}")
+    with pytest.raises(BadInput, match="asks for simulated TPUs"):
+        prepare(RunRequest(suite=str(suite), output=str(tmp_path / "runs")), print)
+    assert not (tmp_path / "runs").exists()
