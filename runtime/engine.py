@@ -54,15 +54,19 @@ class Engine:
         )
 
     def run(self, fitted: Sequence[Fitted]) -> ExitCode:
-        """Runs the points from `first_point` on.
+        """Runs the points from `first_point` on, of those that are asked for.
 
         Returns how it went. With several workers the first failure ends it: the others may be waiting for
         this one inside a collective, and only their supervisors can get them out.
         """
         self._points = len(fitted)
+        if unknown := (self._settings.points or frozenset()) - {each.point.index for each in fitted}:
+            raise BadInput(
+                f"the suite has no point {min(unknown)} here", fix=f"its points are 0 to {self._points - 1}"
+            )
         codes = [ExitCode.DONE]
         for each in fitted:
-            if each.point.index < self._settings.first_point:
+            if not self._settings.runs(each.point.index):
                 continue
             status, leave = self._run_point(each)
             codes.append(_CODES[status])

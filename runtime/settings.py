@@ -24,7 +24,10 @@ class Membership:
 
 @dataclass(frozen=True)
 class Settings:
-    """One worker of one attempt. `output` is the run's folder, a path or gs://; `scratch` is on this host."""
+    """One worker of one attempt. `output` is the run's folder, a path or gs://; `scratch` is on this host.
+
+    `points` are those of the suite to run; None: all. Of them, those from `first_point` on are run.
+    """
 
     suite: Path
     output: str
@@ -32,12 +35,17 @@ class Settings:
     run_id: str
     attempt: int
     first_point: int
+    points: frozenset[int] | None
     scratch: Path | None
     platform: Platform | None
     devices_per_worker: int | None
     local_directory: str | None
     debug_dumps: bool
     keep_checkpoints: bool
+
+    def runs(self, point: int) -> bool:
+        """Says whether a point of the suite is to run."""
+        return point >= self.first_point and (self.points is None or point in self.points)
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
@@ -60,6 +68,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         run_id=given.run_id or given.output.rstrip("/").rsplit("/", 1)[-1],
         attempt=given.attempt,
         first_point=given.first_point,
+        points=_points(given.points),
         scratch=given.scratch,
         platform=given.platform,
         devices_per_worker=given.devices_per_worker,
@@ -89,6 +98,15 @@ def _number(given: int | None, environ: Mapping[str, str], variable: str, *, def
         raise BadInput(f"{variable} is {value!r}", fix="set it to a whole number") from error
 
 
+def _points(given: str | None) -> frozenset[int] | None:
+    if given is None:
+        return None
+    try:
+        return frozenset(int(number) for number in given.split(","))
+    except ValueError as error:
+        raise BadInput(f"--points {given} names no points", fix="write numbers, such as 0,3") from error
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m runtime",
@@ -104,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--run-id", help="name of the run in the samples (default: name of the output folder)")
     add("--attempt", type=int, default=1, help="which start of the run this is, from 1")
     add("--first-point", type=int, default=0, metavar="K", help="start at this point of the suite, from 0")
+    add("--points", metavar="K,L,…", help="run only these points of the suite, from 0 (default: all)")
     add(
         "--scratch",
         type=Path,

@@ -232,7 +232,7 @@ class Supervisor:
             self._said = {**said, **self._said}
             points = max(self._points, finish.points)
             never = {*said, *range(points)} - set(range(finish.not_run_from))
-            causes = dict.fromkeys(never, ("not_run", cause))
+            causes = dict.fromkeys(filter(self._job.runs, never), ("not_run", cause))
         if finish.blame:
             causes[finish.blame.point] = ("failed", finish.blame.cause)
         trouble = [told for told in (left, self._write_down(causes), self._seal(code)) if told]

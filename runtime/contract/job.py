@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -50,7 +50,7 @@ class Job:
     `rendezvous` is host:port where supervisor 0 listens for the others, and `token` is what they prove
     themselves with. `env` is set before the worker's Python starts. `renewal_file` is touched by the run;
     when the host's monotonic clock has seen no touch for `lease_s`, or `owner` is gone, the supervisor ends
-    everything by itself.
+    everything by itself. `points` are those of the suite to run, by number; None: all of them.
     """
 
     run_id: str
@@ -76,6 +76,11 @@ class Job:
     lease_s: float = 60.0
     owner: Owner | None = None
     debug_dumps: bool = False
+    points: Sequence[int] | None = None
+
+    def runs(self, point: int) -> bool:
+        """Says whether a point of the suite is to run."""
+        return self.points is None or point in self.points
 
     def to_json(self) -> str:
         """Returns the job as JSON text. It holds the token: write it to a file of mode 0600 only."""
@@ -88,6 +93,7 @@ class Job:
             fields = json.loads(path.read_text())
             fields["deadlines"] = Deadlines(**fields["deadlines"])
             fields["owner"] = Owner(**fields["owner"]) if fields["owner"] else None
+            fields["points"] = tuple(fields["points"]) if fields.get("points") is not None else None
             return cls(**fields)
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{path} is not a job file of this version of slicebench: {error}") from error

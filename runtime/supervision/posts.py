@@ -42,7 +42,7 @@ class Chair:
         self._others: dict[int, Connection] = {}
         self._listener: Listener | None = None
         coordinator = (lambda: free_address(job.rendezvous)) if job.workers > 1 else (lambda: None)
-        self._referee = Referee(job.workers, job.deadlines, coordinator, clock())
+        self._referee = Referee(job.workers, job.deadlines, coordinator, clock(), job.points)
 
     def open(self, now: float) -> None:
         if self._job.workers > 1:

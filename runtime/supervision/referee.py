@@ -7,7 +7,7 @@ supervisors.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.job import Deadlines
@@ -49,12 +49,19 @@ class _Stage(enum.Enum):
 class Referee:
     """Judges the sessions of one attempt. `coordinator` returns a fresh host:port for JAX, if needed.
 
+    `only` are the points that workers run, of those that the suite has; None: all.
+
     Every method takes the time in seconds of a monotonic clock and returns commands that go to all
     supervisors, in order. After a Finish it returns none.
     """
 
     def __init__(
-        self, workers: int, deadlines: Deadlines, coordinator: Callable[[], str | None], now: float
+        self,
+        workers: int,
+        deadlines: Deadlines,
+        coordinator: Callable[[], str | None],
+        now: float,
+        only: Collection[int] | None = None,
     ) -> None:
         self._deadlines = deadlines
         self._coordinator = coordinator
@@ -62,6 +69,7 @@ class Referee:
         self._stage = _Stage.GATHERING
         self._here: set[int] = set()
         self._workers = workers
+        self._only = only
         self._session = 0
         self._session_began = now
         self._points = 0
@@ -82,7 +90,7 @@ class Referee:
         """A supervisor is there."""
         self._here.add(worker)
         if self._stage is _Stage.GATHERING and len(self._here) == self._workers:
-            return self._start(0, None, now)
+            return self._start(self._from(0), None, now)
         return []
 
     def lost(self, worker: int, why: str, now: float) -> list[Command]:
@@ -150,8 +158,8 @@ class Referee:
                 seat.point_began, seat.deadline_s = now, body.deadline_s
                 self._points = max(self._points, body.points)
             case PointPhase(phase="end"):
-                seat.point, seat.next_point, seat.operations = None, body.point + 1, {}
                 self._points = max(self._points, body.points)
+                seat.point, seat.next_point, seat.operations = None, self._from(body.point + 1), {}
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
                 if body.status == "not_run":
@@ -224,9 +232,16 @@ class Referee:
         blame = Blame(witness.point, witness.cause)
         if out_of_time:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, witness.point)
-        if witness.point + 1 >= self._points:
+        following = self._from(witness.point + 1)
+        if following >= self._points:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, None)
-        return self._start(witness.point + 1, blame, now)
+        return self._start(following, blame, now)
+
+    def _from(self, point: int) -> int:
+        """Returns the first point to run from `point` on; past the last of the suite when there is none."""
+        if self._only is None:
+            return point
+        return min((each for each in self._only if each >= point), default=max(self._points, point))
 
     def _root_cause(self) -> Witness | None:
         if self._deadline:

@@ -260,6 +260,8 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
             command += ["--init-deadline-s", str(max(1, math.ceil(job.deadlines.init_s)))]
     if job.devices_per_worker is not None:
         command += ["--devices-per-worker", str(job.devices_per_worker)]
+    if job.points is not None:
+        command += ["--points", ",".join(map(str, job.points))]
     if job.debug_dumps:
         command += ["--debug-dumps"]
     return command

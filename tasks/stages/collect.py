@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import Problem
@@ -15,11 +15,11 @@ from runtime.contract.results import SCHEMA_VERSION, PointResult
 from tasks.history.fingerprint import fingerprint
 from tasks.history.outcomes import point_outcomes, troubles_of
 from tasks.history.reading import attempts_of, load_results
-from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, Results, Trouble
+from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, PointOutcome, Results, Trouble
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
+from tasks.stages.attempts import Started, read_attempts
 from tasks.stages.context import Run
-from tasks.stages.files import ATTEMPTS_FILE, REQUEST_FILE
-from tasks.targets.types import WorkloadRef
+from tasks.stages.files import REQUEST_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ _PART = re.compile(r"(samples|points|manifest)-a(\d+)-w(\d+)\.(?:parquet|jsonl|j
 
 
 @dataclasses.dataclass
-class _Parts:
+class Parts:
     """What lay in the results folder; each list or mapping by (attempt, worker)."""
 
     samples: list[pa.Table] = dataclasses.field(default_factory=list)
@@ -47,7 +47,7 @@ def collect(run: Run) -> Results:
     """
     if run.marker("collect") is not None and (done := load_results(run.folder)) is not None:
         return done
-    missed = [Trouble("not_fetched", str(problem)) for problem in _fetch(run)]
+    missed = [Trouble("not_fetched", str(problem)) for problem in bring_home(run)]
     results, table = _gather(run)
     results = dataclasses.replace(results, troubles=[*missed, *results.troubles])
     run.folder.write(SAMPLES_FILE, to_parquet(table))
@@ -55,26 +55,34 @@ def collect(run: Run) -> Results:
     for trouble in results.troubles:
         run.say(trouble.what)
     run.say(f"{results.samples} samples of {results.passed} of {len(results.points)} benchmarks collected")
-    run.mark("collect", samples=results.samples, passed=results.passed, points=len(results.points))
+    whole = results.passed == len(results.points) and not any(
+        trouble.kind in ("missing", "damaged") for trouble in results.troubles
+    )
+    run.mark(
+        "collect",
+        samples=results.samples,
+        passed=results.passed,
+        points=len(results.points),
+        whole=whole,
+    )
     return results
 
 
-def _fetch(run: Run) -> list[Problem]:
+def bring_home(run: Run) -> list[Problem]:
     """Brings home what the attempts' workers wrote elsewhere; returns what could not be brought."""
-    rows = json.loads(run.folder.read(ATTEMPTS_FILE) or b"[]")
-    refs = [WorkloadRef(**row["ref"]) for row in rows if row.get("ref")]
+    refs = [one.ref for one in read_attempts(run) if one.ref is not None]
     places = {ref.output: ref for ref in refs}  # attempts write into one folder
     return [problem for ref in places.values() for problem in run.target.fetch(ref, run.folder)]
 
 
 def _gather(run: Run) -> tuple[Results, pa.Table]:
-    parts = _read_parts(run)
+    parts = read_parts(run)
     table, repeated = join_parts(parts.samples)
     if repeated:
         parts.troubles.append(
             Trouble("duplicate", f"{repeated} samples were there twice; the later ones count")
         )
-    attempts = _attempts(run)
+    started_as = read_attempts(run)
     plan = run.target.plan(run.spec)
     points = point_outcomes(run.spec.points, parts.points, plan.workers, parts.unreadable)
     latest = max((attempt for attempt, _ in parts.manifests), default=0)
@@ -86,8 +94,11 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         target=run.spec.target_name,
         workers=plan.workers,
         points=points,
-        troubles=[*parts.troubles, *troubles_of(points, set(parts.points) | parts.unreadable, plan.workers)],
-        attempts=attempts,
+        troubles=[
+            *(each for each in parts.troubles if _matters(each, points, started_as)),
+            *troubles_of(points, set(parts.points) | parts.unreadable, plan.workers),
+        ],
+        attempts=[AttemptEnd(one.n, one.end or "unknown", one.cause) for one in started_as],
         fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
         manifest=manifests[0] if manifests else {},
         samples=len(table),
@@ -99,14 +110,19 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
     return results, table
 
 
-def _attempts(run: Run) -> list[AttemptEnd]:
-    """Returns how the attempts ended, as the run stage wrote it down while they went on."""
-    rows = json.loads(run.folder.read(ATTEMPTS_FILE) or b"[]")
-    return [AttemptEnd(row["n"], row["end"] or "unknown", row["cause"]) for row in rows]
+def _matters(trouble: Trouble, points: Sequence[PointOutcome], attempts: Sequence[Started]) -> bool:
+    """Says whether a trouble touches what counts: not once all that its attempt ran was run again later."""
+    if trouble.attempt is None:
+        return True
+    ran = next((one.points for one in attempts if one.n == trouble.attempt), None)
+    counts = attempts_of(points)
+    numbers = ran if ran is not None else [point.point for point in points]
+    return any(counts.get(number, 0) <= trouble.attempt for number in numbers)
 
 
-def _read_parts(run: Run) -> _Parts:
-    parts = _Parts()
+def read_parts(run: Run) -> Parts:
+    """Reads all that the workers of all attempts delivered; what cannot be read is a trouble."""
+    parts = Parts()
     for name in run.folder.names(RESULTS_FOLDER):
         match = _PART.fullmatch(name.removeprefix(f"{RESULTS_FOLDER}/"))
         content = run.folder.read(name) if match else None
@@ -128,7 +144,7 @@ def _read_parts(run: Run) -> _Parts:
     return parts
 
 
-def _add(parts: _Parts, run_id: str, kind: str, of: tuple[int, int], content: bytes) -> None:
+def _add(parts: Parts, run_id: str, kind: str, of: tuple[int, int], content: bytes) -> None:
     if kind == "samples":
         parts.samples.append(_own(read_part(content), run_id, of))
     elif kind == "points":

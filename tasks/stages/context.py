@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder
+from tasks.config.home import runs_folder
 from tasks.config.request import Stage
 from tasks.config.spec import RunSpec
 from tasks.targets.protocol import Target
@@ -28,11 +31,22 @@ class Run:
     say: Say
 
     def marker(self, stage: Stage) -> Mapping[str, Any] | None:
-        """Returns what a finished stage wrote down, or None when the stage has not finished."""
-        content = self.folder.read(f"{STAGES_FOLDER}/{stage}.json")
+        """Returns what a finished stage wrote down, or None when the stage has not finished.
+
+        Raises InfrastructureError, naming the file and the fix, when it is damaged.
+        """
+        name = f"{STAGES_FOLDER}/{stage}.json"
+        content = self.folder.read(name)
         if content is None:
             return None
-        marker: Mapping[str, Any] = json.loads(content)
+        try:
+            marker = json.loads(content)
+            if not isinstance(marker, dict) or not isinstance(marker.get("outputs"), dict):
+                raise ValueError("not the marker of a stage")
+        except ValueError as error:
+            raise InfrastructureError(
+                f"{self.folder.uri}/{name} is damaged ({error}): do that stage again: {self.resume_from(stage)}"
+            ) from error
         return marker
 
     def mark(self, stage: Stage, **outputs: Any) -> None:
@@ -41,6 +55,12 @@ class Run:
         self.folder.write(
             f"{STAGES_FOLDER}/{stage}.json", json.dumps(marker, indent=1, sort_keys=True).encode()
         )
+
+    def resume_from(self, stage: Stage) -> str:
+        """Returns the command that does a stage and all after it again."""
+        elsewhere = [] if self.spec.output == str(runs_folder()) else ["--output", self.spec.output]
+        words = ["slicebench", "run", "--resume", self.spec.run_id, "--from", stage, *elsewhere]
+        return shlex.join(words)
 
     def forget_from(self, stage: Stage) -> None:
         """Takes back the markers of a stage and of all after it, so that they are done again."""

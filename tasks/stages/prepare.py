@@ -17,7 +17,7 @@ import pydantic
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.expand import expand
 from runtime.contract.job import Deadlines
-from runtime.contract.names import SUITE_FILE
+from runtime.contract.names import STAGES, SUITE_FILE
 from runtime.contract.overrides import apply_overrides
 from runtime.contract.suite_reader import read_suite
 from runtime.contract.yamlfile import read_text
@@ -30,6 +30,7 @@ from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
+from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
@@ -53,8 +54,12 @@ def prepare(request: RunRequest, say: Say) -> Run:
         folder.write(SUITE_FILE, spec.suite_text.encode())
         for warning in spec.warnings:
             say(str(warning))
-    elif request.from_stage is not None:
+    elif request.from_stage is None:
+        go_on(run)
+    else:
         run.forget_from(request.from_stage)
+        if STAGES.index(request.from_stage) <= STAGES.index("run"):
+            start_over(run)
     return run
 
 

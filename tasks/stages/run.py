@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import RESULTS_FOLDER
 from tasks.follow import Follower
 from tasks.leases.holding import Holding
+from tasks.stages.attempts import Started, read_attempts, write_attempts
 from tasks.stages.context import Run
-from tasks.stages.files import ATTEMPTS_FILE, log_folder
+from tasks.stages.files import log_folder
+from tasks.stages.missing import missing_points
 from tasks.stages.provision import provision
 from tasks.stages.upload import upload
 from tasks.targets.streams import LOST
@@ -41,48 +41,60 @@ _BACKSTOP_S = 120.0
 OnProgress = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
-class _Started:
-    """One attempt as it is written down. `ref` None: about to be started; `end` empty: not known to have ended."""
-
-    n: int
-    ref: WorkloadRef | None = None
-    end: str = ""
-    cause: str = ""
-
-
 def run_workload(
     run: Run, uploaded: Uploaded, lease: Holding, on_progress: OnProgress = lambda progress: None
 ) -> Outcome:
     """Returns how the attempts ended, the last one last. A workload that failed is an Outcome, not an error.
 
-    Called again it goes on: with an attempt that still runs it is followed from where its logs end; one
-    that was lost is followed by the next. One that was preempted is followed by the next on new hardware, as often
-    as the plan allows. When the stage has finished, what it wrote down is returned.
-    While errors and signals unwind the stage, the workload is stopped first. Raises Fenced when the
-    lease was lost.
+    Called again it goes on: an attempt that still runs is followed from where its logs end. After one that
+    had failed or was lost the next begins, with the points that have not passed on every worker; those that
+    passed keep their samples. One that was preempted is followed by the next on new hardware, as often as the
+    plan allows. When the stage has finished, what it wrote down is returned. While errors and signals unwind
+    the stage, the workload is stopped first. Raises Fenced when the lease was lost.
     """
     finished = outcome_of(run)
     if finished is not None:
         return finished
     run.forget_from("run")  # what later stages made of an earlier attempt does not hold for the next
-    attempts = _read(run)
+    attempts = read_attempts(run)
     last = attempts[-1] if attempts else None
     goes_on = last is not None and not last.end
     if last is not None and goes_on:
         last = _play(run, uploaded, lease, attempts, last, on_progress)
     limit = len(attempts) - goes_on + run.target.plan(run.spec).attempts
-    if last is None or last.end not in ("succeeded", "failed", "preempted" if goes_on else ""):
-        last = _play(run, uploaded, lease, attempts, _next(attempts), on_progress)
+    # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
+    if last is None or not goes_on or last.end not in ("succeeded", "failed", "preempted"):
+        last = _next(run, uploaded, lease, attempts, on_progress)
     while last.end == "preempted" and len(attempts) < limit:
         run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {limit}")
         uploaded = _on_new_hardware(run, uploaded, lease)
-        last = _play(run, uploaded, lease, attempts, _next(attempts), on_progress)
+        last = _next(run, uploaded, lease, attempts, on_progress)
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
     run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
     if last.end in ("succeeded", "failed"):
         run.mark("run", attempts=[asdict(attempt) for attempt in outcome.attempts], results=outcome.results)
     return outcome
+
+
+def _next(
+    run: Run, uploaded: Uploaded, lease: Holding, attempts: list[Started], on_progress: OnProgress
+) -> Started:
+    """Plays another attempt on what is missing; one that finds nothing missing has succeeded."""
+    missing = missing_points(run, attempts)
+    if not missing and attempts and attempts[-1].end == "succeeded":
+        return attempts[-1]
+    everything = len(missing) == len(run.spec.points)
+    following = Started(len(attempts) + 1, points=None if everything else missing)
+    attempts.append(following)
+    if not missing:
+        run.say("every point has passed before: nothing is left to measure")
+        attempts[-1] = following = replace(following, end="succeeded")
+        write_attempts(run, attempts)
+        return following
+    if not everything:
+        told = ", ".join(str(point) for point in missing)
+        run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} points are missing: {told}")
+    return _play(run, uploaded, lease, attempts, following, on_progress)
 
 
 def outcome_of(run: Run) -> Outcome | None:
@@ -125,12 +137,6 @@ _END_OF: Mapping[int, str] = {
 }
 
 
-def _next(attempts: list[_Started]) -> _Started:
-    following = _Started(len(attempts) + 1)
-    attempts.append(following)
-    return following
-
-
 def _on_new_hardware(run: Run, uploaded: Uploaded, lease: Holding) -> Uploaded:
     """Gets hardware in the place of what was taken away, through the same lease, and brings everything there."""
     return upload(run, provision(run, lease), uploaded.image)
@@ -140,16 +146,17 @@ def _play(
     run: Run,
     uploaded: Uploaded,
     lease: Holding,
-    attempts: list[_Started],
-    attempt: _Started,
+    attempts: list[Started],
+    attempt: Started,
     on_progress: OnProgress,
-) -> _Started:
+) -> Started:
     """Starts an attempt unless it was, follows it to its end, and writes both down."""
-    _write(run, attempts)
+    write_attempts(run, attempts)
+    uploaded = replace(uploaded, workload=replace(uploaded.workload, points=attempt.points))
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
     try:
         attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
-        _write(run, attempts)
+        write_attempts(run, attempts)
         exits, taken = _follow(run, ref, lease, on_progress)
     except BaseException as error:
         run.target.stop(ref, GRACE_S)
@@ -157,7 +164,7 @@ def _play(
             ("lost", str(error)) if isinstance(error, Exception) else ("interrupted", type(error).__name__)
         )
         attempts[attempt.n - 1] = replace(attempt, ref=ref, end=ended[0], cause=ended[1])
-        _write(run, attempts)
+        write_attempts(run, attempts)
         raise
     lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = how_it_ended(exits)
@@ -165,7 +172,7 @@ def _play(
         run.target.stop(ref, GRACE_S)  # what was not taken away must not go on without the rest
         end, cause = "preempted", "; ".join(part for part in (taken.reason, taken.evidence) if part)
     attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
-    _write(run, attempts)
+    write_attempts(run, attempts)
     return attempt
 
 
@@ -234,15 +241,3 @@ def _backstop(run: Run, ref: WorkloadRef) -> Iterator[None]:
 
 def _results(run: Run) -> str:
     return f"{run.folder.uri}/{RESULTS_FOLDER}"
-
-
-def _read(run: Run) -> list[_Started]:
-    content = run.folder.read(ATTEMPTS_FILE)
-    if content is None:
-        return []
-    rows: list[dict[str, Any]] = json.loads(content)
-    return [_Started(**{**row, "ref": WorkloadRef(**row["ref"]) if row["ref"] else None}) for row in rows]
-
-
-def _write(run: Run, attempts: list[_Started]) -> None:
-    run.folder.write(ATTEMPTS_FILE, json.dumps([asdict(one) for one in attempts], indent=1).encode())

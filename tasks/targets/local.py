@@ -193,6 +193,7 @@ class LocalTarget:
                 lease_s=self._lease_s,
                 owner=Owner(os.getpid(), me),
                 debug_dumps=workload.debug_dumps,
+                points=workload.points,
             )
             for worker in workers.items
         ]

@@ -236,6 +236,7 @@ class Fleet:
                     renewal_file=posixpath.join(folder, _RENEWAL_FILE),
                     lease_s=self._lease_s,
                     debug_dumps=workload.debug_dumps,
+                    points=workload.points,
                 )
             )
         return jobs

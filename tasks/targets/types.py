@@ -79,7 +79,8 @@ class Image:
 class Workload:
     """What is to run on the workers. `output` is the run's folder: a path or gs://.
 
-    `env` holds secrets: it is never written down but in a job's own file.
+    `env` holds secrets: it is never written down but in a job's own file. `points` are those of the suite to run,
+    by number; None: all.
     """
 
     run_id: str
@@ -87,6 +88,7 @@ class Workload:
     env: Mapping[str, str] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     debug_dumps: bool = False
+    points: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ def run(given: argparse.Namespace) -> int:
     failed = 0
     with Path(given.scratch, "journal.jsonl").open("a") as journal:
         for point in range(given.first_point, points):
+            if given.points and str(point) not in given.points.split(","):
+                continue
             head = {"point": point, "points": points, "benchmark": "Fake"}
             tell("point", phase="begin", key=f"k{point}", generator="fake.Fake", **head)
             status, cause = "passed", ""
@@ -170,7 +172,7 @@ def main() -> int:
     stacks.arm()
     parser = argparse.ArgumentParser()
     parser.add_argument("suite")
-    for flag in ("--output", "--run-id", "--scratch", "--platform", "--coordinator"):
+    for flag in ("--output", "--run-id", "--scratch", "--platform", "--coordinator", "--points"):
         parser.add_argument(flag)
     for flag in ("--attempt", "--first-point", "--worker", "--workers", "--devices-per-worker"):
         parser.add_argument(flag, type=int)

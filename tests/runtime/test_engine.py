@@ -169,6 +169,17 @@ def test_first_point_leaves_out_those_before(run: Run) -> None:
     assert passage.code is ExitCode.DONE
 
 
+def test_only_the_points_asked_for_run(run: Run) -> None:
+    passage = run([point(0, "Fails"), point(1, "Fine"), point(2, "Fine")], "--points", "2,1")
+    assert [result.point for result in passage.results] == [1, 2]
+    assert passage.code is ExitCode.DONE
+
+
+def test_a_point_that_the_suite_has_not_is_refused(run: Run) -> None:
+    with pytest.raises(BadInput, match="no point 2 here"):
+        run([point(0, "Fine"), point(1, "Fine")], "--points", "0,2")
+
+
 def test_with_siblings_a_failure_ends_the_session(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--workers", "2", "--worker", "1", "--coordinator", "127.0.0.1:1"]
     passage = run([point(0, "Fails"), point(1, "Fine")], *flags)

@@ -17,6 +17,13 @@ def test_alone_by_default() -> None:
     assert settings.scratch is None and settings.platform is None
 
 
+def test_points_are_numbers() -> None:
+    assert parse([*ALONE, "--points", "0,3"], {}).points == {0, 3}
+    assert parse(ALONE, {}).points is None
+    with pytest.raises(BadInput, match="such as 0,3"):
+        parse([*ALONE, "--points", "all"], {})
+
+
 def test_jax_variables_are_honoured() -> None:
     settings = parse(
         ALONE,

@@ -64,6 +64,28 @@ def test_one_failure_is_one_failure_with_its_true_cause(make: Make, do: dict[str
     crew.nothing_left()
 
 
+def test_only_the_points_that_are_asked_for_run_and_are_written_down(make: Make) -> None:
+    do = {"1.0": "fail:never run", "1.1": "kill:SIGKILL", "0.1": "wait"}
+    crew = make(workers=2, points=5, do=do, job={"points": (1, 3)}).start()
+    assert crew.wait() == [1, 1]
+    assert [body.first_point for body in crew.bodies(Started)] == [1, 3]
+    for worker in range(2):
+        points = crew.points_file(worker)
+        assert {point: status for point, (status, _) in points.items()} == {1: "failed", 3: "passed"}
+    crew.nothing_left()
+
+
+def test_of_points_that_are_never_reached_only_those_asked_for_are_told(make: Make) -> None:
+    crew = make(workers=2, points=5, do={"0.1": "wait", "1.1": "wait"}, job={"points": (1, 3)}).start()
+    until(lambda: began(crew, 1))
+    crew.started[0].terminate()
+    assert crew.wait(15) == [130, 130]
+    assert {point: status for point, (status, _) in crew.points_file(1).items()} == {
+        1: "failed",
+        3: "not_run",
+    }
+
+
 def test_a_failure_that_all_agree_on_does_not_end_the_session(make: Make) -> None:
     do = {f"{worker}.1": "fail_and_go_on:no such file" for worker in range(2)}
     crew = make(workers=2, do=do).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,7 +18,9 @@ POINTS = 3
 class Court:
     """A referee, its clock, and words for what workers do."""
 
-    def __init__(self, workers: int = 2, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self, workers: int = 2, deadlines: Deadlines | None = None, only: Sequence[int] | None = None
+    ) -> None:
         self.now = 100.0
         self.commands: list[Command] = []
         self.workers = workers
@@ -25,7 +28,7 @@ class Court:
         self.ports = iter(range(1000, 2000))
         coordinator = lambda: f"host:{next(self.ports)}"  # noqa: E731
         deadlines = deadlines or Deadlines(init_s=60, operation_s=10, point_s=None, run_s=None)
-        self.referee = Referee(workers, deadlines, coordinator, self.now)
+        self.referee = Referee(workers, deadlines, coordinator, self.now, only)
 
     def gather(self) -> Court:
         for worker in range(self.workers):
@@ -114,6 +117,45 @@ def test_a_failure_ends_the_session_and_the_next_point_begins_another() -> None:
     assert court.last() == End(1, dump=False)
     court.ended()
     assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1: leaf differs"))
+
+
+def test_only_some_points_begin_with_the_first_and_go_on_with_the_next_of_them() -> None:
+    court = Court(only=(1, 2)).gather().join()
+    assert court.last() == Start(1, 1, "host:1000")
+    court.begin(1, 0)
+    court.leave(1, -signal.SIGSEGV)
+    court.wait(2)
+    court.ended()
+    started = court.last()
+    assert isinstance(started, Start)
+    assert started.blame is not None
+    assert (started.first_point, started.blame.point) == (2, 1)
+
+
+def test_a_failure_in_the_last_of_some_points_finishes() -> None:
+    court = Court(only=(0, 1)).gather().join()
+    court.begin(0, 0, 1)
+    court.end(0, 0, 1)
+    court.begin(1, 0, 1)
+    court.end(1, 1, status="failed", cause="leaf differs")
+    court.leave(1, 1)
+    court.wait(0.5)
+    court.ended()
+    assert court.last() == Finish(
+        1, "point 1 failed: worker 1: leaf differs", Blame(1, "worker 1: leaf differs"), points=POINTS
+    )
+
+
+def test_who_dies_after_the_last_of_some_points_does_no_harm_to_those_it_was_not_to_run() -> None:
+    court = Court(only=(0,)).gather().join()
+    court.begin(0, 0, 1)
+    court.end(0, 0, 1)
+    court.leave(1, -signal.SIGSEGV)
+    court.wait(2)
+    court.ended()
+    finish = court.last()
+    assert isinstance(finish, Finish)
+    assert (finish.code, finish.blame) == (1, None)
 
 
 def test_a_failure_in_the_last_point_finishes() -> None:

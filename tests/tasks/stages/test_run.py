@@ -14,9 +14,9 @@ from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
 from tasks.leases.release import Patience
+from tasks.stages.attempts import write_attempts
 from tasks.stages.context import Run
 from tasks.stages.provision import provision
-from tasks.stages.run import _write as write_attempts
 from tasks.stages.run import exit_code_of, how_it_ended, outcome_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
@@ -98,7 +98,7 @@ def test_a_stage_called_again_follows_what_still_runs(
     with monkeypatch.context() as patch:
         # A follower that is killed stops nothing: what runs, runs on.
         patch.setattr(run.target, "stop", lambda ref, grace_s: None)
-        patch.setattr("tasks.stages.run._write", _write_but_no_end)
+        patch.setattr("tasks.stages.run.write_attempts", _write_but_no_end)
         patch.setattr("tasks.follow.Follower.follow", _die)
         with pytest.raises(SystemExit):
             run_workload(run, uploaded, holding)

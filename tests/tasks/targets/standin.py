@@ -1,7 +1,9 @@
 """A stand-in for the supervisor: reads a real job file, writes a real stream, and does what WORKLOAD tells it.
 
 `WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), hold (until a signal), wait
-(until a file `go` is in its scratch, or a signal), count (300 lines, 10 ms apart), write (files into the output).
+(until a file `go` is in its scratch, or a signal), count (300 lines, 10 ms apart), write (files into the output),
+measure (run the POINTS points that the job asks for, and write down a result and a sample of each; one fails while
+a file `broken-POINT-WORKER` is in the output).
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from pathlib import Path
 
 from runtime.contract import progress
 from runtime.contract.job import Job
+from runtime.contract.names import JOURNAL_FILE
+from runtime.contract.results import PointResult, Sample
+from runtime.results_io import Journal, seal
 
 
 def main() -> int:
@@ -56,9 +61,39 @@ def main() -> int:
         if what == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         say(progress.Operation("end", 0, 1, "tiny", 0, "save"))
+        if what == "measure":
+            failed = measure(job)
+            return end(1, f"point {failed[0]} failed: it is broken") if failed else end(0, "")
         return end(1, "worker 0: wrong data") if what == "fail" else end(0, "")
     except Told:
         return end(130, "told to stop")
+
+
+def measure(job: Job) -> list[int]:
+    failed: list[int] = []
+    name = f"a{job.attempt}-w{job.worker:04d}"
+    records: list[Sample | PointResult] = []
+    for point in range(int(job.env["POINTS"])):
+        if job.points is not None and point not in job.points:
+            continue
+        of = {"run_id": job.run_id, "attempt": job.attempt, "point": point, "worker": job.worker}
+        head = {**of, "benchmark": "tiny", "benchmark_key": f"key-{point}"}
+        broken = Path(job.output, f"broken-{point}-{job.worker}").exists()
+        if broken:
+            failed.append(point)
+        records.append(
+            Sample(**head, repeat=0, occurrence=0, operation="save", metric="time", value=float(job.attempt),
+                   unit="s", warmup=False, started_at=time.time())
+        )  # fmt: skip
+        records.append(
+            PointResult(**head, generator="g", implementation="native", repeats_done=1,
+                        status="failed" if broken else "passed", cause="it is broken" if broken else "")
+        )  # fmt: skip
+    with Journal(Path(job.scratch, JOURNAL_FILE)) as journal:
+        journal.extend(records)
+    seal(Path(job.scratch), job.output, job.attempt, job.worker)
+    assert Path(job.output, "results", f"points-{name}.jsonl").exists()
+    return failed
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+"""What a run that goes on still has to measure: the points that have not passed on every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.contract.names import samples_file
+from tasks.history.outcomes import point_outcomes
+from tasks.stages.attempts import Started
+from tasks.stages.collect import bring_home, read_parts
+from tasks.stages.context import Run
+
+
+def missing_points(run: Run, attempts: Sequence[Started]) -> tuple[int, ...]:
+    """Returns the numbers of the points that have not passed on every worker, by results that can be read.
+
+    Nothing that a preempted attempt measured counts: its timings are not those of quiet hardware.
+    """
+    counted = {one.n for one in attempts if one.counts and one.end != "preempted"}
+    if not counted:
+        return tuple(point.index for point in run.spec.points)
+    bring_home(run)  # what could not be brought is missing
+    parts = read_parts(run)
+    damaged = {(trouble.attempt, trouble.worker) for trouble in parts.troubles}
+    whole = {
+        of: results
+        for of, results in parts.points.items()
+        if of[0] in counted and of not in damaged and run.folder.read(samples_file(*of)) is not None
+    }
+    outcomes = point_outcomes(run.spec.points, whole, run.target.plan(run.spec).workers)
+    return tuple(outcome.point for outcome in outcomes if outcome.status != "passed")
