@@ -5,7 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Two cores are what we promise to be quick on; more are used where there are more.
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo $$n)
-PYTEST := $(BIN)/python -m pytest
+# AGAIN=--last-failed runs only what failed before.
+PYTEST := $(BIN)/python -m pytest $(AGAIN)
 QUICK  := not system and not chaos and not gpu and not bench
 
 # pip's index settings hold for uv as well, unless uv has its own.
