@@ -79,7 +79,13 @@ def test_a_folder_is_looked_at_without_a_trace(tmp_path: Path) -> None:
 def test_a_host_whose_key_nobody_knows(tmp_path: Path) -> None:
     hosts = ["127.0.0.1"]
     config = SshTargetConfig.model_validate(
-        {"kind": "ssh", "hosts": hosts, "user": "u", "known_hosts": str(tmp_path / "none")}
+        {
+            "kind": "ssh",
+            "hosts": hosts,
+            "user": "u",
+            "python": "/usr/bin/python3",
+            "known_hosts": str(tmp_path / "none"),
+        }
     )
     (found,) = look_at_hosts(config)
     assert found.status == "wrong" and "host_key_unknown" in found.what and "ssh-keyscan" in found.fix

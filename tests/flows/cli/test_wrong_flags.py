@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
             "--from must be build, provision, upload, run, collect or teardown, not nosuch",
         ),
         ("plan q --keep-for 2", "--keep-for must be a time, such as 90s, 30m, 4h or 2d, not 2"),
-        ("run q --bogus", "Unknown option: --bogus, see slicebench --help"),
+        ("run q --qqq", "Unknown option: --qqq, see slicebench --help"),
         ("run q more", "nothing is known to be done with: more, see slicebench --help"),
         ("up --port 99999", "--port must be between 1 and 65535, not 99999"),
         ("up --port 0", "--port must be between 1 and 65535, not 0"),
