@@ -3,6 +3,7 @@ that the ledger names. FAILED and SUSPENDED queued resources and PREEMPTED nodes
 
 from __future__ import annotations
 
+import abc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +36,7 @@ _TIMING = Timing(total_s=30.0)
 Thing = TypeVar("Thing", Node, Queued)
 
 
-class _Labelled(Generic[Thing]):
+class _Labelled(abc.ABC, Generic[Thing]):
     """What both kinds share. A scope is "project/zone"; the uid tells one thing from a later one of its name."""
 
     kind: str
@@ -87,14 +88,17 @@ class _Labelled(Generic[Thing]):
     def _reference(self, thing: Thing) -> ResourceRef:
         return ResourceRef(self.kind, f"{thing.project}/{thing.zone}", thing.name, thing.uid)
 
+    @abc.abstractmethod
     def _everything(self, tpu: CloudTpu) -> Sequence[Thing]:
-        raise NotImplementedError
+        """Returns all there is of this kind, in all zones."""
 
+    @abc.abstractmethod
     def _look(self, tpu: CloudTpu, zone: str, name: str) -> Thing:
-        raise NotImplementedError
+        """Returns one thing. Raises when there is none."""
 
+    @abc.abstractmethod
     def _ask(self, tpu: CloudTpu, zone: str, name: str) -> None:
-        raise NotImplementedError
+        """Asks for a deletion."""
 
 
 class TpuNodeInventory(_Labelled[Node]):
