@@ -12,7 +12,8 @@ from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.states import Completed, Failed
 
-from flows.api import PrefectApi, known_server
+from flows.api import PrefectApi
+from flows.server import known_server
 from runtime.contract.errors import ExitCode, SlicebenchError, worst
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts

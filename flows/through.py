@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable, known_server
+from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable
 from flows.attempt import name_of
+from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder

@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.cli.runs import Json, Output
+from flows.server import known_server
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.config.home import home, ledger_uri, runs_folder
 from tasks.history.quantities import printable
@@ -45,11 +46,11 @@ def doctor(
 
 def look_at_prefect() -> Sequence[Finding]:
     """Whether the Prefect server that runs go through answers and lets us in; having none is fine."""
-    from flows.api import PrefectApi, known_server
-
     server = known_server()
     if server is None:
         return [Finding("prefect", "fine", "no server is named: a run starts one of its own for itself")]
+    from flows.api import PrefectApi
+
     try:
         with PrefectApi(server, timeout_s=3.0) as api:
             api.check()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
 
 import cyclopts
 
-from runtime.contract.errors import ExitCode, SlicebenchError
+from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 
 app = cyclopts.App(
     name="slicebench",
@@ -63,6 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs one command; returns its exit code. Errors are printed, one problem a line, never as tracebacks."""
     words = sys.argv[1:] if argv is None else argv
     try:
+        _refuse_unknown_word(words)
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         return int(code or 0)
     except cyclopts.CycloptsError as error:
@@ -78,6 +80,18 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output left (`slicebench runs | head`); nothing more can be told it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
+
+
+def _refuse_unknown_word(words: list[str]) -> None:
+    """Raises BadInput for a command that is none. Cyclopts would import every command to say so."""
+    known: dict[tuple[str, ...], tuple[str, ...]]
+    known = {(): (*COMMANDS, *GROUPS)} | {(group,): tuple(GROUPS[group][1]) for group in GROUPS}
+    for depth, word in enumerate(words[:2]):
+        choices = known.get(tuple(words[:depth]), (word,))
+        if word not in choices and not word.startswith("-"):
+            near = difflib.get_close_matches(word, choices, n=2)
+            fix = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(choices)}"
+            raise BadInput(f"there is no command {' '.join(words[: depth + 1])!r}", fix=fix)
 
 
 def _refuse(error: SlicebenchError, words: list[str]) -> int:

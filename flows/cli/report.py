@@ -20,12 +20,12 @@ Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other 
 
 def report(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
     """Print where the report of a run lies, with its table of results; a missing report is made again."""
+    runs = open_folder(output or str(runs_folder()))
+    folder = find_run(runs, run)
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table, table_rows
     from tasks.stages.report import report_folder, unjudged
 
-    runs = open_folder(output or str(runs_folder()))
-    folder = find_run(runs, run)
     where = _existing(folder) or report_folder(folder)
     results = load_results(folder)
     if results is None:  # an old report beside results that are gone: there is a page, and no table

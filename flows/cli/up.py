@@ -7,16 +7,16 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.api import PrefectApi
 from flows.cli.wrong_flags import checked_range
 from flows.serving import children, place
-from flows.serving.drain import drain
-from flows.serving.station import Station, clear_leftovers, raise_up
 from runtime.contract.errors import ExitCode, Interrupted
+
+if TYPE_CHECKING:
+    from flows.serving.station import Station
 
 _NOW = signal.SIGUSR1
 """What `down --now` sends: cancel what runs, however often it was asked to go down before."""
@@ -28,9 +28,16 @@ def up(
 ) -> int:
     """Start a Prefect server with UI, workers, deployments and schedule here; runs until Ctrl-C."""
     checked_range("--port", port, 1, 65535)
-    if (found := clear_leftovers(_tell)) is not None:
+    if (found := children.clear_leftovers(_tell)) is not None:
         _tell(f"up already, by process {found.owner.pid}: {_ui(found.api_url)} (stop it: slicebench down)")
         return ExitCode.DONE
+    from flows.serving.ports import refuse_taken_port
+
+    refuse_taken_port(port)
+    from flows.api import PrefectApi
+    from flows.serving.drain import drain
+    from flows.serving.station import raise_up
+
     signals = _Signals()
     _tell("starting a Prefect server, its workers and deployments …")
     try:
@@ -55,7 +62,7 @@ def down(
     now: Annotated[bool, Parameter(help="Cancel what runs instead of waiting for it", negative="")] = False,
 ) -> int:
     """Stop what `slicebench up` started; waits until running benchmarks have ended."""
-    found = clear_leftovers(_tell)
+    found = children.clear_leftovers(_tell)
     if found is None:
         _tell("nothing is up")
         return ExitCode.DONE
@@ -91,6 +98,8 @@ class _Signals:
 
 def _welcome(station: Station) -> None:
     """Says where it is, how to get in, and what will happen by itself."""
+    from flows.api import PrefectApi
+
     with PrefectApi(station.server) as api:
         scheduled = api.schedules()
     _tell(f"up: {_ui(station.server.api_url)}")

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import cyclopts
-import pydantic
 
 from runtime.contract.errors import BadInput, Problem
-from tasks.config.request import RunRequest
 
 _RENAMED = {"from_stage": "--from"}
 _SEE = "see slicebench --help"
@@ -18,8 +16,12 @@ _SEE = "see slicebench --help"
 
 def refusal_of(error: cyclopts.CycloptsError) -> BadInput:
     """Returns the refusal of a command line that cyclopts, or the model behind its flags, did not take."""
-    if isinstance(cause := error.__cause__, pydantic.ValidationError):
-        return BadInput([_problem(each) for each in cause.errors()])
+    # Most commands have no model behind their flags; for those, pydantic need not be imported to ask.
+    if type(cause := error.__cause__).__module__.startswith("pydantic"):
+        from pydantic import ValidationError
+
+        if isinstance(cause, ValidationError):
+            return BadInput([_problem(each) for each in cause.errors()])
     if isinstance(error, cyclopts.UnusedCliTokensError) and error.unused_tokens:
         words = ", ".join(error.unused_tokens)
         return BadInput(f"nothing is known to be done with: {words}", fix=_SEE)
@@ -42,6 +44,8 @@ def _problem(error: Mapping[str, Any]) -> Problem:
 
 def _wanted(name: str, error: Mapping[str, Any]) -> str:
     """Returns what the field's type asks for, as one would say it."""
+    from tasks.config.request import RunRequest
+
     field = RunRequest.model_fields.get(name)
     whole = field is not None and int in (field.annotation, *get_args(field.annotation))
     match error["type"]:

@@ -6,12 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from flows.serving import place
 from flows.serving.place import Process
 
 STOP_S = 20.0
@@ -61,6 +62,19 @@ def stop(process: Process, timeout_s: float = STOP_S) -> None:
         except psutil.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def clear_leftovers(tell: Callable[[str], None]) -> place.Up | None:
+    """Returns what is up, or None, having stopped what an `up` that was killed left behind."""
+    found = place.read_up()
+    if found is None or found.owner.found() is not None:
+        return found
+    for child in found.children:
+        if child.found() is not None:
+            tell(f"stopping {child.what} (process {child.pid}), left by an earlier slicebench up")
+            stop(child)
+    place.forget_up()
+    return None
 
 
 def _hear_signals() -> None:

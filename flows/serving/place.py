@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from flows.api import UP_FILE, read_up_file
+from flows.server import UP_FILE, read_up_file
 from flows.serving.settings import new_auth_string
 from runtime.contract.errors import InfrastructureError
 from tasks.config.home import home

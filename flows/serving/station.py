@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from flows.api import PrefectApi, Server, Unreachable
+from flows.api import PrefectApi, Unreachable
+from flows.server import Server
 from flows.serving import children, place
 from flows.serving.children import Child
 from flows.serving.ephemeral import tail_of
@@ -100,10 +99,8 @@ def raise_up(
 ) -> Station:
     """Starts server, pools, deployments and workers; returns when work would be done.
 
-    Raises InfrastructureError, with what it started stopped again, when the port is taken or something does
-    not start.
+    Raises InfrastructureError, with what it started stopped again, when something does not start.
     """
-    refuse_taken_port(port)
     place.folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     secret = place.auth_string()
     server = Server(f"http://{HOST}:{port}/api", "slicebench up", secret)
@@ -133,45 +130,6 @@ def raise_up(
         raise
     station.write_down()
     return station
-
-
-def clear_leftovers(tell: Callable[[str], None]) -> place.Up | None:
-    """Returns what is up, or None, having stopped what an `up` that was killed left behind."""
-    found = place.read_up()
-    if found is None or found.owner.found() is not None:
-        return found
-    for child in found.children:
-        if child.found() is not None:
-            tell(f"stopping {child.what} (process {child.pid}), left by an earlier slicebench up")
-            children.stop(child)
-    place.forget_up()
-    return None
-
-
-def refuse_taken_port(port: int) -> None:
-    """Raises InfrastructureError, saying who has it, when the port is taken."""
-    with socket.socket() as probe:
-        # As the server itself binds: a port that only lingers from the last server is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise InfrastructureError(
-                f"port {port} on {HOST} is taken by {_holder_of(port)} ({error.strerror}): "
-                "end that, or choose another: slicebench up --port PORT"
-            ) from error
-
-
-def _holder_of(port: int) -> str:
-    try:
-        listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-    except psutil.AccessDenied:
-        return "another process"
-    for connection in listening:
-        if connection.laddr and connection.laddr.port == port and connection.pid:
-            command = " ".join(psutil.Process(connection.pid).cmdline())[:100]
-            return f"process {connection.pid} ({command})"
-    return "another process"
 
 
 def _words(child: Child) -> Sequence[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.api import UP_FILE, PrefectApi, Server, Unreachable, known_server
+from flows.api import PrefectApi, Unreachable
+from flows.server import UP_FILE, Server, known_server
 from runtime.contract.errors import BadInput, InfrastructureError
 from tests.flows.prefect_stub import PrefectStub
 

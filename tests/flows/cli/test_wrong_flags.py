@@ -36,6 +36,12 @@ ROOT = Path(__file__).parents[3]
         ("up --port 99999", "--port must be between 1 and 65535, not 99999"),
         ("up --port 0", "--port must be between 1 and 65535, not 0"),
         ("runs --last -1", "--last must be at least 1, not -1"),
+        ("repot", "there is no command 'repot', did you mean report or reap?"),
+        ("tpu crate", "there is no command 'tpu crate', did you mean create?"),
+        (
+            "tpu zzz",
+            "there is no command 'tpu zzz', there are: create, status, list, exec, ssh, delete",
+        ),
         ("runs --output /no/such", "there is no folder /no/such, name the --output of your runs"),
     ],
 )

@@ -1,0 +1,97 @@
+"""What each command imports: none pays for a library that it does not use. Judged by what is loaded, never by time."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+HEAVY = (
+    "prefect", "jax", "numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "google", "grpc", "paramiko",
+    "httpx", "pydantic",
+)  # fmt: skip
+SUITE = str(ROOT / "configs/suites/quickstart.yaml")
+FORM = {"pydantic"}
+"""What flags that are the fields of a request, or a target's file, are checked with."""
+
+COMMANDS: dict[str, tuple[int, set[str]]] = {
+    "--help": (0, set()),
+    "--version": (0, set()),
+    "nosuch": (2, set()),
+    "runs": (0, set()),
+    "runs --last 0": (2, set()),
+    "leases": (0, set()),
+    "reap --dry-run": (0, set()),
+    "logs": (2, set()),
+    "logs nosuch": (2, set()),
+    "report nosuch": (2, set()),
+    "explain nosuch": (2, set()),
+    "down": (0, set()),
+    "up --help": (0, set()),
+    "up --port 0": (2, set()),
+    "up --port {taken}": (2, set()),
+    "tpu --help": (0, set()),
+    f"check {SUITE}": (0, set()),
+    f"check {SUITE} --set nosuch=1": (2, set()),
+    "check configs/targets/local.yaml": (0, FORM),
+    "doctor": (0, FORM),
+    "plan quickstart": (0, FORM),
+    "schema target": (0, FORM),
+    "run": (2, FORM),
+    "run --help": (0, FORM),
+    "run quickstart --target nosuch": (2, FORM),
+    "run quickstart --workers 0": (2, FORM),
+    "run quickstart --output /proc/x": (2, FORM),
+    "run --resume nosuch": (2, FORM),
+}
+
+PROGRAM = f"""
+import json, os, sys
+from flows.cli.main import main
+for words in json.load(sys.stdin):
+    sys.stdout.flush()
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        told = main(words.split()), [name for name in {HEAVY!r} if name in sys.modules]
+        os.write(writing, json.dumps(told).encode())
+        os._exit(0)
+    os.close(writing)
+    print(os.read(reading, 4096).decode(), flush=True)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[str]]]:
+    """Exit code and heavy libraries of each command, each in a process that had imported flows.cli.main only."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [command.format(taken=taken.getsockname()[1]) for command in COMMANDS]
+        home = tmp_path_factory.mktemp("home")
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            input=json.dumps(words),
+            env={**environ, "PYTHONPATH": str(ROOT), "SLICEBENCH_HOME": str(home), "PREFECT_HOME": str(home)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    return dict(zip(COMMANDS, told, strict=True))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_imports_only_what_it_uses(seen: dict[str, tuple[int, list[str]]], command: str) -> None:
+    code, allowed = COMMANDS[command]
+    ended, imported = seen[command]
+    assert ended == code
+    assert set(imported) - allowed == set()
