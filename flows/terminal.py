@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from tasks.history.quantities import printable
+
 _WORKER = re.compile(r"\[\d+\] (?P<text>.*)")
 _FAILURE = re.compile(
     r"supervisor: .*(\bpoint \d+ failed\b|\bkilled\b|\bexceeded\b|\bno longer\b|\bgone without\b)"
@@ -39,7 +41,7 @@ class Terminal:
     def tell(self, text: str) -> None:
         """Prints a line in any case."""
         self._told.add(text)
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     def stopping(self) -> None:
         """From now on the run is being stopped."""

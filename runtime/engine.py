@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
 from runtime.contract.names import CHECKPOINTS_FOLDER
 from runtime.contract.progress import Done, Operation
+from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointStatus
 from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
@@ -39,6 +41,7 @@ class Engine:
         """`scratch` is this worker's own folder. JAX must have been initialised."""
         self._settings, self._suite, self._journal, self._progress = settings, suite, journal, progress
         self._scratch = scratch
+        self._redact = Redaction.of_environment(os.environ)
         self._points = 0
         self._member = settings.membership
         self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
@@ -92,11 +95,12 @@ class Engine:
         except _Agreed as error:
             status, cause = "failed", str(error)
         except Exception as error:  # noqa: BLE001 (whatever a benchmark raises is its result, not ours to judge)
-            status, cause = "failed", _in_one_line(error)
-            traceback.print_exc()
+            status, cause = "failed", self._in_one_line(error)
+            self._say(traceback.format_exc().rstrip())
             leave = self._member.workers > 1
+        cause = self._redact(cause)
         if cause:
-            _say(f"{point.benchmark}: {status}: {cause}")
+            self._say(f"{point.benchmark}: {status}: {cause}")
         self._journal.append(
             effective.result(
                 point,
@@ -160,8 +164,8 @@ class Engine:
                 context.local_path.mkdir(parents=True, exist_ok=True)
             self._make_data(context)
         except (ValueError, OSError, NotImplementedError, TypeError, KeyError) as error:
-            cause = f"data could not be prepared: {_in_one_line(error)}"
-            traceback.print_exc()
+            cause = f"data could not be prepared: {self._in_one_line(error)}"
+            self._say(traceback.format_exc().rstrip())
         cause = distributed.agree(cause)
         if cause is not None:
             raise _Agreed(cause)
@@ -194,6 +198,14 @@ class Engine:
             folders.remove(context.local_path)
             folders.remove_if_empty(context.local_path.parent)
 
+    def _in_one_line(self, error: BaseException) -> str:
+        # Redacted before it is cut: of what is cut in the middle, the start would stay.
+        text = " ".join(self._redact(str(error)).split())
+        return text if isinstance(error, SlicebenchError) else f"{type(error).__name__}: {text}"[:1000]
+
+    def _say(self, text: str) -> None:
+        print(self._redact(text), file=sys.stderr, flush=True)
+
     def _announce(self, operation: str, phase: Phase) -> None:
         assert self._now is not None
         point, repeat = self._now
@@ -218,12 +230,3 @@ _CODES: dict[PointStatus, ExitCode] = {
     "failed": ExitCode.WORKLOAD_FAILED,
     "not_run": InfrastructureError.exit_code,
 }
-
-
-def _in_one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if isinstance(error, SlicebenchError) else f"{type(error).__name__}: {text}"[:1000]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

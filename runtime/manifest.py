@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, manifest_file
+from runtime.contract.names import SOURCE_VARIABLE, manifest_file
+from runtime.contract.redaction import REDACTED, secret_names
 from runtime.output import is_remote, placing
 
 SCHEMA_VERSION = 1
 
-REDACTED = "(redacted)"
 _PACKAGES = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "libtpu", "etils", "gcsfs")
 _RECORDED = re.compile(r"(XLA|LIBTPU|TPU|JAX|ORBAX|TENSORSTORE|NCCL|CUDA|OMP|MALLOC|LD)_[A-Z0-9_]+")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY")
@@ -67,7 +67,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     Secret is what SLICEBENCH_SECRET_ENV names, which is recorded by name even where nothing else of its kind
     is, and what looks like a secret by its name.
     """
-    secret = set(re.split(r"[,\s]+", variables.get(SECRET_NAMES_VARIABLE, ""))) - {""}
+    secret = secret_names(variables)
     return {
         name: REDACTED if name in secret or _SECRET.search(name) else value
         for name, value in sorted(variables.items())

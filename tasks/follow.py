@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,9 +17,8 @@ from types import TracebackType
 from typing import IO
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.redaction import Redaction
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
-
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Follower:
@@ -28,7 +26,8 @@ class Follower:
 
     A follower that is killed at any moment loses and repeats nothing in the log files: beside each lies
     how far it is complete, written after it, and what was appended since is cut off and read again. Use
-    it as a context; a second one on the same folder is refused with InfrastructureError.
+    it as a context; a second one on the same folder is refused with InfrastructureError. What workers say is hostile
+    and may hold secrets: nothing of it gets further than here unredacted.
     """
 
     def __init__(
@@ -37,11 +36,14 @@ class Follower:
         say: Callable[[str], None],
         on_progress: Callable[[Progress], None] = lambda progress: None,
         *,
+        on_state: Callable[[State], None] = lambda state: None,
+        redact: Redaction = Redaction(),  # noqa: B008 (it has no state)
         lines_per_s: float = 100.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`logs` is a folder on this machine; at most `lines_per_s` lines of the workers go to `say`."""
-        self._logs, self._say, self._on_progress = logs, say, on_progress
+        self._logs, self._say = logs, say
+        self._on_progress, self._on_state, self._redact = on_progress, on_state, redact
         self._sampler = Sampler(lines_per_s, clock)
         self._clock = clock
         self._files: dict[int, _LogFile] = {}
@@ -81,12 +83,13 @@ class Follower:
         return {worker: file.cursor for worker, file in self._files.items()}
 
     def follow(self, events: Iterable[Event]) -> dict[int, Exited]:
-        """Takes events to the end; returns how each worker's supervisor ended.
+        """Takes events to the end; returns how each worker's supervisor ended, redacted as all of them.
 
         Raises OSError when a log cannot be written.
         """
         exits: dict[int, Exited] = {}
-        for event in events:
+        for raw in events:
+            event = self._redact.record(raw)
             self._take(event)
             if isinstance(event, Exited):
                 exits[event.worker] = event
@@ -107,22 +110,23 @@ class Follower:
                 self._on_progress(event)
             case Exited():
                 if event.code or event.cause:
-                    self._say(f"worker {event.worker} ended with code {event.code}: {clean(event.cause)}")
+                    self._say(f"worker {event.worker} ended with code {event.code}: {event.cause}")
             case State():
                 details = "; ".join(part for part in (event.reason, event.evidence) if part)
-                self._say(clean(f"{event.state}: {details}" if details else event.state))
+                self._say(f"{event.state}: {details}" if details else event.state)
+                self._on_state(event)
 
     def _announce(self, progress: Progress) -> None:
         """Says of each point once, when the first worker begins it, which one it is."""
         if progress.point > self._point:
             self._point = progress.point
-            self._say(f"benchmark {progress.point + 1} of {progress.points}: {clean(progress.benchmark)}")
+            self._say(f"benchmark {progress.point + 1} of {progress.points}: {progress.benchmark}")
 
     def _sample(self, event: LogLine) -> None:
         if not self._sampler.takes():
             return
         self._tell_left_out()
-        self._say(f"[{event.worker}] {clean(event.text)}")
+        self._say(f"[{event.worker}] {event.text}")
 
     def _tell_left_out(self) -> None:
         if count := self._sampler.left_out():
@@ -203,8 +207,3 @@ class _LogFile:
             mark = json.loads(self._mark.read_text())
             return int(mark["size"]), int(mark["cursor"])
         return 0, 0
-
-
-def clean(text: str) -> str:
-    """Returns text without the control characters with which a hostile log could write over a terminal."""
-    return _CONTROL.sub("", text)

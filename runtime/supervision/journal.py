@@ -12,6 +12,7 @@ from pathlib import Path
 from runtime.contract.job import LEASE_VARIABLE, Job
 from runtime.contract.names import JOURNAL_FILE
 from runtime.contract.progress import PointPhase, parse
+from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointResult, PointStatus
 from runtime.results_io import Journal
 from runtime.supervision.verdict import is_consequence
@@ -79,7 +80,7 @@ def all_points(job: Job, label: str) -> dict[int, PointPhase]:
 
 
 def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[int | None, str]:
-    """Runs the worker's Python; returns its exit code, None when it took too long, and what it wrote."""
+    """Runs the worker's Python; returns its exit code, None when it took too long, and what it wrote, redacted."""
     command = [
         sys.executable,
         "-S",
@@ -89,11 +90,12 @@ def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[in
         job.python,
         *arguments,
     ]
+    given = {**os.environ, **job.env}
     labels = {"PYTHONPATH": job.code, LEASE_VARIABLE: job.lease_id, SESSION_VARIABLE: label}
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, **job.env, **labels},
+            env={**given, **labels},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -103,7 +105,7 @@ def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[in
         )
     except subprocess.TimeoutExpired:
         return None, ""
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    return done.returncode, Redaction.of_environment(given)(done.stdout.decode("utf-8", "replace"))
 
 
 def _result(

@@ -30,6 +30,7 @@ from runtime.contract.progress import (
     Stacks,
     parse,
 )
+from runtime.contract.redaction import Redaction
 from runtime.stacks import STACKS_FILE_VARIABLE
 from runtime.supervision import processes
 from runtime.supervision.lines import LineSplitter
@@ -58,7 +59,7 @@ class Worker:
 
     `guard` is the pid of this process's only other child. `on_progress` gets what it tells, `on_exit`
     its exit code (negative for a signal) once its progress is read to the end; both come from other
-    threads. What it prints goes to `write`.
+    threads. What it prints goes to `write`. Nothing that it says gets further than here unredacted.
     """
 
     def __init__(
@@ -82,13 +83,15 @@ class Worker:
         self._last = {"stdout": "", "stderr": ""}
         self._oom_before = processes.out_of_memory_kills()
         progress_out, progress_in = os.pipe()
+        environment = self._environment(job, label, progress_in)
+        self._redact = Redaction.of_environment(environment)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-m", "runtime.supervision.launch", str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=self._environment(job, label, progress_in),
+                env=environment,
                 pass_fds=(progress_in,),
                 start_new_session=True,
             )
@@ -201,7 +204,7 @@ class Worker:
             return f"no stacks: the worker did not answer within {_STACKS_WAIT_S:g} s", False
         with self._stacks.open("rb") as file:
             file.seek(before)
-            return file.read(_LARGEST_DUMP).decode("utf-8", "replace"), True
+            return self._redact(file.read(_LARGEST_DUMP).decode("utf-8", "replace")), True
 
     def _read_log(self, pipe: IO[bytes], stream: str) -> None:
         splitter = LineSplitter()
@@ -209,7 +212,8 @@ class Worker:
             self._log(splitter.feed(data), stream)
         self._log(splitter.close(), stream)
 
-    def _log(self, lines: list[str], stream: str) -> None:
+    def _log(self, said: list[str], stream: str) -> None:
+        lines = [self._redact(line) for line in said]
         telling = [line for line in lines if line.strip() and not line.startswith(_OF_FAULTHANDLER)]
         self._lines.extend(telling[-_LAST_LINES:])
         if telling:
@@ -230,11 +234,12 @@ class Worker:
             body: Body = parse(line)
             if not isinstance(body, Init | PointPhase | Operation | Done):
                 raise ValueError("only a supervisor says this")
-        except ValueError as error:
+        except ValueError:
             self._write(
-                Log(f"the worker told what cannot be understood ({error}): {line[:200]}", "supervisor")
+                Log(f"the worker told what cannot be understood: {self._redact(line)[:200]}", "supervisor")
             )
             return
+        body = self._redact.record(body)
         self._write(body)
         self._on_progress(body)
 

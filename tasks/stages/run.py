@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import RESULTS_FOLDER
+from runtime.contract.redaction import Redaction
 from tasks.follow import Follower
 from tasks.leases.holding import Holding
 from tasks.stages.attempts import Started, read_attempts, write_attempts
@@ -23,7 +24,6 @@ from tasks.targets.streams import LOST
 from tasks.targets.types import (
     PREEMPTED,
     Attempt,
-    Event,
     Exited,
     Outcome,
     Progress,
@@ -183,17 +183,16 @@ def _follow(
 
     Returns how each worker ended, and what said that the hardware was taken away, if anything did.
     """
-    taken: list[State] = []
+    states: list[State] = []
     with (
         lease.renewing(also=lambda: run.target.renew(ref)),
         _logs(run, ref.attempt) as logs,
         _backstop(run, ref),
-        Follower(logs, run.say, on_progress) as follower,
+        Follower(logs, run.say, on_progress, on_state=states.append, redact=_redaction(run)) as follower,
     ):
         try:
-            events = run.target.follow(ref, follower.cursors())
-            exits = follower.follow(_noting_preemption(events, taken))
-            return exits, taken[0] if taken else None
+            exits = follower.follow(run.target.follow(ref, follower.cursors()))
+            return exits, next((state for state in states if state.state == PREEMPTED), None)
         except BaseException:
             # What they say while they end is worth reading too; stopping them here makes that end.
             run.target.stop(ref, GRACE_S)
@@ -202,11 +201,9 @@ def _follow(
             raise
 
 
-def _noting_preemption(events: Iterator[Event], taken: list[State]) -> Iterator[Event]:
-    for event in events:
-        if isinstance(event, State) and event.state == PREEMPTED:
-            taken.append(event)
-        yield event
+def _redaction(run: Run) -> Redaction:
+    env = run.spec.env
+    return Redaction(env[name] for name in run.spec.secret_env if name in env)
 
 
 @contextlib.contextmanager

@@ -101,6 +101,16 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
             )
         case "last_line":
             os.write(1, "no newline é".encode())
+        case "leak":
+            secret = os.environ[argument]
+            print(f"\x1b]0;title\x07the secret is {secret}\x1b[2J, and a tab\there", flush=True)
+            print(f"{secret[:4]}\x1b[0m{secret[4:]}", file=sys.stderr, flush=True)
+            tell("nonsense", text=secret)
+            tell("operation", phase="begin", point=0, points=1, operation=f"save\x1b[2J {secret}")
+            raise Said(f"401 for {secret}\x1b[2J")
+        case "leak_and_die":
+            print(f"died with {os.environ[argument]}\x1b[2J", file=sys.stderr, flush=True)
+            os._exit(7)
         case "touch":
             Path(argument).touch()
             time.sleep(FOREVER_S)

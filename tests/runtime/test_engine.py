@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +59,16 @@ class Fails(Fine):
             raise OSError(self.options.message or "disk gone")
 
 
+class Leaks(Fine):
+    """Prints a secret, and raises with it at the place where long messages are cut."""
+
+    def run(self, context: Context) -> None:
+        try:
+            raise OSError(f"no {os.environ['TOKEN']}\x1b[2J")
+        except OSError as error:
+            raise ValueError("x" * 983 + os.environ["TOKEN"]) from error
+
+
 class Elsewhere(Fine):
     """Cannot run here."""
 
@@ -70,7 +81,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets points name the classes above."""
     from runtime.benchmarks import loading
 
-    classes = {cls.__name__: cls for cls in (Fine, Fails, Elsewhere)}
+    classes = {cls.__name__: cls for cls in (Fine, Fails, Leaks, Elsewhere)}
     plain = loading.import_class
     monkeypatch.setattr(loading, "import_class", lambda name: classes.get(name) or plain(name))
 
@@ -113,6 +124,20 @@ def run(tmp_path: Path, known: None) -> Run:
 
 def times(samples: Iterable[Sample]) -> list[tuple[int, int, str]]:
     return [(each.point, each.repeat, each.operation) for each in samples if each.metric == "time_s"]
+
+
+def test_no_secret_is_written_down_or_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter22")
+    monkeypatch.setenv("SLICEBENCH_SECRET_ENV", "TOKEN")
+    passage = run([point(0, "Leaks")])
+    assert passage.code is ExitCode.WORKLOAD_FAILED
+    assert passage.results[0].cause == "ValueError: " + "x" * 983 + "(reda"
+    said = "".join(capfd.readouterr())
+    assert "OSError: no (redacted)" in said, "the traceback is told"
+    written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"hunter" not in written + said.encode() and b"\x1b" not in said.encode()
 
 
 def test_every_repeat_of_every_operation_is_kept(run: Run) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from runtime.manifest import REDACTED, collect_manifest, environment, file_system, versions, write_manifest
+from runtime.contract.redaction import REDACTED
+from runtime.manifest import collect_manifest, environment, file_system, versions, write_manifest
 
 
 def test_manifest_is_json_with_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from runtime.contract.progress import (
     Deadline,
     Exited,
     Log,
+    Operation,
     PointPhase,
     Stacks,
     Started,
@@ -234,6 +235,18 @@ def test_strange_output_is_survived(make: Make) -> None:
     crew = make(do={"0.0": "garbage", "0.1": "close_stdout"}).start()
     assert crew.wait() == [0]
     assert sum(body.stream == "supervisor" for body in crew.bodies(Log)) == 3
+
+
+def test_what_a_worker_says_gets_no_further_unredacted(make: Make) -> None:
+    env = {"TOKEN": "hunter22", "SLICEBENCH_SECRET_ENV": "TOKEN"}
+    crew = make(do={"0.0": "leak:TOKEN", "0.1": "leak_and_die:TOKEN"}, job={"env": env}).start()
+    assert crew.wait() == [1]
+    assert crew.says("the secret is (redacted), and a tab\there") and crew.says("(redacted)")
+    assert {body.operation for body in crew.bodies(Operation)} == {"save", "save (redacted)"}
+    assert "401 for (redacted)" in {body.cause for body in crew.bodies(PointPhase)}
+    assert crew.points_file()[1][1].endswith("died with (redacted)"), "written by the supervisor"
+    for said in (crew.path().read_bytes(), (crew.folder / "supervisor0.log").read_bytes()):
+        assert b"hunter22" not in said and b"\x1b" not in said and b"\\u001b" not in said
 
 
 def test_a_second_supervisor_of_the_same_attempt_is_refused(make: Make) -> None:

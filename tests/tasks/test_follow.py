@@ -16,7 +16,8 @@ import pytest
 from runtime.contract import progress
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.progress import Log, Record, encode
-from tasks.follow import Follower, Sampler, clean
+from runtime.contract.redaction import Redaction
+from tasks.follow import Follower, Sampler
 from tasks.targets.streams import LOST, event_of, follow_streams, read_stream
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
 
@@ -157,7 +158,7 @@ def test_logs_progress_and_ends_are_sorted_out(tmp_path: Path) -> None:
     with Follower(tmp_path, said.append, seen.append) as follower:
         assert follower.follow(events) == {1: Exited(1, 3, "why")}
         assert follower.cursors() == {1: 2}
-    assert (tmp_path / "worker-0001.log").read_text() == "hello \x1b[31mred\n"
+    assert (tmp_path / "worker-0001.log").read_text() == "hello red\n"
     assert seen == [step]
     assert said == [
         "[1] hello red",
@@ -248,8 +249,28 @@ def test_the_sampler_gives_room_back() -> None:
     assert (sampler.left_out(), sampler.left_out()) == (1, 0)
 
 
-def test_control_characters_go() -> None:
-    assert clean("a\x1b[2J\x1b]0;t\x07b\tc\rd") == "a]0;tb\tcd"
+def test_nothing_that_workers_say_gets_out_unredacted(tmp_path: Path) -> None:
+    said: list[str] = []
+    states: list[State] = []
+    events: list[Event] = [
+        LogLine(0, 1, "hunter22 at the start, é\tand \x1b]0;title\x07hun\x1b[1mter22 below an escape"),
+        Progress(0, 2, 0, 1, "B\x1b[2J", 0, "save", "begin"),
+        State("preempted", "hunter22\x1b[2J", "at\x00 last hunter22"),
+        Exited(0, 1, "RuntimeError: hunter22\x1b[2J"),
+    ]
+    redact = Redaction(["hunter22"])
+    with Follower(tmp_path, said.append, on_state=states.append, redact=redact) as follower:
+        exits = follower.follow(events)
+    assert exits == {0: Exited(0, 1, "RuntimeError: (redacted)")}
+    assert states == [State("preempted", "(redacted)", "at last (redacted)")]
+    log = (tmp_path / "worker-0000.log").read_text()
+    assert log == "(redacted) at the start, é\tand (redacted) below an escape\n"
+    assert said == [
+        f"[0] {log.strip()}",
+        "benchmark 1 of 1: B",
+        "preempted: (redacted); at last (redacted)",
+        "worker 0 ended with code 1: RuntimeError: (redacted)",
+    ]
 
 
 def test_each_benchmark_is_announced_once_by_whoever_begins_it(tmp_path: Path) -> None:
