@@ -53,7 +53,7 @@ class PrefectApi:
             headers=server.headers,
             timeout=timeout_s,
             # A proxy for the outside has no business between us and a server on this machine.
-            trust_env=not _is_loopback(server.api_url),
+            trust_env=not server.is_here,
         )
 
     def __enter__(self) -> PrefectApi:
@@ -191,7 +191,3 @@ def _detail(response: httpx.Response) -> str:
         if isinstance(told, dict)
         else str(told)
     )
-
-
-def _is_loopback(url: str) -> bool:
-    return httpx.URL(url).host in ("127.0.0.1", "localhost", "::1")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.config.home import home
@@ -36,6 +37,11 @@ class Server:
         if self.auth_string:
             return {"Authorization": f"Basic {base64.b64encode(self.auth_string.encode()).decode()}"}
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a server on this machine."""
+        return urlsplit(self.api_url).hostname in ("127.0.0.1", "localhost", "::1")
 
     @property
     def ui_url(self) -> str:

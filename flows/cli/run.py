@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
+from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
@@ -45,7 +46,7 @@ def run(
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
     terminal = Terminal(verbose=verbose)
-    request = _checked(request_of(suite, flags, resume), terminal)
+    request = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
     terminal.tell(f"run {request.run_id} in {folder.uri}")
@@ -110,14 +111,15 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
         return RunRequest(**given | {"suite": resume, "run_id": resume, "resume": True})
     if suite is None:
         raise BadInput(
-            "there is no suite to run", fix="name one: slicebench run SUITE, or go on: --resume RUN"
+            "there is no suite to run",
+            fix="name one: slicebench run SUITE (quickstart, say), or go on with a run: --resume RUN",
         )
     if flags.from_stage is not None:
         raise BadInput("--from is for a run that exists", fix="add --resume RUN, or leave it out")
     return RunRequest(**given | {"suite": suite})
 
 
-def _checked(request: RunRequest, terminal: Terminal) -> RunRequest:
+def _checked(request: RunRequest, terminal: Terminal, *, go_through_server: bool) -> RunRequest:
     """Refuses, before anything slow is imported or made, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
@@ -128,7 +130,8 @@ def _checked(request: RunRequest, terminal: Terminal) -> RunRequest:
         terminal.tell("looking at the source …")
     elif not request.resume and request.jax_version != "locked":
         terminal.tell(f"looking for JAX {request.jax_version} …")
-    spec, folder = admit(request)
+    chosen = known_server() if go_through_server else None
+    spec, folder = admit(request, here=chosen is None or chosen.is_here)
     if request.resume:
         return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")})
     return settled(request, spec)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import cyclopts
 
 from runtime.contract.errors import BadInput, Problem
+from tasks.config.wording import wanted
 
 _RENAMED = {"from_stage": "--from"}
 _SEE = "see slicebench --help"
@@ -39,25 +40,4 @@ def checked_range(flag: str, value: int, least: int, most: float = math.inf) -> 
 def _problem(error: Mapping[str, Any]) -> Problem:
     name = str(error["loc"][0]) if error["loc"] else ""
     flag = _RENAMED.get(name, f"--{name.replace('_', '-')}")
-    return Problem("error", None, f"{flag} must be {_wanted(name, error)}, not {error['input']}")
-
-
-def _wanted(name: str, error: Mapping[str, Any]) -> str:
-    """Returns what the field's type asks for, as one would say it."""
-    from tasks.config.request import RunRequest
-
-    field = RunRequest.model_fields.get(name)
-    whole = field is not None and int in (field.annotation, *get_args(field.annotation))
-    match error["type"]:
-        case "greater_than":
-            return "at least 1" if whole else f"a number greater than {error['ctx']['gt']:g}"
-        case "literal_error":
-            return str(error["ctx"]["expected"]).replace("'", "")
-        case "int_parsing" | "int_from_float":
-            return "a whole number"
-        case "float_parsing":
-            return "a number"
-        case "string_pattern_mismatch":
-            return "a time, such as 90s, 30m, 4h or 2d"
-        case _:
-            return str(error["msg"]).lower()
+    return Problem("error", None, f"{flag} must be {wanted(error)}, not {error['input']}")

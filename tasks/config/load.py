@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pydantic
 
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.yamlfile import Node, load, nearest, place_of, read_text
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.config.wording import wanted
 
 _Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig]
 _KINDS: dict[str, _Model] = {
@@ -30,7 +31,7 @@ def load_target(path: Path) -> TargetConfig:
     try:
         return model.model_validate(loaded.root.value)
     except pydantic.ValidationError as error:
-        raise BadInput([_problem(loaded.root, detail, model) for detail in error.errors()]) from None
+        raise BadInput(list(_problems(loaded.root, error, model))) from None
 
 
 def _model(root: Node) -> _Model:
@@ -43,23 +44,41 @@ def _model(root: Node) -> _Model:
     return _KINDS[kind.value]
 
 
-def _problem(root: Node, detail: object, model: type[pydantic.BaseModel]) -> Problem:
-    """Turns one of pydantic's findings into a problem at its place."""
-    assert isinstance(detail, dict)
-    where = place_of(root, detail["loc"])
-    words = [word for word in detail["loc"] if isinstance(word, str)]
-    name = words[-1] if words else "target"
-    if detail["type"] == "extra_forbidden":
-        nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
-        model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
-        near = nearest(name, model.model_fields)
-        known = ", ".join(model.model_fields)
-        return Problem(
-            "error",
-            where,
-            f"unknown key {name!r}",
-            fix=f"did you mean {near!r}?" if near else f"known: {known}",
-        )
-    if detail["type"] == "value_error":  # one of our own sentences
-        return Problem("error", where, f"{name}: {detail['ctx']['error']}")
-    return Problem("error", where, f"{name}: {detail['msg'].lower()}", fix=f"it is {detail['input']!r}")
+def _problems(root: Node, error: pydantic.ValidationError, model: _Model) -> Iterator[Problem]:
+    """Yields pydantic's findings at their places, one for each field: a union fails once for each branch."""
+    branches: dict[tuple[Place, str, str], list[str]] = {}
+    for detail in error.errors():
+        where, name = place_of(root, detail["loc"]), _name(root, detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            yield _unknown(where, name, detail["loc"], model)
+        elif detail["type"] == "missing":
+            yield Problem("error", where, f"{name} is missing", fix=f"write {name}: …")
+        elif detail["type"] == "value_error":  # one of our own sentences
+            yield Problem("error", where, f"{name}: {detail['ctx']['error']}")
+        else:
+            branches.setdefault((where, name, repr(detail["input"])), []).append(wanted(detail))
+    for (where, name, given), words in branches.items():
+        yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
+
+
+def _name(root: Node, path: Sequence[str | int]) -> str:
+    """Returns the last word of a path that is a key of the file, or a key that is missing there."""
+    node, name = root, "target"
+    for part in path:
+        child = node.child(part)
+        if child is not None:
+            node, name = child, part if isinstance(part, str) else name
+        elif isinstance(part, str) and node.entries:
+            name = part
+    return name
+
+
+def _unknown(where: Place, name: str, path: Sequence[str | int], model: type[pydantic.BaseModel]) -> Problem:
+    words = [word for word in path if isinstance(word, str)]
+    nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
+    model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
+    near = nearest(name, model.model_fields)
+    known = ", ".join(model.model_fields)
+    return Problem(
+        "error", where, f"unknown key {name!r}", fix=f"did you mean {near!r}?" if near else f"known: {known}"
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from runtime.contract.errors import BadInput, Problem
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.config.wording import wanted
 
 
 class LocalTargetConfig(BaseModel):
@@ -19,14 +21,26 @@ class LocalTargetConfig(BaseModel):
     platform: Literal["cpu", "gpu"] = Field("cpu", description="What the workers compute on")
     workers: int = Field(2, gt=0, le=64, description="Worker processes")
     slices: int = Field(1, gt=0, description="Slices the workers are divided into, evenly")
-    devices_per_worker: int | Literal["auto"] = Field(
+    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 
     def with_choices(self, workers: int | None, devices_per_worker: int | None) -> LocalTargetConfig:
-        """Returns the target with what a request chose differently; None leaves the file's value."""
-        chosen = {"workers": workers, "devices_per_worker": devices_per_worker}
-        return self.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+        """Returns the target with what a request chose differently; None leaves the file's value.
+
+        Raises BadInput for a choice that the file could not have made either.
+        """
+        asked = {"workers": workers, "devices_per_worker": devices_per_worker}
+        chosen = {name: value for name, value in asked.items() if value is not None}
+        try:
+            return type(self).model_validate(self.model_dump() | chosen)
+        except ValidationError as error:
+            raise BadInput(
+                [
+                    Problem("error", None, f"--{each['loc'][0]} must be {wanted(each)}, not {each['input']}")
+                    for each in error.errors()
+                ]
+            ) from None
 
 
 TargetConfig = Annotated[LocalTargetConfig | SshTargetConfig | TpuVmTargetConfig, Field(discriminator="kind")]

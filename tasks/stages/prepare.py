@@ -27,15 +27,15 @@ from tasks.config.envfile import resolve_env
 from tasks.config.home import runs_folder
 from tasks.config.load import load_target
 from tasks.config.locate import locate
-from tasks.config.request import KEEP_FOR, RunRequest
+from tasks.config.request import RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
+from tasks.stages.refusals import refuse_flags_without_effect, refuse_unfit_machine
 from tasks.targets.open import open_target
-from tasks.targets.types import Plan
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _Resolved = TypeVar("_Resolved")
@@ -63,8 +63,10 @@ def prepare(request: RunRequest, say: Say) -> Run:
     return run
 
 
-def admit(request: RunRequest) -> tuple[RunSpec, Folder]:
+def admit(request: RunRequest, *, here: bool = True) -> tuple[RunSpec, Folder]:
     """Checks all that can be known of a run before it begins; returns it, and the folder that will be its own.
+
+    `here`: the run is to happen on this machine, so that a local target is this one.
 
     Raises BadInput, with all problems, having made nothing. Imports nothing slow; asks the network only for a
     source or a JAX version that is not the locked one, once in a process.
@@ -78,6 +80,8 @@ def admit(request: RunRequest) -> tuple[RunSpec, Folder]:
     folder = output.child(spec.run_id)
     if folder.read(REQUEST_FILE) is not None:
         raise _is_a_run_already(folder, spec)
+    if here:
+        refuse_unfit_machine(request, spec)
     check_source(spec)
     return spec, folder
 
@@ -139,35 +143,10 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         warnings=suite.warnings,
     )
     plan = open_target(spec.target).plan(spec)
-    _refuse_flags_without_effect(request, spec, plan)
-    return replace(spec, points=plan.points)
-
-
-def _refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
-    """Raises BadInput for what was asked for and this target cannot do."""
-    target = spec.target_name
-    if spec.keep != "never" and not plan.keepable:
-        raise BadInput(
-            f"--keep {spec.keep}: on target {target} a run makes nothing that could be kept",
-            fix="leave --keep out",
-        )
-    if spec.lease is not None and not plan.keepable:
-        raise BadInput(
-            f"--lease {spec.lease}: target {target} keeps no hardware that could be used again",
-            fix="leave --lease out",
-        )
-    if spec.keep == "never" and request.keep_for != KEEP_FOR:
-        raise BadInput(
-            f"--keep-for {request.keep_for} does nothing, as nothing is kept",
-            fix="add --keep always or --keep on_failure",
-        )
-    if spec.wait_for_lock_s and not plan.locks:
-        raise BadInput(
-            f"--wait-for-lock {request.wait_for_lock}: target {target} uses nothing that another run could be using",
-            fix="leave --wait-for-lock out",
-        )
+    refuse_flags_without_effect(request, spec, plan)
     if spec.lease is not None:
         _checked_run_id(spec.lease)
+    return replace(spec, points=plan.points)
 
 
 def _is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
@@ -179,6 +158,7 @@ def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
     """Finds a run that exists, as it was asked for at first."""
     if request.run_id is None:
         raise BadInput("resume needs the id of a run", fix="name it: --resume RUN")
+    _checked_run_id(request.run_id)
     folder = open_folder(request.output or str(runs_folder())).child(request.run_id)
     stored, text = folder.read(REQUEST_FILE), folder.read(SUITE_FILE)
     if stored is None or text is None:

@@ -58,7 +58,7 @@ def preflight(plan: Plan, machine: Machine) -> list[Problem]:
         needs.append(("memory", workers + plan.bytes_per_save, good, machine.memory))
     for what, least, good, there in needs:
         if there is not None and there < good:
-            problems.append(_short(what, least, good, there))
+            problems.append(_short(what, least, good, there, plan.output))
     if plan.workers > machine.processors:
         problems.append(
             Problem(
@@ -71,8 +71,11 @@ def preflight(plan: Plan, machine: Machine) -> list[Problem]:
     return problems
 
 
-def _short(what: str, least: int, good: int, there: int) -> Problem:
-    told = f"{what} is short: about {good / 2**20:.0f} MiB are needed, {there / 2**20:.0f} MiB are free"
+def _short(what: str, least: int, good: int, there: int, output: str) -> Problem:
+    where = f" at {output}" if what == "disk" else ""
+    told = (
+        f"{what} is short{where}: about {good / 2**20:.0f} MiB are needed, {there / 2**20:.0f} MiB are free"
+    )
     if there < least:
         fix = "name another folder with --output" if what == "disk" else "use fewer workers"
         return Problem("error", None, told, fix=f"{fix}, or smaller arrays")

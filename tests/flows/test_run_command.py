@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from flows.cli.main import main
 from flows.cli.run import Flags
 from tasks.cloud.resolve import Lock
 from tasks.config.request import RunRequest
+from tasks.targets.local_preflight import Machine
 from tests.cloud.fake_index import lock, wheels
 from tests.flows.prefect_stub import PrefectStub
 
@@ -86,6 +88,13 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
             "--keep-for must be a time, such as 90s, 30m, 4h or 2d, not 2",
         ),
         (["run", "quickstart", "--target", "moon"], "there is no target 'moon'"),
+        (
+            ["run", "quickstart", "--workers", "3"],
+            "meshes take 4 devices, which so many workers cannot share evenly",
+        ),
+        (["run", "quickstart", "--workers", "65"], "--workers must be at most 64, not 65"),
+        (["run", "quickstart", "--devices-per-worker", "3"], "takes 4 devices, the target has 6"),
+        (["run", "--resume", "../r"], "'../r' cannot be the name of a run"),
     ],
 )
 def test_bad_input_is_refused_with_the_fix(
@@ -132,6 +141,55 @@ def test_what_cannot_begin_is_refused_once_before_anything_is_said_or_made(
     assert "run quickstart-" not in shown
     assert here == []
     assert sorted(tmp_path.iterdir()) == before
+
+
+ROOMY = Machine(memory=2**40, disk=2**40, processors=64, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "target", "told"),
+    [
+        (
+            ROOMY,
+            "local-gpu",
+            "/local-gpu.yaml: 4 GPUs are needed, this machine has 0, use a target with platform: cpu",
+        ),
+        (
+            replace(ROOMY, memory=2**29),
+            "local",
+            "/local.yaml: memory is short: about 824 MiB are needed, 512 MiB are",
+        ),
+        (
+            replace(ROOMY, disk=2**20),
+            "local",
+            "/local.yaml: disk is short at {here}: about 36 MiB are needed, 1 MiB",
+        ),
+    ],
+)
+def test_a_machine_that_cannot_do_it_is_refused_before_anything_starts(
+    here: list[RunRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    machine: Machine,
+    target: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr("tasks.targets.local_preflight.look", lambda output: machine)
+    assert main(["run", "quickstart", "--target", target, "--output", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told.format(here=tmp_path) in line
+    assert here == [] and list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_is_not_judged_by_the_one_that_asks_for_the_run(
+    server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.targets.local_preflight.look", lambda output: ROOMY)
+    monkeypatch.setattr("flows.server.Server.is_here", False)
+    server.on_start = lambda flow_run: server.end("FAILED", "BAD_INPUT: no GPU there either")
+    assert main(["run", "quickstart", "--target", "local-gpu", "--output", str(tmp_path)]) == 2
+    assert server.flow_run["parameters"]["target"].endswith("/local-gpu.yaml")
 
 
 def test_a_jax_that_does_not_exist_is_refused_before_anything_is_made(

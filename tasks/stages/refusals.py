@@ -1,0 +1,55 @@
+"""What a run is refused for once its suite, target and plan are known: all before anything is started or made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runtime.contract.errors import BadInput, Place
+from tasks.config.locate import locate
+from tasks.config.request import KEEP_FOR, RunRequest
+from tasks.config.spec import RunSpec
+from tasks.config.target import LocalTargetConfig
+from tasks.targets.open import open_target
+from tasks.targets.types import Plan
+
+
+def refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
+    """Raises BadInput for what was asked for and this target cannot do."""
+    target = spec.target_name
+    if request.workers is not None and plan.workers != request.workers:
+        raise BadInput(
+            f"--workers {request.workers}: the suite's meshes take {plan.workers * plan.devices_per_worker} devices, "
+            "which so many workers cannot share evenly",
+            fix=f"use --workers {plan.workers}, or change mesh_config",
+        )
+    if spec.keep != "never" and not plan.keepable:
+        raise BadInput(
+            f"--keep {spec.keep}: on target {target} a run makes nothing that could be kept",
+            fix="leave --keep out",
+        )
+    if spec.lease is not None and not plan.keepable:
+        raise BadInput(
+            f"--lease {spec.lease}: target {target} keeps no hardware that could be used again",
+            fix="leave --lease out",
+        )
+    if spec.keep == "never" and request.keep_for != KEEP_FOR:
+        raise BadInput(
+            f"--keep-for {request.keep_for} does nothing, as nothing is kept",
+            fix="add --keep always or --keep on_failure",
+        )
+    if spec.wait_for_lock_s and not plan.locks:
+        raise BadInput(
+            f"--wait-for-lock {request.wait_for_lock}: target {target} uses nothing that another run could be using",
+            fix="leave --wait-for-lock out",
+        )
+
+
+def refuse_unfit_machine(request: RunRequest, spec: RunSpec) -> None:
+    """Raises BadInput when this machine, being the target, lacks GPUs, memory or disk; others are asked later."""
+    if not isinstance(spec.target, LocalTargetConfig):
+        return
+    target = open_target(spec.target)
+    problems = target.preflight(target.plan(spec))
+    place = Place(str(locate(request.target, "targets")))
+    if errors := [replace(problem, place=place) for problem in problems if problem.severity == "error"]:
+        raise BadInput(errors)
