@@ -111,6 +111,7 @@ def benchmark(
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,
     run_deadline_s: PositiveFloat | None = None,
+    local_directory: str | None = None,
     debug_dumps: bool = False,
 ) -> State[Any]:
     """Runs one suite on one target and gives everything back."""

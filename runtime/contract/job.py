@@ -51,6 +51,7 @@ class Job:
     themselves with. `env` is set before the worker's Python starts. `renewal_file` is touched by the run;
     when the host's monotonic clock has seen no touch for `lease_s`, or `owner` is gone, the supervisor ends
     everything by itself. `points` are those of the suite to run, by number; None: all of them.
+    `local_directory` is this worker's own, on its host, for local tiers of checkpoints.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class Job:
     owner: Owner | None = None
     debug_dumps: bool = False
     points: Sequence[int] | None = None
+    local_directory: str | None = None
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""

@@ -267,6 +267,8 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
         command += ["--devices-per-worker", str(job.devices_per_worker)]
     if job.points is not None:
         command += ["--points", ",".join(map(str, job.points))]
+    if job.local_directory is not None:
+        command += ["--local-directory", job.local_directory]
     if job.debug_dumps:
         command += ["--debug-dumps"]
     return command

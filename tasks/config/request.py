@@ -60,4 +60,8 @@ class RunRequest(BaseModel):
         None, description="Longest time for one operation, seconds", gt=0
     )
     run_deadline_s: float | None = Field(None, description="Longest time for the workload, seconds", gt=0)
+    local_directory: str | None = Field(
+        None,
+        description="Folder on each worker's host for local tiers of checkpoints: absolute, e.g. a RAM disk",
+    )
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")

@@ -35,6 +35,8 @@ class RunSpec:
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
     hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
 
+    `local_directory` is a folder on each worker's host.
+
     `env` holds the values; `secret_env` names those of them that may never be written down.
     """
 
@@ -55,6 +57,7 @@ class RunSpec:
     wait_for_lock_s: float = 0.0
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
+    local_directory: str | None = None
     debug_dumps: bool = False
     warnings: Sequence[Problem] = ()
 

@@ -34,7 +34,7 @@ from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
-from tasks.stages.refusals import refuse_flags_without_effect, refuse_unfit_machine
+from tasks.stages.refusals import refuse_flags_without_effect, refuse_local_directory, refuse_unfit_machine
 from tasks.targets.open import open_target
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -112,6 +112,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     env = gather(lambda: _environment(request, environ))
     run_id = gather(lambda: _checked_run_id(request.run_id or _new_run_id(request.suite)))
     output = gather(lambda: open_folder(request.output or str(runs_folder())).uri)
+    gather(lambda: refuse_local_directory(request.local_directory, target))
     if problems or not (
         path and text and suite and target_path and target and source and env and run_id and output
     ):
@@ -139,6 +140,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         deadlines=_deadlines(request),
         env=env[0],
         secret_env=frozenset(env[1]),
+        local_directory=request.local_directory,
         debug_dumps=request.debug_dumps,
         warnings=suite.warnings,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.contract.errors import BadInput, Place
+from tasks.cloud.storage import open_folder, probe_writable
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.spec import RunSpec
-from tasks.config.target import LocalTargetConfig
+from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.targets.open import open_target
 from tasks.targets.types import Plan
 
@@ -44,10 +45,32 @@ def refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) 
         )
 
 
+def refuse_local_directory(local_directory: str | None, target: TargetConfig | None) -> None:
+    """Raises BadInput for a local directory that is not the same for each worker, or that a target does not use."""
+    if local_directory is None:
+        return
+    if not local_directory.startswith("/"):
+        raise BadInput(
+            f"--local-directory {local_directory} is no absolute path",
+            fix="write one that is on every worker's host, such as /dev/shm/slicebench",
+        )
+    if target is not None and not isinstance(target, LocalTargetConfig):
+        raise BadInput(
+            f"--local-directory {local_directory}: only workers on this machine use one so far, "
+            f"not those of kind {target.kind}",
+            fix="leave --local-directory out",
+        )
+
+
 def refuse_unfit_machine(request: RunRequest, spec: RunSpec) -> None:
-    """Raises BadInput when this machine, being the target, lacks GPUs, memory or disk; others are asked later."""
+    """Raises BadInput when this machine, being the target, lacks GPUs, memory, disk or a folder; others come later."""
     if not isinstance(spec.target, LocalTargetConfig):
         return
+    if spec.local_directory is not None and (problem := probe_writable(open_folder(spec.local_directory))):
+        raise BadInput(
+            f"--local-directory {spec.local_directory} cannot be written: {problem.why}",
+            fix="name another, or give yourself the right to write there",
+        )
     target = open_target(spec.target)
     problems = target.preflight(target.plan(spec))
     place = Place(str(locate(request.target, "targets")))

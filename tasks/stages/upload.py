@@ -34,7 +34,14 @@ def workload_of(run: Run, image: Image) -> Workload:
         SOURCE_VARIABLE: json.dumps(source, sort_keys=True),
         SECRET_NAMES_VARIABLE: ",".join(sorted(spec.secret_env)),
     }
-    return Workload(spec.run_id, run.folder.uri, {**spec.env, **about}, spec.deadlines, spec.debug_dumps)
+    return Workload(
+        run_id=spec.run_id,
+        output=run.folder.uri,
+        env={**spec.env, **about},
+        deadlines=spec.deadlines,
+        debug_dumps=spec.debug_dumps,
+        local_directory=spec.local_directory,
+    )
 
 
 def users_code(run: Run) -> Mapping[str, str]:

@@ -194,6 +194,7 @@ class LocalTarget:
                 owner=Owner(os.getpid(), me),
                 debug_dumps=workload.debug_dumps,
                 points=workload.points,
+                local_directory=local_plan.own_folder(workload, worker),
             )
             for worker in workers.items
         ]

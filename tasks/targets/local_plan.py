@@ -14,7 +14,7 @@ from runtime.contract.suite import ArraySpec, CheckpointSpec
 from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.leases.resource import ResourceRef
-from tasks.targets.types import Plan
+from tasks.targets.types import Plan, Worker, Workload
 
 
 def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
@@ -88,6 +88,13 @@ def divide(config: Shape, wanted: int | None, warnings: list[Problem] | None = N
         why = f"the suite's meshes take {wanted} devices, which {config.workers} workers cannot share evenly"
         warnings.append(Problem("warning", None, f"{workers} of {config.workers} workers are used", why))
     return workers, wanted // workers
+
+
+def own_folder(workload: Workload, worker: Worker) -> str | None:
+    """Returns where a worker keeps local tiers of checkpoints: its own folder, as if it had a host to itself."""
+    if workload.local_directory is None:
+        return None
+    return f"{workload.local_directory.rstrip('/')}/{workload.run_id}-w{worker.index:04d}"
 
 
 def bytes_of(checkpoint: CheckpointSpec) -> int:

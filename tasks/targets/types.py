@@ -80,7 +80,7 @@ class Workload:
     """What is to run on the workers. `output` is the run's folder: a path or gs://.
 
     `env` holds secrets: it is never written down but in a job's own file. `points` are those of the suite to run,
-    by number; None: all.
+    by number; None: all. `local_directory` is a folder on each worker's host, for local tiers of checkpoints.
     """
 
     run_id: str
@@ -89,6 +89,7 @@ class Workload:
     deadlines: Deadlines = field(default_factory=Deadlines)
     debug_dumps: bool = False
     points: Sequence[int] | None = None
+    local_directory: str | None = None
 
 
 @dataclass(frozen=True)

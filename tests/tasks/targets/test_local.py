@@ -8,10 +8,12 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runtime.contract.job import Job
 from runtime.contract.process import started_at
 from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases.holding import Fenced, Holding
@@ -93,6 +95,16 @@ def test_processes_are_labelled_and_the_job_file_is_secret(
     holding.release("done")
     assert alive_under("run-1-e1") == []
     assert not (scratch_folder() / "run-1").exists(), "secrets go with the lease"
+
+
+def test_each_worker_gets_a_local_directory_of_its_own(tmp_path: Path, holding_of) -> None:
+    run = make_run(replace(spec(tmp_path), local_directory="/dev/shm/tiers/"))
+    holding = holding_of(run)
+    ref = run.target.start(prepare(run, holding), 1, holding)
+    list(run.target.follow(ref, {}))
+    jobs = sorted((scratch_folder() / "run-1").glob("job-a1-*.json"))
+    folders = [Job.read(job).local_directory for job in jobs]
+    assert folders == ["/dev/shm/tiers/run-1-w0000", "/dev/shm/tiers/run-1-w0001"]
 
 
 def test_start_is_idempotent_for_an_attempt_and_ends_the_one_before(tmp_path: Path, holding_of) -> None:
