@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo $$n)
 # AGAIN=--last-failed runs only what failed before.
 PYTEST := $(BIN)/python -m pytest $(AGAIN)
+# Tests of one file share what is slow to start, so they stay together.
+SLOW   := --timeout=900 -n $(JOBS) --dist loadfile --durations=15
 QUICK  := not system and not chaos and not gpu and not bench
 
 # pip's index settings hold for uv as well, unless uv has its own.
@@ -66,10 +68,10 @@ test: lint
 	$(PYTEST) -m "$(QUICK)" -n $(JOBS)
 
 test-system: $(VENV)/dev.stamp
-	$(PYTEST) -m system --timeout=900
+	$(PYTEST) -m system $(SLOW)
 
 chaos: $(VENV)/dev.stamp
-	$(PYTEST) -m chaos --timeout=900
+	$(PYTEST) -m chaos $(SLOW)
 
 test-gpu: $(VENV)/dev.stamp
 	$(PYTEST) -m gpu --timeout=900

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from flows.serving.ephemeral import ephemeral_server, wait_until_ready
+from flows.serving.ephemeral import ephemeral_server
 from flows.terminal import Terminal
 from runtime.contract.errors import Interrupted
 from tasks.config.request import RunRequest
@@ -30,14 +30,14 @@ def run_here(request: RunRequest, terminal: Terminal) -> str:
 
     Raises KeyboardInterrupt or Interrupted when a signal ended it; by then everything was given back.
     """
-    with _sigterm_raises(), ephemeral_server() as settings:
+    with _sigterm_raises(), ephemeral_server() as server:
         for name in [name for name in os.environ if name.startswith("PREFECT_")]:
             del os.environ[name]
-        os.environ.update(settings | _QUIET)
+        os.environ.update(server.settings | _QUIET)
         from flows.benchmark import benchmark
         from flows.narration import heard_by
 
-        wait_until_ready(settings)
+        server.wait_until_ready()
         with heard_by(terminal), _flushed():
             state = benchmark(**request.model_dump(), return_state=True)
         return str(state.message or "")

@@ -19,6 +19,11 @@ from tasks.stages.files import RUN_LOG
 
 POLL_S = 0.25
 
+LONGEST_S = 2.0
+
+SHARE = 0.1
+"""Of a server's time, no more than this goes to answering how the run is: it has workers and a UI to serve."""
+
 PATIENCE_FOR_A_WORKER_S = 30.0
 
 
@@ -76,6 +81,7 @@ class _Following:
         self._asked_to_stop = 0
         self._cancelled = False
         self._waiting_since: float | None = time.monotonic()
+        self._ask_at = 0.0
 
     def to_the_end(self) -> str:
         with self._stopping():
@@ -100,7 +106,7 @@ class _Following:
             if self._asked_to_stop and not self._cancelled:
                 self._api.cancel(self._flow_run.id)
                 self._cancelled = True
-            self._flow_run = self._api.flow_run(self._flow_run.id)
+            self._ask()
             if self._away:
                 self._tell("the Prefect server is back")
             self._away = False
@@ -110,6 +116,15 @@ class _Following:
             self._away = True
         self._print_log()
         self._mention_waiting()
+
+    def _ask(self) -> None:
+        """Asks how the run is, the more seldom the longer the server takes to say."""
+        began = time.monotonic()
+        if began < self._ask_at:
+            return
+        self._flow_run = self._api.flow_run(self._flow_run.id)
+        now = time.monotonic()
+        self._ask_at = now + min((now - began) / SHARE, LONGEST_S)
 
     def _tell_errors(self) -> None:
         try:

@@ -13,7 +13,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -29,17 +30,29 @@ from flows.serving.settings import (
 from runtime.contract.errors import InfrastructureError
 from tasks.config.home import home
 
-START_S = 180.0
-"""Two cores that are busy with other things have been seen to take a minute."""
+START_S = 600.0
+"""Two cores that are busy with other things have been seen to take four minutes."""
 
 STOP_S = 5.0
 
 _PR_SET_PDEATHSIG = 1
 
 
+@dataclass(frozen=True)
+class Ephemeral:
+    """A server that was started; `settings`: its clients' environment."""
+
+    settings: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def wait_until_ready(self) -> None:
+        """Returns when it answers. Raises InfrastructureError when it does not, or has ended."""
+        wait_until_ready(self.settings, ended=lambda: self.process.poll() is not None)
+
+
 @contextlib.contextmanager
-def ephemeral_server() -> Iterator[dict[str, str]]:
-    """Starts a server and gives its clients' environment; does not wait for it: see `wait_until_ready`."""
+def ephemeral_server() -> Iterator[Ephemeral]:
+    """Starts a server; does not wait for it, for there are imports to do meanwhile."""
     folder = home() / "prefect" / "ephemeral"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     port = free_port()
@@ -74,7 +87,7 @@ def ephemeral_server() -> Iterator[dict[str, str]]:
             preexec_fn=_die_with_parent,
         )
     try:
-        yield settings
+        yield Ephemeral(settings, process)
     except InfrastructureError as error:
         if process.poll() is not None:
             raise InfrastructureError(f"Prefect's server has ended; see {log}:\n{tail_of(log)}") from error
@@ -83,11 +96,13 @@ def ephemeral_server() -> Iterator[dict[str, str]]:
         _stop(process)
 
 
-def wait_until_ready(settings: Mapping[str, str], timeout_s: float = START_S) -> None:
-    """Returns when the server answers. Raises InfrastructureError when it does not."""
+def wait_until_ready(
+    settings: Mapping[str, str], timeout_s: float = START_S, ended: Callable[[], bool] = lambda: False
+) -> None:
+    """Returns when the server answers. Raises InfrastructureError when it does not, or once it has `ended`."""
     deadline = time.monotonic() + timeout_s
     with httpx.Client(trust_env=False, timeout=5.0) as http:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not ended():
             with contextlib.suppress(httpx.HTTPError):
                 if http.get(f"{settings['PREFECT_API_URL']}/health").is_success:
                     return

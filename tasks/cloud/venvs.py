@@ -146,7 +146,9 @@ def adopt_venv(key: str, venvs: Path) -> Venv | None:
 def read_venv(folder: Path) -> Venv | None:
     """Returns the venv in a folder when it is complete."""
     try:
-        return Venv(**json.loads((folder / _COMPLETE).read_text()))
+        # Where it lies is not for the file to say: $SLICEBENCH_HOME may have been moved, or reached by a link.
+        told = json.loads((folder / _COMPLETE).read_text())
+        return Venv(**{**told, "python": str(folder / "bin" / "python")})
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, TypeError):

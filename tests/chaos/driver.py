@@ -31,6 +31,12 @@ from tests.tasks.targets.local_runs import IMAGE, spec, standin
 
 Made = TypeVar("Made")
 
+WITHIN_S = 60.0
+"""How long the reaper may take. 15 s are promised, of a machine that has time for it; others stall for seconds."""
+
+PATIENCE_S = 300.0
+"""For what a test waits for before it pulls the plug."""
+
 
 @dataclass
 class Plug:

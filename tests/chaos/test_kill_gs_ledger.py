@@ -15,7 +15,7 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import Plug, fork_and_play, play
+from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play
 from tests.chaos.test_kill_local import end, moments, sample
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url, make_bucket  # noqa: F401
 from tests.cloud.faulty_proxy import serve_proxy
@@ -105,7 +105,7 @@ def test_a_ledger_out_of_reach_in_the_middle_does_not_keep_hardware(
         pid = fork_and_play(lambda: play(tmp_path, "run-1", Plug(None), workload="hold"))
         request.addfinalizer(lambda: end(pid))
         logs = tmp_path / "run-1" / "logs"
-        until(lambda: len(alive_under("run-1-e1")) == 2 and list(logs.glob("*.log")), seconds=90.0)
+        until(lambda: len(alive_under("run-1-e1")) == 2 and list(logs.glob("*.log")), PATIENCE_S)
         proxy.spoil({"do": "error", "times": 10_000})
         os.kill(pid, signal.SIGINT)
         _, status = os.waitpid(pid, 0)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,10 +20,9 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import Plug, fork_and_play, play
+from tests.chaos.driver import PATIENCE_S, WITHIN_S, Plug, fork_and_play, play
 from tests.tasks.targets.local_runs import STANDIN, alive_under
-
-WITHIN_S = 15.0
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -63,13 +62,6 @@ def end(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.mark.chaos
@@ -128,7 +120,8 @@ def test_an_owner_stopped_for_longer_than_its_lease_is_fenced_when_it_wakes(
 ) -> None:
     pid = fork_and_play(lambda: play(tmp_path, "run-1", Plug(None), workload="hold"))
     request.addfinalizer(lambda: end(pid))
-    until(lambda: len(alive_under("run-1-e1")) == 2 and list((tmp_path / "run-1" / "logs").glob("*.log")))
+    logs = tmp_path / "run-1" / "logs"
+    until(lambda: len(alive_under("run-1-e1")) == 2 and list(logs.glob("*.log")), PATIENCE_S)
     os.kill(pid, signal.SIGSTOP)
     assert [found.did for found in sweep_up(confirm_s=0.0)] == ["kept"], "not yet"
     [found] = sweep_up(now=lambda: time.time() + 300.0, confirm_s=0.5)

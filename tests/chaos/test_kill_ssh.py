@@ -35,7 +35,7 @@ from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Progress
-from tests.chaos.driver import Plug, PluggedFolder, PluggedLedger, fork_and_play
+from tests.chaos.driver import PATIENCE_S, WITHIN_S, Plug, PluggedFolder, PluggedLedger, fork_and_play
 from tests.cloud.sshd import Sshd, missing, serve_ssh
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import config_of, host_folder, image_of, python_with_jax, run_of, spec_of
@@ -43,7 +43,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.chaos
 
-WITHIN_S = 60.0
 MUTATING = {"make", "lay", "start", "end", "end_lease", "remove", "mark", "unmark"}
 """What hosts are asked that changes something there."""
 
@@ -191,7 +190,7 @@ def test_the_machine_that_launched_is_gone_for_good_and_nobody_reaps(place: Path
 
         def launch_and_die() -> None:
             spec = spec_of(place / "out", config)
-            target = SshTarget(config, Pool(), AddressBook(hosts_folder()), lease_s=5.0)
+            target = SshTarget(config, Pool(), AddressBook(hosts_folder()), lease_s=15.0)
             run = Run(spec, open_folder(f"{spec.output}/{spec.run_id}"), target, print)
             ledger = DirectoryLedger(ledger_folder())
             holding = claim(ledger, inventories(ledger), "run-1", "run-1")
@@ -200,6 +199,6 @@ def test_the_machine_that_launched_is_gone_for_good_and_nobody_reaps(place: Path
 
         assert outcome(fork_and_play(launch_and_die)) == -signal.SIGKILL
         assert alive_under("run-1-e1") != []
-        until(lambda: alive_under("run-1-e1") == [], 60.0)
+        until(lambda: alive_under("run-1-e1") == [], PATIENCE_S)
         sweep_up()
     assert list((place / "home" / "runs").iterdir()) == []

@@ -17,12 +17,11 @@ from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.targets.tpu_capacity import Desk
-from tests.chaos.driver import fork_and_play
+from tests.chaos.driver import WITHIN_S, fork_and_play
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.cloud.tpu.world import new_node
 
-WITHIN_S = 30.0
 NODE_CALLS = ["CreateNode", "CreateNode", "DeleteNode"]
 """The node of the first zone vanishes by itself."""
 QUEUED_CALLS = [

@@ -22,11 +22,10 @@ from tasks.stages.run import run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.local import supervise
-from tests.chaos.driver import fork_and_play
+from tests.chaos.driver import PATIENCE_S, WITHIN_S, fork_and_play
 from tests.tasks.targets.local_runs import IMAGE, alive_under, hold, make_run, spec
 
 ROOT = Path(__file__).parents[2]
-WITHIN_S = 15.0
 SUITE = """\
 suite_name: endless
 num_repeats: 10000
@@ -58,7 +57,7 @@ def saving(output: Path) -> Iterator[int]:
     pid = fork_and_play(lambda: play(output))
     try:
         streams = [output / "run-1" / "scratch" / f"a1-w000{worker}" / "stream.jsonl" for worker in (0, 1)]
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE_S
         while not all(
             stream.exists() and '"operation":"restore"' in stream.read_text() for stream in streams
         ):
@@ -79,7 +78,7 @@ def reap() -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 
@@ -136,5 +135,7 @@ def test_an_interrupt_in_the_middle_ends_in_teardown(tmp_path: Path) -> None:
         os.waitpid(pid, 0)
         assert time.monotonic() - begin < 2 * WITHIN_S
         assert (state(), alive_under("run-1-e1")) == (State.GONE, [])
-        points = (tmp_path / "run-1" / "results" / "points-a1-w0000.jsonl").read_text()
-        assert "told to stop" in points, "what was measured until then was sealed"
+        sealed = tmp_path / "run-1" / "results" / "points-a1-w0000.jsonl"
+        journal = tmp_path / "run-1" / "scratch" / "a1-w0000" / "journal.jsonl"
+        # Ending goes before sealing: where the machine has no time for both, samples stay in the journal.
+        assert "told to stop" in sealed.read_text() if sealed.exists() else '"sample"' in journal.read_text()

@@ -35,7 +35,7 @@ _ARGUMENTS = (
 class Browser:
     """One browser with one page; a context. Everything that looks for something waits for it."""
 
-    def __init__(self, patience_s: float = 60.0, width: int = 1280, height: int = 1000) -> None:
+    def __init__(self, patience_s: float = 300.0, width: int = 1280, height: int = 1000) -> None:
         assert CHROMIUM
         self._patience_s = patience_s
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -52,7 +52,7 @@ class Browser:
         assert self._process.stderr is not None
         listening = next(line for line in self._process.stderr if "DevTools listening on ws://" in line)
         address = listening.split("ws://")[1].split("/")[0]
-        page = httpx.put(f"http://{address}/json/new?about:blank", trust_env=False, timeout=60.0).json()
+        page = httpx.put(f"http://{address}/json/new?about:blank", trust_env=False, timeout=300.0).json()
         self._socket = connect(page["webSocketDebuggerUrl"], max_size=None, proxy=None)
         self._numbers = itertools.count(1)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -66,7 +66,7 @@ class Browser:
     ) -> None:
         self._socket.close()
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self._profile.cleanup()
 
     def open(self, url: str) -> None:
@@ -131,7 +131,7 @@ class Browser:
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            answer = json.loads(self._socket.recv(timeout=60))
+            answer = json.loads(self._socket.recv(timeout=300))
             if answer.get("id") == number:
                 assert "error" not in answer, answer["error"]
                 return answer["result"]

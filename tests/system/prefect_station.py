@@ -18,11 +18,13 @@ from flows.serving.settings import free_port
 from runtime.contract.job import LEASE_VARIABLE
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import DirectoryLedger
+from tests.system.suites import lay_suite
 
 ROOT = Path(__file__).parents[2]
+_BUSY = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS)
 
-LONG = ("--set", "num_repeats=2000")
-"""Overrides that keep quickstart busy for as long as a test may take."""
+PATIENCE_S = 400.0
+"""For whatever is waited for: it comes in seconds, but machines that others load stall for minutes."""
 
 
 class Station:
@@ -32,6 +34,7 @@ class Station:
         self.home = home
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         self.environment |= {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        self._commands: list[subprocess.Popen[str]] = []
         self.port = free_port()
         self.log = home / "up.log"
         with self.log.open("w") as output:
@@ -39,40 +42,63 @@ class Station:
                 [sys.executable, "-m", "flows.cli.main", "up", "--port", str(self.port)],
                 cwd=ROOT, env=self.environment, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
-        wait_for(lambda: "start a run" in self.log.read_text() or self.process.poll() is not None, 240)
+        wait_for(lambda: "start a run" in self.log.read_text() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
         self.auth = (home / "prefect" / "auth").read_text().strip()
         user, password = self.auth.split(":")
         self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}/api/", auth=(user, password), trust_env=False, timeout=30
+            base_url=f"http://127.0.0.1:{self.port}/api/", auth=(user, password), trust_env=False, timeout=120
         )
 
+    @property
+    def up(self) -> bool:
+        return self.process.poll() is None
+
     def close(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        self.process.send_signal(signal.SIGTERM)
+        """Takes it down as `slicebench down --now` does; a run that still goes is cancelled."""
+        self.process.send_signal(signal.SIGUSR1)
         try:
-            self.process.wait(120)
+            self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
 
     def command(self, *words: str) -> subprocess.Popen[str]:
         """Starts `slicebench WORDS`."""
-        return subprocess.Popen(
+        command = subprocess.Popen(
             [sys.executable, "-m", "flows.cli.main", *words],
             cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+        self._commands.append(command)
+        return command
+
+    def long_run(self, run_id: str) -> subprocess.Popen[str]:
+        """Starts a run that measures until `let_go`, and returns its command once it does measure."""
+        folder = self.home / "suites" / run_id
+        suite = lay_suite(folder, "patient", go=str(folder / "go"))
+        command = self.command("run", str(suite), "--run-id", run_id)
+        wait_for(lambda: self.measuring(run_id) or command.poll() is not None)
+        assert command.poll() is None, command.communicate()[0]
+        return command
+
+    def let_go(self, run_id: str) -> None:
+        (self.home / "suites" / run_id / "go").touch()
+
+    def end_commands(self) -> None:
+        """Ends what a test that failed has left: its run would take the machine from the next one."""
+        for command in self._commands:
+            if command.poll() is None:
+                command.send_signal(signal.SIGINT)
+                command.communicate(timeout=PATIENCE_S)
+        self._commands.clear()
 
     def call(self, path: str, body: Any = None) -> Any:
         """Posts to the API."""
-        answer = self.http.post(path, json=body or {})
-        for _ in range(20):
-            # SQLite is busy now and then; Prefect's own clients ask again as well.
-            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
-                break
+        # SQLite is busy now and then; Prefect's own clients ask again as well.
+        deadline = time.monotonic() + PATIENCE_S
+        while (answer := self.http.post(path, json=body or {})).status_code in _BUSY:
+            assert time.monotonic() < deadline, answer.text
             time.sleep(0.2)
-            answer = self.http.post(path, json=body or {})
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
@@ -138,7 +164,7 @@ def _variable(process: psutil.Process, name: str) -> str:
         return ""
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+def wait_for(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
     """Returns the first true answer of a condition; an AssertionError in it counts as not yet."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -13,10 +13,9 @@ import pytest
 
 from runtime.contract.names import points_file, samples_file
 from tests.cloud.fake_gcs import make_bucket, serve_gcs
+from tests.system.prefect_station import PATIENCE_S, ROOT
 
 pytestmark = pytest.mark.system
-
-ROOT = Path(__file__).parents[2]
 
 SUITE = """
 suite_name: bucket
@@ -37,7 +36,7 @@ def test_a_bucket_is_as_good_as_a_folder(tmp_path: Path) -> None:
             [*command, "--devices-per-worker", "2", "--output", f"gs://{bucket}/run"],
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=PATIENCE_S,
             check=False,
             env={
                 **os.environ,

@@ -14,16 +14,25 @@ import pytest
 
 from tasks.leases.lease import State
 from tests.system.browser import CHROMIUM, Browser
-from tests.system.prefect_station import LONG, ROOT, Station, wait_for
+from tests.system.conftest import with_venvs
+from tests.system.prefect_station import PATIENCE_S, ROOT, Station, wait_for
+from tests.system.suites import lay_suite
+from tests.system.test_retry import assert_only_the_middle_was_measured_again
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
-    up = Station(tmp_path_factory.mktemp("station"))
+def one_station(tmp_path_factory: pytest.TempPathFactory, venvs: Path) -> Iterator[Station]:
+    up = Station(with_venvs(tmp_path_factory.mktemp("station"), venvs))
     yield up
     up.close()
+
+
+@pytest.fixture
+def station(one_station: Station) -> Iterator[Station]:
+    yield one_station
+    one_station.end_commands()
 
 
 def nothing_left(station: Station, run_id: str) -> bool:
@@ -33,7 +42,7 @@ def nothing_left(station: Station, run_id: str) -> bool:
 
 def test_a_run_goes_through_the_deployment_and_shows_in_the_ui(station: Station) -> None:
     command = station.command("run", "quickstart", "--run-id", "good", "--set", "num_repeats=2")
-    told, _ = command.communicate(timeout=300)
+    told, _ = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 0, told
     # Whether there is an earlier run to compare with depends on the order of the tests.
     assert re.search("verdict: (NO_BASELINE|INCONCLUSIVE)", told)
@@ -54,42 +63,37 @@ def test_by_prefects_own_command_a_run_gets_a_name(station: Station) -> None:
     words = ["deployment", "run", "benchmark/adhoc", "--param", 'set=["num_repeats=1"]', "--watch"]
     done = subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", *words],
-        env=station.environment | settings, capture_output=True, text=True, timeout=300,
+        env=station.environment | settings, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = [path for path in (station.home / "runs").iterdir() if path.name.startswith("quickstart-2")]
     assert (run / "outcome.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_cancels_and_everything_goes_back(
-    station: Station, number: signal.Signals
-) -> None:
-    run_id = f"cancelled-{number.name.lower()}"
-    command = station.command("run", "quickstart", "--run-id", run_id, *LONG)
-    wait_for(lambda: station.measuring(run_id), 180)
-    command.send_signal(number)
-    told, _ = command.communicate(timeout=120)
+def test_an_interrupted_command_cancels_and_everything_goes_back(station: Station) -> None:
+    run_id = "cancelled"
+    command = station.long_run(run_id)
+    command.send_signal(signal.SIGINT)
+    told, _ = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130, told
     assert station.state(run_id) == "Cancelled"
     assert nothing_left(station, run_id)
 
 
 def test_a_flow_that_is_killed_crashes_and_everything_goes_back(station: Station) -> None:
-    command = station.command("run", "quickstart", "--run-id", "killed", *LONG)
-    wait_for(lambda: station.measuring("killed"), 180)
+    command = station.long_run("killed")
     station.flow_process("killed").kill()
-    told, _ = command.communicate(timeout=120)
+    told, _ = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 3, told
     assert station.state("killed") == "Crashed"
-    wait_for(lambda: nothing_left(station, "killed"), 60)
+    wait_for(lambda: nothing_left(station, "killed"))
 
 
 def test_bad_input_fails_with_one_line_and_makes_nothing(station: Station) -> None:
     deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
     parameters = {"suite": "quickstart", "run_id": "bad", "set": ["no_such_key=1"]}
     station.call(f"deployments/{deployment}/create_flow_run", {"parameters": parameters})
-    wait_for(lambda: station.state("bad") == "Failed", 120)
+    wait_for(lambda: station.state("bad") == "Failed")
     message = station.flow_run("bad")["state"]["message"]
     assert message.startswith("BAD_INPUT: ")
     assert "no_such_key" in message
@@ -105,7 +109,7 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
     in_the_way = station.folder("retried") / "points.json"
     in_the_way.mkdir(parents=True)
     command = station.command("run", "quickstart", "--run-id", "retried", "--set", "num_repeats=2")
-    told, _ = command.communicate(timeout=300)
+    told, _ = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 3, told
     assert station.state("retried") == "Failed"
     assert "failure-quickstart" in station.artifacts("retried")
@@ -113,7 +117,6 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
     before = {stage: stat(station, stage) for stage in ("build", "provision", "upload", "run")}
     leases = [lease.lease_id for lease in station.leases("retried")]
 
-    flow_run = station.flow_run("retried")["id"]
     deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
     with Browser() as browser:
         log_in(browser, station)
@@ -122,10 +125,10 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
         form = browser.text()
         assert "on_failure" in form
         assert "JSON" not in form
-        browser.open(f"http://127.0.0.1:{station.port}/runs/flow-run/{flow_run}")
+        open_run(browser, station, "retried")
         browser.wait_for_text("INFRASTRUCTURE")
         press_retry(browser)
-    wait_for(lambda: station.state("retried") == "Completed", 120)
+    wait_for(lambda: station.state("retried") == "Completed")
 
     assert {stage: stat(station, stage) for stage in before} == before
     again = [name for name in station.task_runs("retried") if "attempt 2" in name]
@@ -134,6 +137,26 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
     for lease in station.leases("retried"):
         assert lease.state is State.GONE
         assert lease.lease_id in leases or not lease.resources, "a retry of collect made something"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_a_retry_of_a_failed_run_measures_only_the_point_that_failed(station: Station) -> None:
+    bad = station.home / "bad"
+    bad.touch()
+    suite = lay_suite(station.home / "suites" / "moody", "moody", size=[4, 5, 6], bad=str(bad))
+    words = ("--run-id", "moody", "--workers", "2", "--devices-per-worker", "1")
+    told, _ = (command := station.command("run", str(suite), *words)).communicate(timeout=PATIENCE_S)
+    assert command.returncode == 1, told
+    assert station.state("moody") == "Failed"
+    bad.unlink()
+    with Browser() as browser:
+        log_in(browser, station)
+        open_run(browser, station, "moody")
+        browser.wait_for_text("in a bad mood")
+        press_retry(browser)
+    wait_for(lambda: station.state("moody") == "Completed")
+    assert_only_the_middle_was_measured_again(station.folder("moody"))
+    assert nothing_left(station, "moody")
 
 
 def stat(station: Station, stage: str) -> tuple[int, bytes]:
@@ -149,6 +172,11 @@ def log_in(browser: Browser, station: Station) -> None:
     browser.wait_for_text("Dashboard")
 
 
+def open_run(browser: Browser, station: Station, run_id: str) -> None:
+    flow_run = station.flow_run(run_id)["id"]
+    browser.open(f"http://127.0.0.1:{station.port}/runs/flow-run/{flow_run}")
+
+
 def press_retry(browser: Browser) -> None:
     """In the page of a flow run: the menu, Retry, and yes."""
     browser.click("//button[normalize-space()='Retry']")
@@ -161,7 +189,7 @@ def test_deploying_by_hand_gives_the_same_deployments(station: Station) -> None:
         [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all",
          "--prefect-file", "deployments/prefect.yaml"],
         cwd=ROOT, env=station.environment | settings | {"PWD": str(ROOT)},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = {deployment["name"]: deployment for deployment in station.call("deployments/filter")}
@@ -182,7 +210,7 @@ def test_the_auth_string_is_needed_and_kept_from_others(station: Station) -> Non
 
 
 def test_up_again_says_that_it_is_up(station: Station) -> None:
-    told, _ = (command := station.command("up")).communicate(timeout=30)
+    told, _ = (command := station.command("up")).communicate(timeout=PATIENCE_S)
     assert command.returncode == 0
     assert f"up already, by process {station.process.pid}" in told
 
@@ -191,7 +219,7 @@ def test_a_port_that_is_taken_is_refused_and_its_holder_named(station: Station, 
     other = subprocess.run(
         [sys.executable, "-m", "flows.cli.main", "up", "--port", str(station.port)],
         cwd=ROOT, env=station.environment | {"SLICEBENCH_HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert other.returncode == 3
     assert f"port {station.port}" in other.stderr

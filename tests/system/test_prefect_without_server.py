@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,9 +16,12 @@ import pytest
 from runtime.contract.job import LEASE_VARIABLE
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
-from tests.system.prefect_station import LONG, ROOT, wait_for
+from tests.system.prefect_station import PATIENCE_S, ROOT, wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.system
+
+LONG = ("--set", "num_repeats=20000")
+"""Overrides that keep quickstart busy for as long as a test may take."""
 
 
 class Alone:
@@ -30,8 +35,18 @@ class Alone:
             cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
-        log = home / "runs" / "r" / "run.log"
-        wait_for(lambda: log.exists() and "the worker has joined" in log.read_text(), 180)
+        wait_for(lambda: self.measuring() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.process.communicate()[0]
+
+    def measuring(self) -> bool:
+        log = self.home / "runs" / "r" / "run.log"
+        return log.exists() and "the worker has joined" in log.read_text()
+
+    def end(self) -> None:
+        """Ends what a test that failed has left."""
+        for left in (self.process, *self.left()):
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                left.kill()
 
     def states(self) -> list[State]:
         return [lease.state for lease in DirectoryLedger(self.home / "ledger").listing().leases]
@@ -52,25 +67,30 @@ class Alone:
         return found
 
 
+@pytest.fixture
+def run(home: Path) -> Iterator[Alone]:
+    alone = Alone(home)
+    yield alone
+    alone.end()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_gives_everything_back_and_exits_130(tmp_path: Path, number: signal.Signals) -> None:
-    run = Alone(tmp_path)
+def test_a_signal_gives_everything_back_and_exits_130(run: Alone, number: signal.Signals) -> None:
     if number == signal.SIGINT:
         # As a terminal does it: to everything in the group at once, which must not take the server away too early.
         os.killpg(run.process.pid, number)
     else:
         run.process.send_signal(number)
-    told, _ = run.process.communicate(timeout=90)
+    told, _ = run.process.communicate(timeout=PATIENCE_S)
     assert run.process.returncode == 130, told
     assert run.states() == [State.GONE]
-    wait_for(lambda: run.left() == [], 15)
+    wait_for(lambda: run.left() == [])
     assert "slicebench run --resume r" in told
     # A worker that is ended may say so with a traceback, behind its number; the command may not.
     assert "\nTraceback" not in told
 
 
-def test_after_kill_9_nothing_runs_on_and_reap_and_resume_do_the_rest(tmp_path: Path) -> None:
-    run = Alone(tmp_path)
+def test_after_kill_9_nothing_runs_on_and_reap_does_the_rest(run: Alone) -> None:
     run.process.kill()
     run.process.wait()
     reaped = subprocess.run(
@@ -81,5 +101,5 @@ def test_after_kill_9_nothing_runs_on_and_reap_and_resume_do_the_rest(tmp_path: 
         text=True,
     )
     assert reaped.returncode == 0, reaped.stderr
-    wait_for(lambda: run.left() == [], 15)
+    wait_for(lambda: run.left() == [])
     assert run.states() == [State.GONE]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasks.stages.report import report
+from tests.system.prefect_station import PATIENCE_S
 from tests.tasks.stages.test_report import finished
 
 
@@ -25,7 +26,7 @@ def test_a_browser_draws_it(tmp_path: Path, scheme: str) -> None:
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          f"--user-data-dir={tmp_path / 'profile'}", f"--blink-settings=preferredColorScheme={scheme}",
          f"--screenshot={shot}", "--window-size=900,1200", f"file://{where}"],
-        check=True, capture_output=True, timeout=120,
+        check=True, capture_output=True, timeout=PATIENCE_S,
     )  # fmt: skip
     from matplotlib import image
 

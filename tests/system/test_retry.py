@@ -10,57 +10,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.prefect_station import ROOT
+from tests.system.prefect_station import PATIENCE_S, ROOT
+from tests.system.suites import lay_suite
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
-
-MOODY = """
-from dataclasses import dataclass
-from pathlib import Path
-
-import jax
-
-from runtime.benchmarks.benchmark import Benchmark, Context
+pytestmark = pytest.mark.system
 
 
-@dataclass(frozen=True)
-class Options:
-    size: int = 4
-    bad: str = ""
-
-
-class Moody(Benchmark):
-    options_class = Options
-
-    def run(self, context: Context) -> None:
-        if self.options.size == 5 and jax.process_index() == 1 and Path(self.options.bad).exists():
-            raise RuntimeError("in a bad mood")
-        with context.measure("compute"):
-            pass
-"""
-
-
-def test_only_the_point_that_failed_is_measured_again(tmp_path: Path) -> None:
+def test_only_the_point_that_failed_is_measured_again(tmp_path: Path, home: Path) -> None:
     bad = tmp_path / "bad"
     bad.touch()
-    (tmp_path / "moody.py").write_text(MOODY)
-    suite = tmp_path / "moody.yaml"
-    options = f"{{size: [4, 5, 6], bad: {bad}}}"
-    suite.write_text(f"suite_name: moody\nbenchmarks:\n  - generator: moody.Moody\n    options: {options}\n")
-    environment = os.environ | {"SLICEBENCH_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    suite = lay_suite(tmp_path / "suite", "moody", size=[4, 5, 6], bad=str(bad))
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "flows.cli.main", "run", *words, "--no-server"],
-            cwd=ROOT, env=environment, capture_output=True, text=True,
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, timeout=PATIENCE_S,
         )  # fmt: skip
 
     first = run(str(suite), "--run-id", "m", "--workers", "2", "--devices-per-worker", "1")
     assert first.returncode == 1, first.stderr
+    assert "in a bad mood" in first.stderr
     bad.unlink()
     second = run("--resume", "m")
     assert second.returncode == 0, second.stderr
-    folder = tmp_path / "home" / "runs" / "m"
+    assert_only_the_middle_was_measured_again(home / "runs" / "m")
+
+
+def assert_only_the_middle_was_measured_again(folder: Path) -> None:
     points = json.loads((folder / "points.json").read_text())["points"]
     assert [(one["status"], one["attempt"]) for one in points] == [
         ("passed", 1),

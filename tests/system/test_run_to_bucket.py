@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.system
-def test_a_run_lives_in_a_bucket(gcs_bucket: str, gcs_url: str, tmp_path: Path) -> None:
+def test_a_run_lives_in_a_bucket(gcs_bucket: str, gcs_url: str) -> None:
     emulator = {
         "STORAGE_EMULATOR_HOST": gcs_url,
         "TENSORSTORE_GCS_HTTP_URL": gcs_url,
@@ -34,7 +34,7 @@ def test_a_run_lives_in_a_bucket(gcs_bucket: str, gcs_url: str, tmp_path: Path) 
     done = subprocess.run(
         [*command, "--output", output, "--run-id", "in-a-bucket", "--set", "num_repeats=2", *flags],
         cwd=ROOT,
-        env={**os.environ, **emulator, "SLICEBENCH_HOME": str(tmp_path / "home")},
+        env={**os.environ, **emulator},
         capture_output=True,
         text=True,
         timeout=600,

@@ -30,11 +30,15 @@ from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Exited
 from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
+from tests.system.prefect_station import PATIENCE_S
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import hold, host_folder, python_with_jax
 from tests.waiting import until
 
 pytestmark = pytest.mark.system
+
+LEASE_S = 15.0
+"""Longer than a machine stalls for, in which nobody stopped renewing."""
 
 SUITE = """\
 suite_name: small
@@ -158,20 +162,23 @@ def test_without_renewals_the_supervisor_ends_everything_setsid_children_include
 ) -> None:
     (place / "mine.py").write_text(RUNAWAY)
     run = prepared(place, four_hosts[:2], [], suite=RUNAWAY_SUITE)
-    run = replace(run, target=SshTarget(run.spec.target, Pool(), AddressBook(hosts_folder()), lease_s=5.0))  # type: ignore[arg-type]
+    run = replace(
+        run, target=SshTarget(run.spec.target, Pool(), AddressBook(hosts_folder()), lease_s=LEASE_S)
+    )  # type: ignore[arg-type]
     holding = hold(run)
     uploaded = upload(run, provision(run, holding), build(run))
     ref = run.target.start(uploaded, 1, holding)
     with renewing(lambda: run.target.renew(ref)):
-        until(lambda: len(list(place.glob("escaped-*"))) == 2, 90)
+        until(lambda: len(list(place.glob("escaped-*"))) == 2, PATIENCE_S)
         escaped = [int(file.read_text()) for file in place.glob("escaped-*")]
-        time.sleep(6.0)  # longer than the lease: renewals do keep it
-        assert all(pid in alive_under("run-1-e1") for pid in escaped)
+        known = time.monotonic()
+        until(lambda: time.monotonic() > known + LEASE_S, 2 * LEASE_S)
+        assert all(pid in alive_under("run-1-e1") for pid in escaped), "renewals keep it"
         assert all(os.getsid(pid) == pid for pid in escaped)
     exits = [event for event in run.target.follow(ref, {}) if isinstance(event, Exited)]
     assert {event.code for event in exits} == {ExitCode.INFRASTRUCTURE}
-    assert any("the lease was not renewed for 5 s" in event.cause for event in exits)
-    until(lambda: not alive_under("run-1-e1"), 15)
+    assert any("the lease was not renewed for 15 s" in event.cause for event in exits)
+    until(lambda: not alive_under("run-1-e1"), PATIENCE_S)
     teardown(run, holding)
 
 
@@ -203,7 +210,7 @@ def test_a_hundred_hosts(place: Path) -> None:
         began = time.monotonic()
         told = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["echo", "here"]).output)
         assert set(told.values()) == {b"here\n"}
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 120
         for host in hosts[::2]:
             host.drop()
         again = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["echo", "here"]).output)

@@ -14,8 +14,12 @@ import pytest
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Operation, Stacks, Started
 from tests.runtime.supervised import Crew, until
+from tests.system.prefect_station import PATIENCE_S
 
 pytestmark = pytest.mark.system
+
+STUCK_S = 30.0
+"""After which an operation counts as stuck: longer than a machine stalls for, in which nobody was stopped."""
 
 SUITE = """
 suite_name: Survives
@@ -40,7 +44,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
         "python": sys.executable,
         "suite": str(tmp_path / "suite.yaml"),
         "devices_per_worker": 2,
-        "deadlines": Deadlines(init_s=120.0, operation_s=60.0),
+        "deadlines": Deadlines(init_s=PATIENCE_S, operation_s=PATIENCE_S),
     }
     write_suite(made, repeats=3)
     yield made
@@ -62,36 +66,36 @@ def statuses(crew: Crew, worker: int) -> list[str]:
 
 def test_two_workers_run_a_suite(crew: Crew) -> None:
     crew.start()
-    assert crew.wait(120) == [0, 0]
+    assert crew.wait(PATIENCE_S) == [0, 0]
     for worker in range(2):
         assert statuses(crew, worker) == ["passed", "passed"]
         assert len(crew.bodies(Started, worker)) == 1
-    crew.nothing_left()
+    crew.nothing_left(PATIENCE_S)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_killed_in_a_save_costs_one_point(crew: Crew, victim: int) -> None:
     write_suite(crew, repeats=20)
     crew.start()
-    until(lambda: in_save(crew, victim, 2), 120)
+    until(lambda: in_save(crew, victim, 2), PATIENCE_S)
     os.kill(crew.bodies(Started, victim)[0].pid, signal.SIGKILL)
-    assert crew.wait(120) == [1, 1]
+    assert crew.wait(PATIENCE_S) == [1, 1]
     for worker in range(2):
         status, cause = crew.points_file(worker)[0]
         assert status == "failed"
         assert f"worker {victim} was killed by SIGKILL while in" in cause
         assert crew.points_file(worker)[1] == ("passed", "")
-    crew.nothing_left()
+    crew.nothing_left(PATIENCE_S)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_stopped_in_a_save_is_named(crew: Crew, victim: int) -> None:
     write_suite(crew, repeats=20)
-    crew.job["deadlines"] = Deadlines(init_s=120.0, operation_s=20.0)
+    crew.job["deadlines"] = Deadlines(init_s=PATIENCE_S, operation_s=STUCK_S)
     crew.start()
-    until(lambda: in_save(crew, victim, 2), 120)
+    until(lambda: in_save(crew, victim, 2), PATIENCE_S)
     os.kill(crew.bodies(Started, victim)[0].pid, signal.SIGSTOP)
-    assert crew.wait(120) == [1, 1]
+    assert crew.wait(PATIENCE_S) == [1, 1]
     for worker in range(2):
         status, cause = crew.points_file(worker)[0]
         assert status == "failed"
@@ -103,7 +107,7 @@ def test_a_worker_stopped_in_a_save_is_named(crew: Crew, victim: int) -> None:
     assert any("Thread" in body.text for body in crew.bodies(Stacks, 1 - victim)) or crew.bodies(
         Stacks, victim
     )
-    crew.nothing_left()
+    crew.nothing_left(PATIENCE_S)
 
 
 def test_finished_samples_of_a_killed_worker_are_kept(crew: Crew) -> None:
@@ -111,11 +115,11 @@ def test_finished_samples_of_a_killed_worker_are_kept(crew: Crew) -> None:
 
     write_suite(crew, repeats=20)
     crew.start()
-    until(lambda: in_save(crew, 1, 3), 120)
+    until(lambda: in_save(crew, 1, 3), PATIENCE_S)
     crew.started[1].kill()
-    assert crew.wait(60) == [3, -signal.SIGKILL]
+    assert crew.wait(PATIENCE_S) == [3, -signal.SIGKILL]
     table = pq.read_table(crew.folder / "run" / "results" / "samples-a1-w0000.parquet").to_pylist()
     assert {sample["repeat"] for sample in table if sample["operation"] == "save"} >= {0, 1}
     assert crew.points_file(0)[0][0] == "failed"
     assert json.dumps(crew.points_file(0)[1][1])
-    crew.nothing_left()
+    crew.nothing_left(PATIENCE_S)
