@@ -26,6 +26,9 @@ _BUSY = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.BAD_GATEWAY, httpx.codes.SER
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 """Between asking a busy server and asking again."""
 
+INSIST_S = 180.0
+"""How long a server is asked again that may have started a run without being able to say so."""
+
 
 @dataclass(frozen=True)
 class FlowRunState:
@@ -46,7 +49,7 @@ class FlowRunState:
 class PrefectApi:
     """The few calls that `slicebench` needs. Every one raises InfrastructureError when the server cannot be reached."""
 
-    def __init__(self, server: Server, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, server: Server, *, timeout_s: float = 30.0) -> None:
         self.server = server
         self._http = httpx.Client(
             base_url=server.api_url.rstrip("/") + "/",
@@ -72,10 +75,12 @@ class PrefectApi:
         return None if found is None else str(found["id"])
 
     def create_flow_run(self, deployment_id: str, name: str, parameters: Mapping[str, Any]) -> FlowRunState:
-        """Starts a run of a deployment. Raises BadInput when the server's schema refuses the parameters."""
+        """Starts a run of a deployment. Raises BadInput when the server's schema refuses the parameters.
+
+        A server that does not answer may have started it all the same: it is asked until it says.
+        """
         return _flow_run(
-            self._call(
-                "POST",
+            self._insist(
                 f"deployments/{deployment_id}/create_flow_run",
                 {
                     "name": name,
@@ -128,6 +133,17 @@ class PrefectApi:
                     )
         return sorted(found)
 
+    def _insist(self, path: str, body: Any) -> Any:
+        """Posts until the server has answered. Raises Unanswered when it does not in `INSIST_S` seconds."""
+        deadline = time.monotonic() + INSIST_S
+        while True:
+            try:
+                return self._call("POST", path, body)
+            except Unanswered as error:
+                if time.monotonic() > deadline:
+                    raise Unanswered(f"{error}; whether the run was started, its UI will show") from error
+                time.sleep(_PAUSES_S[-1])
+
     def _call(self, method: str, path: str, body: Any, *, missing_ok: bool = False) -> Any:
         response = self._answer(method, path, body)
         if response.status_code == httpx.codes.NOT_FOUND and missing_ok:
@@ -150,7 +166,7 @@ class PrefectApi:
             try:
                 response = self._http.request(method, path, json=body)
             except httpx.HTTPError as error:
-                raise Unreachable(f"{self.server} does not answer: {error}") from error
+                raise Unanswered(f"{self.server} does not answer: {error}") from error
             if response.status_code not in _BUSY or pause_s is None:
                 break
             time.sleep(pause_s)
@@ -159,6 +175,10 @@ class PrefectApi:
 
 class Unreachable(InfrastructureError):
     """Nothing answers at the server's address, or nothing but errors of its own."""
+
+
+class Unanswered(Unreachable):
+    """No answer came: there is no server, or it did what it was asked and could not say so."""
 
 
 def _flow_run(found: Mapping[str, Any]) -> FlowRunState:

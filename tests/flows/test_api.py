@@ -113,6 +113,27 @@ def test_a_busy_server_is_asked_again(server: PrefectStub, monkeypatch: pytest.M
     assert len(set(keys)) == 1
 
 
+def test_a_flow_run_whose_start_was_not_heard_of_is_asked_for_by_the_same_key(
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.api._PAUSES_S", (0.0, 0.0))
+    server.lost_answers = 2
+    with api_of(server) as api:
+        assert api.create_flow_run("d1", "n", {}).id == "f1"
+    assert len(server.calls) == 3
+    assert len({body["idempotency_key"] for _, _, body in server.calls}) == 1
+
+
+def test_a_server_that_never_says_is_not_asked_for_ever(
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.api._PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("flows.api.INSIST_S", 0.0)
+    server.lost_answers = 1_000
+    with api_of(server) as api, pytest.raises(Unreachable, match="whether the run was started"):
+        api.create_flow_run("d1", "n", {})
+
+
 def test_a_server_that_stays_busy_is_unreachable(
     server: PrefectStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
