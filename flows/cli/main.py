@@ -47,6 +47,11 @@ GROUPS = {
             "list": ("flows.cli.tpu:list_", "List every TPU of the project."),
             "exec": ("flows.cli.tpu_workers:exec_", "Run a command on all or some of its workers."),
             "ssh": ("flows.cli.tpu_workers:ssh", "Open a shell on one of its workers."),
+            "update": (
+                "flows.cli.tpu_update:update",
+                "Bring new code to its workers: branch, PR, fork or JAX.",
+            ),
+            "discover": ("flows.cli.tpu_update:discover", "Say who its workers are, and who lets us in."),
             "delete": ("flows.cli.tpu:delete", "Give back what `tpu create` made."),
         },
     ),

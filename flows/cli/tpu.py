@@ -63,7 +63,7 @@ def create(
         addresses="internal" if internal else "external", python="/usr/bin/python3",
     )  # fmt: skip
     _check_type(type)
-    standing = make(office(project), name, config, _seconds(ttl), wait=wait)
+    standing = make(office(project), name, config, seconds(ttl, "--ttl"), wait=wait)
     _show(standing, json)
     if not json:
         _say(f"give it back with: slicebench tpu delete {name}")
@@ -142,13 +142,14 @@ def _check_type(name: str) -> None:
     tpu_type(name)
 
 
-def _seconds(span: str) -> float:
-    from tasks.config.duration import seconds
+def seconds(span: str, flag: str) -> float:
+    """Returns the seconds of a span. Raises BadInput that names the flag it was given with."""
+    from tasks.config import duration
 
     try:
-        return seconds(span)
+        return duration.seconds(span)
     except ValueError as error:
-        raise BadInput(f"--ttl: {error}") from None
+        raise BadInput(f"{flag}: {error}") from None
 
 
 def _show(standing: Standing, json: bool) -> None:

@@ -37,6 +37,7 @@ class TpuLimits(BaseModel):
     provisioning_s: float | None = Field(
         1800.0, gt=0, description="From then on, until every worker is there"
     )
+    apt_locks_s: float = Field(300.0, gt=0, description="For apt's locks, before a setup script runs")
     attempts: int = Field(3, ge=1, description="Starts of the workload, when slices are taken away under it")
 
 
@@ -72,8 +73,9 @@ class TpuVmTargetConfig(BaseModel):
     )
     user: str = Field("slicebench", min_length=1, description="Whom to log in as; made when it is missing")
     ssh_port: int = Field(22, gt=0, lt=65536)
-    setup: str | None = Field(
-        None, description="Script of yours that is run on each worker first, once for each content of it"
+    setup: tuple[str, ...] = Field(
+        (),
+        description="Scripts that are run on each worker first, in this order, once for each content of one",
     )
     python: str = Field(
         min_length=1, description="Interpreter on the workers that has jax and orbax; setup: may make it"
@@ -84,7 +86,7 @@ class TpuVmTargetConfig(BaseModel):
 
     nested: ClassVar[_Models] = {"limits": TpuLimits}
 
-    @field_validator("zones", mode="before")
+    @field_validator("zones", "setup", mode="before")
     @classmethod
     def _one_or_many(cls, zones: Any) -> Any:
         return (zones,) if isinstance(zones, str) else zones

@@ -75,10 +75,12 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
+    from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
     from tasks.leases.tpus import inventories as tpu_inventories
 
     here: Inventories = {}
     if scratch is not None:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
-    things: Inventories = {**here, **host_inventories(ledger), **tpu_inventories(ledger)}
+    tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
+    things: Inventories = {**here, **host_inventories(ledger), **tpus}
     return {**things, "lock": LockInventory(ledger, after=frozenset(things))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runtime.contract.errors import BadInput, Problem
@@ -96,9 +96,11 @@ class SshTarget:
         """See Target."""
         self._fleet(len(ref.scratch)).renew(ref)
 
-    def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
-        """See Target."""
-        return self._fleet(len(ref.scratch)).follow(ref, since)
+    def follow(
+        self, ref: WorkloadRef, since: Mapping[int, int], gone: Callable[[], str] = lambda: ""
+    ) -> Iterator[Event]:
+        """See Target. `gone` says that hosts were taken away, once they were: nothing is waited for then."""
+        return self._fleet(len(ref.scratch)).follow(ref, since, gone)
 
     def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
         """See Target."""

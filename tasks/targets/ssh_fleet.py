@@ -127,15 +127,17 @@ class Fleet:
                 path = posixpath.join(self.folder(host, ref.name, worker), _RENEWAL_FILE)
                 self._renewals[host] = self._pool.submit(host.endpoint, touch(path))
 
-    def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
-        """Yields what workers say after their cursors until all have ended."""
+    def follow(
+        self, ref: WorkloadRef, since: Mapping[int, int], gone: Callable[[], str] = lambda: ""
+    ) -> Iterator[Event]:
+        """Yields what workers say after their cursors until all have ended, or `gone` says that hosts are."""
         watched = [
             Watched(worker, host, posixpath.join(scratch, STREAM_FILE), uid)
             for worker, (host, scratch, uid) in enumerate(
                 zip(self.hosts, ref.scratch, ref.uid.split(), strict=True)
             )
         ]
-        return follow_hosts(self._pool, watched, since, self._lease_s + _LOST_MARGIN_S)
+        return follow_hosts(self._pool, watched, since, self._lease_s + _LOST_MARGIN_S, gone)
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
         """Ends supervisors: asks, waits, kills. Hosts that cannot be reached end theirs by themselves."""

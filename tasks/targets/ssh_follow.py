@@ -12,7 +12,7 @@ from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
-from tasks.targets.streams import LOST, Tail, event_of
+from tasks.targets.streams import LOST, SILENT, Tail, event_of
 from tasks.targets.types import Event, Exited, State
 
 _QUICK_S, _SLOW_S = 0.05, 0.25
@@ -33,14 +33,19 @@ class Watched:
 
 
 def follow_hosts(
-    pool: Pool, watched: Sequence[Watched], since: Mapping[int, int], lost_after_s: float
+    pool: Pool,
+    watched: Sequence[Watched],
+    since: Mapping[int, int],
+    lost_after_s: float,
+    gone: Callable[[], str] = lambda: "",
 ) -> Iterator[Event]:
     """Yields what workers say after their cursors until all have ended.
 
     A host that cannot be reached is told once and dialled again and again; after `lost_after_s` without an
-    answer its worker is given up with code LOST. By then its supervisor has ended by itself, if its host lives.
+    answer its worker is given up with code SILENT. By then its supervisor has ended by itself, if its host lives.
+    Once `gone` says why hosts were taken away, no more is waited for: workers that did not end are LOST.
     """
-    views = [_View(pool, one, since.get(one.worker, 0), lost_after_s) for one in watched]
+    views = [_View(pool, one, since.get(one.worker, 0), lost_after_s, gone) for one in watched]
     with concurrent.futures.ThreadPoolExecutor(min(_THREADS, len(views) or 1), "follow") as threads:
         due = [(0.0, one.worker) for one in watched]
         by_worker = {one.worker: view for one, view in zip(watched, views, strict=True)}
@@ -66,8 +71,11 @@ def follow_hosts(
 class _View:
     """One worker as seen from here. Used by one thread at a time."""
 
-    def __init__(self, pool: Pool, watched: Watched, after: int, lost_after_s: float) -> None:
+    def __init__(
+        self, pool: Pool, watched: Watched, after: int, lost_after_s: float, gone: Callable[[], str]
+    ) -> None:
         self._pool, self._watched, self._lost_after_s = pool, watched, lost_after_s
+        self._gone = gone
         self._link: Link | None = None
         self._read: Callable[[int, int], bytes] | None = None
         self._tail = Tail(self._read_on, after)
@@ -78,6 +86,13 @@ class _View:
 
     def look(self) -> list[Event]:
         """Returns what is new. An Exited is the last thing that is ever returned."""
+        gone = self._gone()  # asked first: what was said before is read
+        events = self._look()
+        if gone and not any(isinstance(event, Exited) for event in events):
+            events.append(Exited(self._watched.worker, LOST, gone))
+        return events
+
+    def _look(self) -> list[Event]:
         try:
             link = self._pool.link(self._watched.host.endpoint)
             if link is not self._link:
@@ -124,7 +139,7 @@ class _View:
         worker = self._watched.worker
         if silent_s > self._lost_after_s:
             cause = f"{error}; no answer for {silent_s:.0f} s, by when its supervisor has ended by itself"
-            return [Exited(worker, LOST, cause)]
+            return [Exited(worker, SILENT, cause)]
         if self._away is not None:
             return []
         self._away = error

@@ -13,6 +13,9 @@ from tasks.targets.types import Event, Exited, LogLine, Progress
 LOST = -9
 """Exit code of a supervisor that went away without its last record: it was killed, or its host was."""
 
+SILENT = -10
+"""Exit code of a supervisor whose host did not answer for so long that nothing can be running there any more."""
+
 _POLL_S = 0.1
 _CHUNK = 1 << 20
 

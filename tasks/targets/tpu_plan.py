@@ -47,6 +47,7 @@ def plan(spec: RunSpec, config: TpuVmTargetConfig, project: str) -> Plan:
         attempts=config.limits.attempts,
         keepable=KEPT if config.existing is None else (),
         locks=[(f"tpu {project}", config.existing)] if config.existing else (),
+        lock_wait_s=spec.wait_for_lock_s,
     )
 
 
@@ -55,7 +56,7 @@ def _resources(spec: RunSpec, config: TpuVmTargetConfig, project: str) -> list[R
     kind = QUEUED if config.as_queued else NODE
     if config.existing is not None:
         return [ResourceRef(kind, f"{project}/{zone}", config.existing, ours=False)]
-    name = name_of(lease_id(spec.run_id, 1))
+    name = name_of(lease_id(spec.lease_name, 1))
     return [ResourceRef(kind, f"{project}/{zone}", name, dead_man=dead_man(config))]
 
 

@@ -83,3 +83,10 @@ def set_up(
             f"{script.name} failed on {endpoint}" + (f" and {len(failed) - 1} more" if len(failed) > 1 else "")
             + f": {answer}; its output is in ~/.slicebench/setup/{digest}.log there"
         )  # fmt: skip
+
+
+def script_of(name: str) -> Path:
+    """Returns where a setup script is: as named from here, else from slicebench's own folder."""
+    path = Path(name).expanduser()
+    ours = Path(__file__).parents[2] / name
+    return ours if not path.exists() and ours.exists() else path

@@ -20,8 +20,8 @@ class Plan:
     written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers. `points` are
     those of the suite that fit, numbered as the workers number them. `keepable` are the kinds of what is made that
     may stay after the run when somebody asks for it. `locks` are (scope, name) of hardware that is there already and
-    that one run at a time may use. `attempts` is how often the workload is started at most, when the hardware is taken
-    away under it.
+    that one run at a time may use, and `lock_wait_s` how long to wait for it, in seconds. `attempts` is how often the
+    workload is started at most, when the hardware is taken away under it.
     """
 
     target: str
@@ -37,6 +37,7 @@ class Plan:
     points: Sequence[Point] = ()
     keepable: Sequence[str] = ()
     locks: Sequence[tuple[str, str]] = ()
+    lock_wait_s: float = 0.0
     attempts: int = 1
 
 

@@ -12,6 +12,7 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.ledger import DirectoryLedger, Ledger
 from tasks.leases.resource import ResourceRef
+from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
 from tasks.leases.tpus import NODE, QUEUED, TpuNodeInventory, TpuQueuedInventory
 
 ZONE = "us-east5-b"
@@ -25,6 +26,7 @@ def quick_inventories(ledger: Ledger, scratch: Path | None = None) -> Inventorie
     hurried: Inventories = {
         NODE: TpuNodeInventory(ledger, pace=_PACE, settle_s=0.5),
         QUEUED: TpuQueuedInventory(ledger, pace=_PACE, settle_s=0.5),
+        ENTRY: TpuEntryInventory(ledger, pace=_PACE, settle_s=0.5),
     }
     return {**open_inventories(ledger, scratch or scratch_folder()), **hurried}
 

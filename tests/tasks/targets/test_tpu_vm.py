@@ -27,8 +27,8 @@ from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
+from tasks.leases.tpu_entries import read
 from tasks.leases.tpus import NODE, QUEUED
-from tasks.stages.context import Run
 from tasks.stages.provision import provision
 from tasks.stages.run import run_workload
 from tasks.stages.upload import upload
@@ -40,76 +40,7 @@ from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.tasks.targets.local_runs import alive_under, point
 from tests.tasks.targets.ssh_runs import host_folder, python_of
-
-
-@dataclass
-class Bench:
-    """What a test works at: hosts, the stand-in with them, a folder for the hosts, a bucket, and what was said."""
-
-    hosts: list[Sshd]
-    cloud: Cloud
-    folder: Path
-    bucket: str
-    pool: Pool
-    said: list[str]
-
-    def config(self, **more: Any) -> TpuVmTargetConfig:
-        fields = {
-            "kind": "tpu_vm", "type": "v6e-1", "slices": 2, "zones": [ZONE, "us-east5-a"], "platform": "cpu",
-            "user": self.hosts[0].user, "ssh_port": self.hosts[0].port, "folder": str(self.folder / "home"),
-            "python": python_of(self.hosts[0].user), **more,
-        }  # fmt: skip
-        return TpuVmTargetConfig.model_validate(fields)
-
-    def run(self, config: TpuVmTargetConfig, workload: str = "succeed", output: str | None = None) -> Run:
-        shape = tpu_type(config.type)
-        devices = config.slices * shape.hosts * shape.devices_per_host
-        spec = RunSpec(
-            run_id="run-1", suite_name="tiny", suite_path="tiny.yaml", suite_text="suite_name: tiny\n",
-            points=[point(devices=devices)], num_repeats=1, target_name="tpus", target=config,
-            source=SourceSpec(), output=output or self.bucket, keep="never", deadlines=Deadlines(),
-            env={"WORKLOAD": workload},
-        )  # fmt: skip
-        target = TpuVmTarget(
-            config, scratch_folder(), self.pool, AddressBook(hosts_folder()), say=self.said.append,
-            supervisor=lambda python, job: (python, str(self.folder / "standin.py"), job),
-            lease_s=3.0, poll_s=0.05,
-        )  # fmt: skip
-        return Run(spec, open_folder(f"{spec.output}/{spec.run_id}"), target, self.said.append)
-
-
-@pytest.fixture(scope="module")
-def machines(need_sshd: None) -> Iterator[list[Sshd]]:
-    """Three hosts whose keys nobody but the stand-in can push."""
-    with serve_ssh(3) as hosts:
-        yield hosts
-
-
-@pytest.fixture
-def bench(machines: list[Sshd], tpu_cloud: Cloud, gcs_bucket: str) -> Iterator[Bench]:
-    machines[0].key.with_suffix(".pub").write_text("")
-    with tpu_cloud.store.changing() as world:
-        world["hosts"] = [
-            {"address": one.address, "host_key": one.pin, "authorized_keys": f"{one.key}.pub"}
-            for one in machines
-        ]
-    with host_folder() as folder:
-        pool = Pool()
-        yield Bench(machines, tpu_cloud, folder, gcs_bucket, pool, [])
-        pool.close()
-
-
-def hold() -> Holding:
-    ledger = a_ledger()
-    inventories = {kind: one for kind, one in quick_inventories(ledger).items() if kind != "process"}
-    return claim(ledger, inventories, "run-1", "run-1")
-
-
-def play(run: Run, holding: Holding) -> list[tuple[int, str]]:
-    image = run.target.image()
-    assert image is not None
-    uploaded = upload(run, provision(run, holding), image)
-    return [(one.n, one.end) for one in run_workload(run, uploaded, holding).attempts]
+from tests.tasks.targets.tpu_runs import Bench, bench, hold, machines, play
 
 
 def test_two_slices_are_made_used_and_given_back(bench: Bench) -> None:
@@ -172,13 +103,17 @@ def test_one_that_exists_is_entered_with_a_key_that_ends_and_stays(bench: Bench,
     run, holding = bench.run(config, output=str(tmp_path / "out")), hold()
     assert run.target.plan(run.spec).locks == [("tpu proj", "mine")]
     assert play(run, holding) == [(1, "succeeded")]
-    keys = tpu.node(ZONE, "mine").metadata["ssh-keys"].splitlines()
+    taken = tpu.node(ZONE, "mine").metadata
+    entry, keys = read(taken), taken["ssh-keys"].splitlines()
+    assert entry is not None
+    assert (entry.lease, entry.ledger) == ("run-1-e1", holding.ledger.id)
     assert keys[0] == "jan:k jan"
     assert f'google-ssh {{"userName": "{bench.hosts[0].user}", "expireOn": "' in keys[1]
     done = holding.release("over")
     assert (done.lease.state, done.problems) == (State.GONE, ())
     assert [name.rsplit("/", 1)[1] for name in bench.cloud.inventory()] == ["mine"]
     assert not list((bench.folder / "home").glob("runs/*")), "what was put there is gone"
+    assert dict(tpu.node(ZONE, "mine").metadata) == {"ssh-keys": "jan:k jan"}, "so are key and lock"
 
 
 def test_one_that_exists_and_is_another_type_is_refused(bench: Bench) -> None:

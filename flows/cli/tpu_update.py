@@ -1,0 +1,129 @@
+"""`slicebench tpu update` and `tpu discover`: new code on the workers of a TPU, and who they are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli import tpu
+from flows.cli.tpu import Json, Name, Project, Zone
+from flows.cli.tpu_workers import Internal, Key, Port, User
+from runtime.contract.errors import ExitCode
+
+
+def update(
+    name: Name,
+    /,
+    *,
+    repo: Annotated[
+        str | None, Parameter(help="Repository to fetch from, a fork say; else Orbax's own")
+    ] = None,
+    branch: Annotated[str | None, Parameter(help="… its branch")] = None,
+    pr: Annotated[int | None, Parameter(help="… its pull request")] = None,
+    commit: Annotated[str | None, Parameter(help="… its commit")] = None,
+    jax_version: Annotated[
+        str, Parameter(help="newest, nightly or x.y.z; locked: as it is there")
+    ] = "locked",
+    jax_index: Annotated[str | None, Parameter(help="URL of the package index of JAX nightlies")] = None,
+    setup: Annotated[
+        tuple[str, ...], Parameter(negative="", help="Script that workers run first, once (repeat the flag)")
+    ] = (),
+    locks: Annotated[str, Parameter(help="How long that waits for apt's locks")] = "300s",
+    python: Annotated[str, Parameter(help="Python on the workers that is to import it")] = "",
+    folder: Annotated[str, Parameter(help="Folder of slicebench on the workers; the clone is in it")] = "",
+    discard: Annotated[
+        bool, Parameter(negative="", help="Throw away changes made in the clone there")
+    ] = False,
+    user: User = None,
+    key: Key = None,
+    internal: Internal = False,
+    port: Port = 22,
+    zone: Zone = None,
+    project: Project = None,
+    json: Json = False,
+) -> int:
+    """Bring all workers to the head of a branch, pull request or fork, detached, and make it what they import."""
+    from tasks.cloud.ssh import Pool
+    from tasks.config.request import RunRequest
+    from tasks.config.source import resolve_source
+    from tasks.stages.tpu_update import FOLDER, PYTHON
+    from tasks.stages.tpu_update import update as bring
+    from tasks.stages.tpu_workers import Login, workers
+    from tasks.targets.tpu_setup import script_of, set_up
+
+    asked = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
+    request = RunRequest.model_validate(
+        {"suite": "-", "jax_version": jax_version, "jax_index": jax_index, **asked}
+    )
+    source = resolve_source(request)
+    began = time.monotonic()
+    places = workers(tpu.office(project), name, (zone,) if zone else (), Login(user, key, internal, port))
+    pool = Pool()
+    try:
+        for script in setup:
+            set_up(
+                pool,
+                [place.endpoint for place in places],
+                script_of(script),
+                _say,
+                locks_s=int(tpu.seconds(locks, "--locks")),
+            )
+    finally:
+        pool.close()
+    if setup and source.repo is None and source.jax_version == "locked":
+        return ExitCode.DONE
+    done = bring(places, source, python=python or PYTHON, folder=folder or FOLDER, discard=discard)
+    if json:
+        tpu.print_json({"name": name, **asdict(done)})
+        return ExitCode.DONE
+    what = [f"Orbax {done.commit[:12]} ({done.ref})"] if done.commit else []
+    what += [f"JAX {done.jax}"] if done.jax else []
+    _say(
+        f"{done.workers} worker(s) of {name} import {' and '.join(what)}, after {time.monotonic() - began:.1f} s"
+    )
+    return ExitCode.DONE
+
+
+def discover(
+    name: Name,
+    /,
+    *,
+    user: User = None,
+    key: Key = None,
+    internal: Internal = False,
+    port: Port = 22,
+    zone: Zone = None,
+    project: Project = None,
+    json: Json = False,
+) -> int:
+    """Say who the workers of a TPU are, and whether each lets us in; nothing is changed."""
+    from tasks.stages.tpu_workers import Login, run_on, workers
+
+    places = workers(tpu.office(project), name, (zone,) if zone else (), Login(user, key, internal, port))
+    answers = run_on(places, ["hostname"], 30.0)
+    found = [
+        {
+            "worker": answer.place.index,
+            "slice": answer.place.slice_index,
+            "node": answer.place.node,
+            "address": answer.place.endpoint.address,
+            "hostname": answer.ran.output.decode("utf-8", "replace").strip() if answer.ran else None,
+            "error": str(answer.error) if answer.error else None,
+        }
+        for answer in answers
+    ]
+    if json:
+        tpu.print_json({"name": name, "workers": found})
+    else:
+        for one in found:
+            who = one["hostname"] if one["error"] is None else f"does not let us in: {one['error']}"
+            print(f"[{one['worker']}] slice {one['slice']} {one['node']} {one['address']} {who}")
+    return ExitCode.INFRASTRUCTURE if any(one["error"] for one in found) else ExitCode.DONE
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
