@@ -23,7 +23,7 @@ help:
 	@echo "make test         lint, types, import rules, and the quick tests"
 	@echo "make test-system  slow tests of the whole: real servers, workers, builds"
 	@echo "make chaos        kill tests (CHAOS_SAMPLE=n runs n of them)"
-	@echo "make test-gpu     the runtime on CUDA, where there is a GPU"
+	@echo "make test-gpu     the pipeline on CUDA, where there is a GPU (docs/gpu.md)"
 	@echo "make bench        ratios against peers, measured in the same call"
 	@echo "make lint         lint, types and import rules alone"
 	@echo "make lock         write the lock files anew"

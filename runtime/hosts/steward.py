@@ -275,13 +275,15 @@ def about(folder: str, names: list[str]) -> Answer:
     space = os.statvfs(there)
     with open("/proc/meminfo") as stream:
         memory = next(int(line.split()[1]) for line in stream if line.startswith("MemAvailable"))
-    gpus = "/proc/driver/nvidia/gpus"
+    listed = "/proc/driver/nvidia/gpus"
+    # Containers often have the devices without the driver's list.
+    devices = [name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()]
     return {
         "versions": versions,
         "disk": space.f_bavail * space.f_frsize,
         "memory": memory * 1024,
         "processors": len(os.sched_getaffinity(0)),
-        "gpus": len(os.listdir(gpus)) if os.path.isdir(gpus) else 0,
+        "gpus": max(len(devices), len(os.listdir(listed)) if os.path.isdir(listed) else 0),
         "writable": os.access(there, os.W_OK),
         "machine": machine(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from runtime.contract.errors import BadInput, Problem
 from tasks.config.ssh_target import SshTargetConfig
@@ -24,6 +24,18 @@ class LocalTargetConfig(BaseModel):
     devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
+
+    python: str | None = Field(
+        None,
+        description="Interpreter that has jax and orbax-checkpoint, used as it is; not given: a venv is built",
+    )
+
+    @field_validator("python")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith(("/", "~/")):
+            raise ValueError("it must be a path from / or ~/ on")
+        return path
 
     def with_choices(self, workers: int | None, devices_per_worker: int | None) -> LocalTargetConfig:
         """Returns the target with what a request chose differently; None leaves the file's value.

@@ -18,7 +18,7 @@ from tasks.cloud.trees import WORKING_TREE, Tree, prune_trees, scratch_folder
 from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
 from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
-from tasks.config.ssh_target import SshTargetConfig
+from tasks.config.target import LocalTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.usercode import check_generators, foreign_generators, needs_orbax_classes
 from tasks.targets.types import Image
@@ -76,17 +76,24 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
 
 
 def _brought(run: Run, image: Image) -> Image:
-    """Takes what the target brings: then there is nothing to build, and nothing else can be measured."""
-    source = run.spec.source
-    if source.repo is not None or source.jax_version != "locked":
-        asked = "--repo" if source.repo is not None else "--jax-version"
-        raise BadInput(
-            f"{asked} asks for a venv of its own, but target {run.spec.target_name} names a Python to be used",
-            fix=f"take python: out of the target file, or {asked} back",
-        )
+    """Takes what the target brings: then there is nothing to build."""
+    _refuse_sources(run.spec)
+    if isinstance(run.spec.target, LocalTargetConfig):  # else it lies on hosts
+        check_generators(run.spec, image.python)
     run.say(f"{image.reference}: {_told(image)}")
     run.mark("build", key=image.reference, inputs={}, image=asdict(image))
     return image
+
+
+def _refuse_sources(spec: RunSpec) -> None:
+    """Raises BadInput where a source is asked for and the target brings a Python: that is what is measured then."""
+    if spec.source.repo is None and spec.source.jax_version == "locked":
+        return
+    asked = "--repo" if spec.source.repo is not None else "--jax-version"
+    raise BadInput(
+        f"{asked} asks for a venv of its own, but target {spec.target_name} names a Python to be used",
+        fix=f"take python: out of the target file, or {asked} back",
+    )
 
 
 def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
@@ -94,7 +101,8 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
-    if isinstance(spec.target, SshTargetConfig):
+    if spec.target.python is not None:
+        _refuse_sources(spec)
         return BuildPlan(False, f"of {spec.target.python}", (), "as it is installed there")
     tree = None
     if spec.source.repo is not None:
@@ -114,6 +122,8 @@ def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
 
     Asks nobody when none was named. What it fetches stays in the cache, where `build` finds it.
     """
+    if spec.target.python is not None:
+        _refuse_sources(spec)
     if spec.source.repo is not None or spec.source.jax_version != "locked":
         _look_up(spec.source, _request(spec), lock or Lock())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput
 from tasks.config.ssh_target import SshTargetConfig
+from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.doctor import Check, Finding
 
@@ -25,7 +26,7 @@ _NOBODY = re.compile(
 
 
 def target_checks(name: str, config: Any) -> list[Check]:
-    """Returns the checks of a target by its model; one that runs here needs none beyond this machine's."""
+    """Returns the checks of a target by its model; the local one's are about GPUs and its Python."""
     if isinstance(config, SshTargetConfig):
         return [Check("hosts", lambda: look_at_hosts(config), _HOSTS_S)]
     if isinstance(config, TpuVmTargetConfig):
@@ -33,7 +34,26 @@ def target_checks(name: str, config: Any) -> list[Check]:
             Check("credentials", look_at_credentials, 15.0),
             Check("cloud tpu", lambda: look_at_tpu(config), 60.0),
         ]
-    return [Check("target", lambda: [Finding("target", "fine", f"{name} ({config.kind}) is this machine")])]
+    return [Check("target", lambda: look_at_local(name, config), 70.0)]
+
+
+def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
+    """Whether there are GPUs, where they are asked for, and whether workers can run in the Python that is named."""
+    from tasks.targets import local_gpus, local_python
+
+    found = [Finding("target", "fine", f"{name} ({config.kind}) is this machine")]
+    if config.platform == "gpu":
+        count = local_gpus.usable(os.environ)
+        told = f"a run may use {count} GPU{'' if count == 1 else 's'} here"
+        found.append(Finding("gpu", "fine" if count else "wrong", told, "" if count else "nvidia-smi"))
+    if config.python is not None:
+        problems = local_python.faults(config.python, config.platform)
+        for problem in problems:
+            why = f" ({problem.why})" if problem.why else ""
+            found.append(Finding("target's python", "wrong", f"{problem.what}{why}", problem.fix))
+        if not problems:
+            found.append(Finding("target's python", "fine", f"workers can run in {config.python}"))
+    return found
 
 
 def look_at_hosts(config: SshTargetConfig) -> list[Finding]:

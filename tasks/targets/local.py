@@ -22,7 +22,8 @@ from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.leases import directories, processes
 from tasks.leases.holding import OVERDUE_S, Holding
-from tasks.targets import local_plan, local_preflight
+from tasks.targets import local_plan, local_preflight, local_python
+from tasks.targets.local_gpus import own_gpus
 from tasks.targets.streams import follow_streams
 from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Worker, Workers, WorkloadRef
 
@@ -76,12 +77,15 @@ class LocalTarget:
         return local_plan.plan(spec, socket.gethostname(), str(self._folder(spec.run_id)))
 
     def preflight(self, plan: Plan) -> list[Problem]:
-        """See Target. Looks at memory, disk, processors and GPUs."""
-        return local_preflight.preflight(plan, local_preflight.look(plan.output))
+        """See Target. Looks at memory, disk, processors, GPUs, and the Python that the file names."""
+        problems = local_preflight.preflight(plan, local_preflight.look(plan.output))
+        python = self._config.python
+        return [*problems, *local_python.faults(python, self._config.platform)] if python else problems
 
     def image(self) -> Image | None:
-        """See Target. Workers run in a venv of this machine."""
-        return None
+        """See Target. Workers run in the Python that the file names, or in a venv that has to be built."""
+        python = self._config.python
+        return local_python.brought(python, self._config.platform) if python else None
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Makes the run's folder in scratch; workers are made by `start`."""
@@ -187,7 +191,7 @@ class LocalTarget:
                 python=uploaded.image.python,
                 platform=workers.platform,
                 devices_per_worker=workers.devices_per_worker,
-                env={**_own_gpus(workers, worker), **workload.env},
+                env={**own_gpus(workers, worker, os.environ), **workload.env},
                 deadlines=workload.deadlines,
                 renewal_file=str(renewal),
                 lease_s=self._lease_s,
@@ -285,11 +289,3 @@ def _free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _own_gpus(workers: Workers, worker: Worker) -> Mapping[str, str]:
-    """Returns what gives each worker GPUs of its own, in order."""
-    if workers.platform != "gpu":
-        return {}
-    first = worker.index * workers.devices_per_worker
-    return {"CUDA_VISIBLE_DEVICES": ",".join(str(first + n) for n in range(workers.devices_per_worker))}

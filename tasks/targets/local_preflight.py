@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from runtime.contract.errors import Problem
+from tasks.targets.local_gpus import usable
 from tasks.targets.types import Plan
 
 _WORKER_BYTES = 400 * 2**20
@@ -19,7 +20,7 @@ _WORKER_BYTES = 400 * 2**20
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is: bytes of memory and (None: not on this machine) of disk, processors, GPUs."""
+    """What there is: bytes of memory and (None: not on this machine) of disk, processors, GPUs that may be used."""
 
     memory: int
     disk: int | None
@@ -34,7 +35,7 @@ def look(output: str) -> Machine:
         folder = Path(output).expanduser().absolute()
         there = next(path for path in (folder, *folder.parents) if path.exists())
         disk = psutil.disk_usage(str(there)).free
-    gpus = len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+    gpus = usable(os.environ)
     return Machine(psutil.virtual_memory().available, disk, len(os.sched_getaffinity(0)), gpus)
 
 
@@ -46,8 +47,8 @@ def preflight(plan: Plan, machine: Machine) -> list[Problem]:
             Problem(
                 "error",
                 None,
-                f"{plan.workers * plan.devices_per_worker} GPUs are needed, this machine has {machine.gpus}",
-                fix="use a target with platform: cpu, or a machine with GPUs and their driver",
+                f"{plan.workers * plan.devices_per_worker} GPUs are needed, a run may use {machine.gpus} here",
+                fix="see that the driver is loaded and that CUDA_VISIBLE_DEVICES leaves enough, or use platform: cpu",
             )
         )
     workers = plan.workers * _WORKER_BYTES

@@ -11,13 +11,10 @@ from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
 from tasks.cloud.ssh_steward import ask
+from tasks.targets.interpreter import PACKAGES, unfit
 from tasks.targets.types import Plan
 
-PACKAGES = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "pyarrow", "psutil", "pyyaml")
-"""What workers cannot do without, and what must be of one version everywhere."""
-
 _WORKER_BYTES = 400 * 2**20
-_OLDEST_PYTHON = (3, 11)
 
 Answers = Mapping[Host, dict[str, Any] | SshError]
 
@@ -54,19 +51,12 @@ def judge(plan: Plan, answers: Answers) -> list[Problem]:
 
 def missing_packages(answered: Mapping[Host, Mapping[str, Any]]) -> list[Problem]:
     """Returns an error for each host whose Python lacks what workers need. Pure."""
-    problems = []
-    for host, answer in answered.items():
-        versions = answer["versions"]
-        if host.python is None:
-            continue
-        if tuple(int(part) for part in versions["python"].split(".")[:2]) < _OLDEST_PYTHON:
-            what = f"{host}: {host.python} is Python {versions['python']}, workers need 3.11 or newer"
-            problems.append(Problem("error", None, what, fix="name another with python: in the target file"))
-        elif lacking := [name for name in PACKAGES if name not in versions]:
-            what = f"{host}: {host.python} lacks {', '.join(lacking)}"
-            fix = f"install them there: {host.python} -m pip install {' '.join(lacking)}"
-            problems.append(Problem("error", None, what, fix=fix))
-    return problems
+    faults = [
+        unfit(f"{host}: {host.python}", host.python, answer["versions"])
+        for host, answer in answered.items()
+        if host.python is not None
+    ]
+    return [fault for fault in faults if fault is not None]
 
 
 def differences(answered: Mapping[Host, Mapping[str, Any]]) -> list[Problem]:

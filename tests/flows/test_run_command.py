@@ -171,7 +171,7 @@ ROOMY = Machine(memory=2**40, disk=2**40, processors=64, gpus=0)
         (
             ROOMY,
             "local-gpu",
-            "/local-gpu.yaml: 4 GPUs are needed, this machine has 0, use a target with platform: cpu",
+            "/local-gpu.yaml: 4 GPUs are needed, a run may use 0 here, see that the driver is loaded",
         ),
         (
             replace(ROOMY, memory=2**29),

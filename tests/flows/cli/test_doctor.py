@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from flows.cli.main import main
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.tpu_errors import error_for
 from tasks.config.ssh_target import SshTargetConfig
+from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.doctor import Check, Finding, examine, look_at_folder, look_at_python
-from tasks.stages.doctor_targets import look_at_hosts, look_at_tpu, refused
+from tasks.stages.doctor_targets import look_at_hosts, look_at_local, look_at_tpu, refused
 
 
 @pytest.fixture
@@ -74,6 +76,22 @@ def test_an_old_python_is_wrong() -> None:
 def test_a_folder_is_looked_at_without_a_trace(tmp_path: Path) -> None:
     assert look_at_folder("x", str(tmp_path / "a" / "b"), "")[0].status == "fine"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_local_target_needs_its_gpus_and_its_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(**fields: str) -> list[tuple[str, str]]:
+        config = LocalTargetConfig.model_validate({"kind": "local", **fields})
+        return [(one.check, one.status) for one in look_at_local("t", config)]
+
+    assert told(python=sys.executable) == [("target", "fine"), ("target's python", "fine")]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert told(platform="gpu", python="/no/python") == [
+        ("target", "fine"),
+        ("gpu", "wrong"),
+        ("target's python", "wrong"),
+    ]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert ("gpu", "fine") in told(platform="gpu")
 
 
 def test_a_host_whose_key_nobody_knows(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,6 +221,23 @@ def test_a_python_that_the_target_brings_is_taken_and_nothing_else_can_be_measur
     for source in (SourceSpec(repo="/some/tree"), SourceSpec(jax_version="newest")):
         with pytest.raises(BadInput, match="names a Python to be used"):
             build(replace(run, spec=replace(run.spec, source=source)))
+
+
+def test_a_python_here_runs_what_it_holds(tmp_path: Path, clean_environment: Path) -> None:
+    config = LocalTargetConfig(kind="local", python=sys.executable)
+    run = make_run(tmp_path, target=config)
+    image = build(run)
+    assert image.python == sys.executable and image.versions["jax"] == importlib.metadata.version("jax")
+    assert not (clean_environment / "venvs").exists()
+    plan = explain_build(run.spec)
+    assert not plan.rebuild and plan.key == f"of {sys.executable}"
+    with pytest.raises(BadInput, match=r"generator nowhere\.Mine cannot be imported"):
+        build(make_run(tmp_path, target=config, points=[point("nowhere.Mine", "user")]))
+    for source in (SourceSpec(repo="/some/tree"), SourceSpec(jax_version="newest")):
+        asking = replace(run.spec, source=source)
+        for refuse in (check_source, explain_build):
+            with pytest.raises(BadInput, match="names a Python to be used"):
+                refuse(asking)
 
 
 def test_plan_names_the_class_for_whose_sake_more_is_built(lock: Lock, wheels: Path, tmp_path: Path) -> None:
