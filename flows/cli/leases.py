@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from tasks.leases.lease import Lease
     from tasks.leases.ledger import Ledger
 
-Json = Annotated[bool, Parameter(name="--json", help="print one JSON object on stdout")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
+]
 
 
 def leases(
     *,
-    all: Annotated[bool, Parameter(help="show those that are gone as well")] = False,
+    all: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show those that are gone as well")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Show what slicebench holds, who holds it, and what would become of it now."""
@@ -56,9 +60,11 @@ def leases(
 
 def reap(
     *,
-    dry_run: Annotated[bool, Parameter(help="only say what would go")] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only say what would go")
+    ] = False,
     lease: Annotated[
-        str | None, Parameter(help="only this lease, now, though it is kept: its name or id")
+        str | None, Parameter(help="Only this lease, now, though it is kept: its name or id")
     ] = None,
     json: Json = False,
 ) -> int:

@@ -19,7 +19,9 @@ def plan(
     /,
     *,
     flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
-    json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
+    json: Annotated[
+        bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False)
+    ] = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
     from tasks.stages.build import explain_build

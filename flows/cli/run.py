@@ -6,7 +6,7 @@ import json as jsonlib
 import shlex
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
@@ -29,6 +29,31 @@ class Flags(RunRequest):
     )
 
 
+_GROUPS = {
+    Group("Where", sort_key=1): ("target", "workers", "devices_per_worker", "output", "local_directory"),
+    Group("What is measured", sort_key=2): (
+        *("set", "repo", "branch", "pr", "commit", "jax_version", "jax_index", "env", "env_file"),
+    ),
+    Group("Hardware that the run makes or shares", sort_key=3): (
+        "keep",
+        "keep_for",
+        "lease",
+        "wait_for_lock",
+    ),
+    Group("How it goes", sort_key=4): (
+        *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s", "debug_dumps"),
+    ),
+}
+"""How --help sorts the flags; those that only the command has are added at the end of the last group."""
+
+for _group, _names in _GROUPS.items():
+    for _name in _names:
+        # Nothing, an empty list and a switch that is off are no defaults worth telling.
+        _told = Flags.model_fields[_name].get_default(call_default_factory=True) not in (None, [], False)
+        Flags.model_fields[_name].metadata.append(Parameter(group=_group, show_default=_told))
+
+_LAST = next(reversed(_GROUPS))
+_SAID = Group("What it says", sort_key=5)
 NO_FLAGS = Flags.model_validate({})
 
 
@@ -37,12 +62,20 @@ def run(
     /,
     *,
     flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
-    resume: Annotated[str | None, Parameter(help="Go on with this run: only what is missing is done")] = None,
+    resume: Annotated[
+        str | None, Parameter(help="Go on with this run: only what is missing is done", group=_LAST)
+    ] = None,
     server: Annotated[
-        bool, Parameter(help="Go through the Prefect server when one is up", negative="--no-server")
+        bool,
+        Parameter(help="Go through the Prefect server when one is up", negative="--no-server", group=_LAST),
     ] = True,
-    json: Annotated[bool, Parameter(help="Print one JSON object on stdout", negative="")] = False,
-    verbose: Annotated[bool, Parameter(help="Show all that workers and stages say", negative="")] = False,
+    json: Annotated[
+        bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False, group=_SAID)
+    ] = False,
+    verbose: Annotated[
+        bool,
+        Parameter(help="Show all that workers and stages say", negative="", show_default=False, group=_SAID),
+    ] = False,
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
     terminal = Terminal(verbose=verbose)

@@ -20,7 +20,7 @@ from tasks.stages.past import PastRun, past_runs
 Output = Annotated[
     str | None, Parameter(help="Folder of runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
 ]
-Json = Annotated[bool, Parameter(negative="", help="Print one JSON object on stdout")]
+Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object on stdout")]
 
 _HEADINGS = ("run", "started", "suite", "target", "verdict", "exit", "took")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import cyclopts
 
@@ -12,7 +12,7 @@ from runtime.contract.errors import BadInput, Problem
 from tasks.config.wording import wanted
 
 _RENAMED = {"from_stage": "--from"}
-_SEE = "see slicebench --help"
+_KINDS = {int: "a whole number", float: "a number"}
 
 
 def refusal_of(error: cyclopts.CycloptsError) -> BadInput:
@@ -23,10 +23,22 @@ def refusal_of(error: cyclopts.CycloptsError) -> BadInput:
 
         if isinstance(cause, ValidationError):
             return BadInput([_problem(each) for each in cause.errors()])
+    return BadInput(_told(error), fix=f"see {' '.join(('slicebench', *(error.command_chain or ())))} --help")
+
+
+def _told(error: cyclopts.CycloptsError) -> str:
+    """Returns what is wrong, without what to do."""
     if isinstance(error, cyclopts.UnusedCliTokensError) and error.unused_tokens:
-        words = ", ".join(error.unused_tokens)
-        return BadInput(f"nothing is known to be done with: {words}", fix=_SEE)
-    return BadInput(str(error).rstrip("."), fix=_SEE)
+        return f"nothing is known to be done with: {', '.join(error.unused_tokens)}"
+    if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+    if isinstance(error, cyclopts.CoercionError) and error.argument is not None and error.token is not None:
+        choices = [str(choice) for choice in get_args(error.target_type)]
+        kind = _KINDS.get(error.target_type) if error.target_type else None
+        if wants := kind or " or ".join(choices):
+            return f"{error.token.keyword or error.argument.name} must be {wants}, not {error.token.value}"
+    return str(error).rstrip(".?").replace(". Did you", ", did you")
 
 
 def checked_range(flag: str, value: int, least: int, most: float = math.inf) -> int:

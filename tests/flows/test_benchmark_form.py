@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from prefect.utilities.callables import parameter_schema
@@ -14,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from flows.benchmark import benchmark, give_back
 from tasks.config.request import RunRequest
+from tasks.stages.prepare import resolve, settled
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = inspect.signature(benchmark.fn, eval_str=True).parameters
@@ -57,6 +59,19 @@ def test_no_parameter_shows_as_raw_json(name: str) -> None:
 
 def test_choices_are_drop_downs() -> None:
     assert SCHEMA["properties"]["keep"]["enum"] == ["never", "on_failure", "always"]
+
+
+def test_the_form_takes_names_as_people_write_them_and_paths_as_the_command_sends_them(
+    tmp_path: Path,
+) -> None:
+    asked = RunRequest(suite="quickstart", output=str(tmp_path))
+    sent = settled(asked, resolve(asked, {}))
+    assert (sent.target, sent.suite) == (
+        str(ROOT / "configs/targets/local.yaml"),
+        str(ROOT / "configs/suites/quickstart.yaml"),
+    )
+    for parameters in (asked, sent):
+        jsonschema.validate(parameters.model_dump(), SCHEMA)
 
 
 def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:

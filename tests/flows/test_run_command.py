@@ -56,6 +56,22 @@ def test_flags_are_the_fields_of_a_request() -> None:
     assert set(Flags.model_fields) == set(RunRequest.model_fields)
 
 
+def test_help_puts_every_flag_of_a_request_under_a_heading() -> None:
+    from flows.cli.run import _GROUPS
+
+    sorted_ones = [name for names in _GROUPS.values() for name in names]
+    assert sorted(sorted_ones) == sorted(set(RunRequest.model_fields) - {"suite", "resume"})
+
+
+def test_help_tells_defaults_and_no_empty_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "[default: local]" in shown and "[default: locked]" in shown
+    assert "[default: []]" not in shown and "[default: False]" not in shown and "None" not in shown
+    headings = ["Arguments", "Where", "What is measured", "Hardware", "How it goes", "What it says"]
+    assert sorted(headings, key=lambda heading: shown.index(f" {heading}")) == headings
+
+
 def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
     words = ["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1", "--set", "num_repeats=3"]
     words += ["--env", "A=b", "--env", "C=d", "--keep", "never", "--workers", "2", "--debug-dumps"]
