@@ -22,8 +22,8 @@ class DirectoryInventory:
     kind = "directory"
     pace = HERE
     settle_s = 0.0
-    after = frozenset({"process", "host_process", "host_directory"})
-    """What writes there, and hosts that are entered with a key that lies there."""
+    after = frozenset({"process", "host_process", "host_directory", "tpu_entry"})
+    """What writes there, and what is entered with a key that lies there."""
 
     def __init__(self, root: Path, ledger_id: str) -> None:
         self._root = root

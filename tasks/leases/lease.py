@@ -214,6 +214,13 @@ def partly_gone(lease: Lease, left: Sequence[ResourceRef], why: str) -> Lease:
     return replace(lease, owner=None, resources=tuple(left), note=why)
 
 
+def strike_off(lease: Lease, gone: Sequence[ResourceRef]) -> Lease:
+    """Strikes off what was seen to be gone while the lease is being released."""
+    _require(lease, frozenset({State.RELEASING}), "strike something off")
+    places = {_place(ref) for ref in gone}
+    return replace(lease, resources=tuple(ref for ref in lease.resources if _place(ref) not in places))
+
+
 def leaked(lease: Lease, why: str) -> Lease:
     """Says that something could not be proven gone."""
     _require(lease, frozenset({State.RELEASING}), "call leaked")

@@ -104,6 +104,19 @@ class _Sweep:
             self.problems[f"cannot look at {ref.kind} {ref.name}: {error}"] = None
             return None
 
+    def cleared(self, present: Sequence[ResourceRef]) -> list[ResourceRef]:
+        """Returns what is gone elsewhere and had to be before something that is present may go: keys, say."""
+        if self.problems:
+            return []
+        first = {kind for ref in present for kind in self.inventories[ref.kind].after}
+        there = {(ref.kind, ref.uid) for ref in present}
+        return [
+            ref
+            for ref in outermost(self.known)
+            if ref.ours and ref.uid is not None and ref.kind in first and (ref.kind, ref.uid) not in there
+            and self.inventories[ref.kind].pace.remote
+        ]  # fmt: skip
+
     def ask(self, present: Sequence[ResourceRef], force: bool) -> None:
         """Asks each thing to go, in order of kinds: once politely, then again and again with force."""
         standing = {ref.kind for ref in present}
@@ -125,15 +138,19 @@ def sweep(
     lease: Lease,
     patience: Patience,
     meanwhile: Callable[[], None] = lambda: None,
+    strike: Callable[[Sequence[ResourceRef]], None] = lambda refs: None,
 ) -> Release:
     """Deletes what is labelled with a lease or written in it, and looks until nothing is there or patience
     ends.
 
-    Touches no ledger; `meanwhile` is called between looks. `Release.left` is empty and `problems` too if, and
+    Touches no ledger; `meanwhile` is called between looks, `strike` with what is gone before that goes without
+    which nobody could look there again. `Release.left` is empty and `problems` too if, and
     only if, everything could be looked at and nothing was there: twice, with time to settle, where a create
     was under way. Where something of a remote kind is to go, looks and patience are at that kind's pace.
     """
-    return _carry_out(_Sweep(inventories, lease.lease_id, lease.resources), lease, patience, meanwhile)
+    return _carry_out(
+        _Sweep(inventories, lease.lease_id, lease.resources), lease, patience, meanwhile, strike
+    )
 
 
 def discard(inventories: Inventories, lease: Lease, ref: ResourceRef, patience: Patience = USUAL) -> Release:
@@ -141,7 +158,13 @@ def discard(inventories: Inventories, lease: Lease, ref: ResourceRef, patience: 
     return _carry_out(_Sweep(inventories, None, (ref,)), lease, patience, lambda: None)
 
 
-def _carry_out(work: _Sweep, lease: Lease, patience: Patience, meanwhile: Callable[[], None]) -> Release:
+def _carry_out(
+    work: _Sweep,
+    lease: Lease,
+    patience: Patience,
+    meanwhile: Callable[[], None],
+    strike: Callable[[Sequence[ResourceRef]], None] = lambda refs: None,
+) -> Release:
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
@@ -154,6 +177,8 @@ def _carry_out(work: _Sweep, lease: Lease, patience: Patience, meanwhile: Callab
         pause_s = max((patience.look_every_s, *(pace.look_every_s for pace in paces if pace.remote)))
         now = time.monotonic()
         if present:
+            if cleared := work.cleared(present):
+                strike(cleared)
             work.ask(present, force=now - begin >= patience.grace_s)
         empty_since = None if present or work.problems else (empty_since or now)
         if empty_since is not None and now - empty_since >= settle_s:
@@ -196,8 +221,15 @@ def release(
             with contextlib.suppress(Unwritable):
                 held = ledger.write(leases.renew(held, now(), held.expires_at))
 
+    def strike(gone: Sequence[ResourceRef]) -> None:
+        nonlocal held
+        there = {ref.key for ref in held.resources}
+        if any(ref.key in there for ref in gone):
+            with contextlib.suppress(Unwritable):
+                held = ledger.write(leases.strike_off(held, gone))
+
     within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond))
-    swept = sweep(inventories, within, patience, renew)
+    swept = sweep(inventories, within, patience, renew, strike)
     if not swept.left and not swept.problems and beyond:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
         note = f"{why}; all is gone but {where}, which can be looked at from there only"

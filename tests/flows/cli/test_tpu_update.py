@@ -84,6 +84,7 @@ def machines(need_sshd: None) -> Iterator[list[Sshd]]:
 def repository() -> Iterator[Repository]:
     with host_folder() as folder:
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, capture_output=True)
+        (folder / "venv/pip.conf").write_text("[global]\nno-index = true\n")
         repo = Repository(folder / "repo", folder / "home", str(folder / "venv/bin/python"))
         package = repo.folder / "checkpoint"
         (package / "orbax/checkpoint").mkdir(parents=True)
