@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
@@ -39,7 +39,8 @@ class Lock:
 class Request:
     """What the packages must be good for. `jax` is locked, newest, nightly or x.y.z.
 
-    With a `tree`, Orbax is built from there: only what it depends on is among the packages.
+    With a `tree`, Orbax is built from there: only what it depends on is among the packages. `elsewhere`: version and
+    platform (as uv names it) of a Python that is not on this machine, for which the packages must be good.
     """
 
     jax: str = "locked"
@@ -47,6 +48,14 @@ class Request:
     gpu: bool = False
     extras: tuple[str, ...] = ()
     tree: Path | None = None
+    elsewhere: tuple[str, str] | None = None
+
+    def python_options(self, python: str) -> list[str]:
+        """Returns what tells uv for which Python to look; `python` is an interpreter here."""
+        if self.elsewhere is None:
+            return ["--python", python]
+        version, platform = self.elsewhere
+        return ["--python", python, "--python-version", version, "--python-platform", platform]
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) 
     for a JAX that does not exist, or not for this Python, naming what does.
     """
     locked = lock.pins.read_text()
-    if request == Request():
+    if replace(request, elsewhere=None) == Request():
         return Resolved(locked, "locked")
     plugins = _CUDA if request.gpu else ("",)
     for plugin in plugins:
@@ -101,7 +110,7 @@ def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str,
         run_uv(
             "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate",
             "--no-emit-package", _ORBAX if request.tree is not None else "slicebench",
-            "--python", python, "--output-file", str(output),
+            *request.python_options(python), "--output-file", str(output),
             *_prereleases(request.jax), *sources,
             jax_index=request.jax_index,
             foreign_code=request.tree is not None,
@@ -172,12 +181,11 @@ def _explained(request: Request, python: str, work: Path, error: BadInput) -> Ba
     if version in ("locked", "newest", "nightly"):
         return error
     index = request.jax_index
-    if _one_version(f"jax=={version}", work, "--python", python, jax_index=index) is not None:
+    options = request.python_options(python)
+    if _one_version(f"jax=={version}", work, *options, jax_index=index) is not None:
         return error
-    below = _one_version(f"jax<{version}", work, "--python", python, jax_index=index)
-    above = _one_version(
-        f"jax>{version}", work, "--python", python, "--resolution", "lowest", jax_index=index
-    )
+    below = _one_version(f"jax<{version}", work, *options, jax_index=index)
+    above = _one_version(f"jax>{version}", work, *options, "--resolution", "lowest", jax_index=index)
     near = ", ".join(candidate for candidate in (below, above) if candidate)
     fix = f"nearest for this Python: {near}" if near else "is the package index right?"
     newer = ["--no-deps", "--python-version", _NEWER_PYTHON]

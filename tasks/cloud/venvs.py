@@ -45,6 +45,7 @@ class Recipe:
     """All that a venv depends on. `requirements` are pins with hashes; `source`: a tree to build Orbax from.
 
     `digest` identifies that tree. `jax` and `extras` only serve to say what changed: pins follow from them.
+    `python` is what of its Python the venv depends on.
     """
 
     requirements: str
@@ -53,12 +54,13 @@ class Recipe:
     jax_index: str | None = None
     source: Path | None = None
     digest: str = "released"
+    python: str = field(default_factory=lambda: python_identity())
 
     def inputs(self) -> dict[str, str]:
         """Returns the inputs by name, for the key and for people."""
         return {
             "recipe": _RECIPE,
-            "python": python_identity(),
+            "python": self.python,
             "packages": hashlib.sha256(self.requirements.encode()).hexdigest(),
             "jax": self.jax,
             "extras": ",".join(self.extras),
@@ -194,11 +196,12 @@ def _fill(recipe: Recipe, folder: Path) -> None:
     pinned = ["--require-hashes", "--no-deps", "--requirement", str(pins)]
     run_uv(*install, *pinned, jax_index=recipe.jax_index, cwd=work)
     if recipe.source is not None:
-        run_uv(*install, "--no-deps", str(_wheel(recipe.source, python, work)), cwd=work)
+        run_uv(*install, "--no-deps", str(build_wheel(recipe.source, python, work)), cwd=work)
     shutil.rmtree(work)
 
 
-def _wheel(source: Path, python: str, work: Path) -> Path:
+def build_wheel(source: Path, python: str, work: Path) -> Path:
+    """Builds a source tree with an interpreter in `work`, and returns the wheel. Raises BadInput when it does not."""
     # From a copy: build backends write into the tree, and that one is named by its content.
     copy = work / "source"
     shutil.copytree(source, copy, symlinks=True)

@@ -37,3 +37,8 @@ def scratch_folder() -> Path:
 def hosts_folder() -> Path:
     """Returns where it is written down how to get to hosts that leases name."""
     return home() / "hosts"
+
+
+def kits_folder() -> Path:
+    """Returns where it is kept what hosts make their venvs of."""
+    return home() / "kits"

@@ -64,7 +64,10 @@ class SshTargetConfig(BaseModel):
     agent: bool = Field(False, description="Offer the keys of the SSH agent as well")
     default_keys: bool = Field(False, description="Offer ~/.ssh/id_* as well")
     jump: JumpConfig | None = Field(None, description="Host through which all hosts are reached")
-    python: str = Field(description="Interpreter on the hosts that has jax and orbax-checkpoint")
+    python: str | None = Field(
+        None,
+        description="Interpreter on the hosts that has jax and orbax-checkpoint; not given: a venv is made there",
+    )
     folder: str = Field("~/.slicebench", description="Where slicebench keeps its things on the hosts")
     output: str | None = Field(
         None,

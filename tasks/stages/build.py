@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import functools
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.git import fetch_tree, known_tree
-from tasks.cloud.resolve import Lock, Request, resolve
-from tasks.cloud.trees import WORKING_TREE, Tree, prune_trees, scratch_folder
-from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
+from tasks.cloud.resolve import Lock, Request
+from tasks.cloud.trees import prune_trees
+from tasks.cloud.venvs import Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
 from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
+from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.stages.context import Run
+from tasks.stages.pack import pack
+from tasks.stages.recipes import LOCKED, RELEASED, pinned, recipe_of, request_of
 from tasks.stages.usercode import check_generators, foreign_generators, needs_orbax_classes
 from tasks.targets.types import Image
 
 _KEPT_VENVS = 10
 _KEPT_TREES_S = 30 * 86400.0
-_RELEASED = "released"
-_LOCKED = "locked"
 
 
 @dataclass(frozen=True)
@@ -54,16 +50,18 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     spec, venvs = run.spec, home() / "venvs"
     if (brought := run.target.image()) is not None:
         return _brought(run, brought)
+    if (elsewhere := run.target.interpreter()) is not None:
+        return pack(run, elsewhere, lock or Lock())
     marker = run.marker("build")
     if marker is not None:
         before = Image(**marker["outputs"]["image"])
         if adopt_venv(before.reference, venvs) is not None:
             return replace(before, reused=True)
         run.say(f"venv {before.reference} of this run is gone")
-        spec = replace(spec, source=_pinned(spec.source, before))
+        spec = replace(spec, source=pinned(spec.source, before))
     tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
-    about = tree.record() if tree else {"ref": _RELEASED}
-    recipe = _recipe(_request(spec), tree, lock or Lock(), run.say)
+    about = tree.record() if tree else {"ref": RELEASED}
+    recipe = recipe_of(request_of(spec), tree, lock or Lock(), run.say)
     venv, reused = make_venv(recipe, venvs, say=run.say, about=about)
     run.say(f"venv {venv.key} {_how(venv, reused)}: {_told(venv)}")
     if not reused:
@@ -101,6 +99,9 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
+    if isinstance(spec.target, SshTargetConfig) and spec.target.python is None:
+        why = f"{spec.target_name} naming no python: each host makes it, unless it has it"
+        return BuildPlan(True, None, (why,), spec.source.jax_version)
     if spec.target.python is not None:
         _refuse_sources(spec)
         return BuildPlan(False, f"of {spec.target.python}", (), "as it is installed there")
@@ -110,7 +111,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
         if tree is None:
             new = ("source: these files have not been built here yet",)
             return BuildPlan(True, None, new, spec.source.jax_version)
-    recipe = _recipe(_request(spec), tree, lock or Lock(), _quiet)
+    recipe = recipe_of(request_of(spec), tree, lock or Lock(), _quiet)
     key, venvs = recipe.key(), home() / "venvs"
     if read_venv(venvs / key) is not None:
         return BuildPlan(False, key, (), recipe.jax)
@@ -125,62 +126,21 @@ def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
     if spec.target.python is not None:
         _refuse_sources(spec)
     if spec.source.repo is not None or spec.source.jax_version != "locked":
-        _look_up(spec.source, _request(spec), lock or Lock())
+        _look_up(spec.source, request_of(spec), lock or Lock())
 
 
 @functools.lru_cache
 def _look_up(source: SourceSpec, request: Request, lock: Lock) -> None:
     """Does so once in a process: the command asks before the flow that it then calls does."""
     tree = fetch_tree(source, home() / "sources", say=_quiet) if source.repo is not None else None
-    _recipe(request, tree, lock, _quiet)
-
-
-def _request(spec: RunSpec) -> Request:
-    return Request(
-        jax=spec.source.jax_version,
-        jax_index=spec.source.jax_index,
-        gpu=spec.target.platform == "gpu",
-        extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
-    )
-
-
-def _recipe(request: Request, tree: Tree | None, lock: Lock, say: Callable[[str], None]) -> Recipe:
-    with _workspace() as work:
-        if tree is not None:
-            # From a copy: a build backend asked for its dependencies may write into the tree.
-            request = replace(request, tree=work / "source")
-            shutil.copytree(tree.folder, work / "source", symlinks=True)
-        resolved = resolve(request, lock, sys.executable, work, say=say)
-    return Recipe(
-        requirements=resolved.text,
-        jax=resolved.jax,
-        extras=request.extras + (("gpu",) if request.gpu else ()),
-        jax_index=request.jax_index,
-        source=tree.folder if tree else None,
-        digest=tree.digest if tree else _RELEASED,
-    )
-
-
-@contextmanager
-def _workspace() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder, scratch_folder(Path(folder)) as work:
-        yield work
-
-
-def _pinned(source: SourceSpec, before: Image) -> SourceSpec:
-    """Returns the source with what a branch and a JAX version meant when the run was built first."""
-    if before.source.get("commit") and before.source.get("ref") != WORKING_TREE:
-        source = replace(source, branch=None, pr=None, commit=before.source["commit"])
-    if source.jax_version != _LOCKED:
-        source = replace(source, jax_version=before.versions["jax"])
-    return source
+    recipe_of(request, tree, lock, _quiet)
 
 
 def _changes(spec: RunSpec, inputs: Mapping[str, str], past: list[Venv]) -> tuple[str, ...]:
     """Compares with the last venv of the same kind (released or not, same extras), else with the last."""
 
     def kind(of: Mapping[str, str]) -> tuple[bool, str | None]:
-        return of.get("source") == _RELEASED, of.get("extras")
+        return of.get("source") == RELEASED, of.get("extras")
 
     last = next((venv for venv in past if kind(venv.inputs) == kind(inputs)), past[0] if past else None)
     if last is None:
@@ -189,7 +149,7 @@ def _changes(spec: RunSpec, inputs: Mapping[str, str], past: list[Venv]) -> tupl
     # Other packages follow from most changes: that is worth a word only where it is all there is to say.
     # So does the version of JAX where nobody asked for one: with extras it is looked up, not taken from the lock.
     follows = {"packages"}
-    if "extras" in differing and spec.source.jax_version == _LOCKED:
+    if "extras" in differing and spec.source.jax_version == LOCKED:
         follows.add("jax")
     told = [name for name in differing if name not in follows] or differing
     changed = tuple(f"{name}: {_short(last.inputs.get(name))} → {_short(inputs[name])}" for name in told)

@@ -87,6 +87,9 @@ class LocalTarget:
         python = self._config.python
         return local_python.brought(python, self._config.platform) if python else None
 
+    def interpreter(self) -> None:
+        """See Target. Workers are here."""
+
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Makes the run's folder in scratch; workers are made by `start`."""
         folder = self._folder(lease.lease.run_id or lease.lease.name)

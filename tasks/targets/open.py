@@ -11,7 +11,7 @@ from tasks.targets.protocol import Target
 
 
 def open_target(config: TargetConfig, say: Callable[[str], None] = lambda line: None) -> Target:
-    """Returns the target. Makes nothing and asks nothing outside. `say` hears on what hardware is waited for."""
+    """Returns the target. Makes nothing and asks nothing outside. `say` hears what takes long."""
     if isinstance(config, LocalTargetConfig):
         from tasks.targets.local import LocalTarget
 
@@ -25,4 +25,4 @@ def open_target(config: TargetConfig, say: Callable[[str], None] = lambda line: 
         return TpuVmTarget(config, scratch_folder(), shared_pool(), AddressBook(hosts_folder()), say=say)
     from tasks.targets.ssh import SshTarget
 
-    return SshTarget(config, shared_pool(), AddressBook(hosts_folder()))
+    return SshTarget(config, shared_pool(), AddressBook(hosts_folder()), say=say)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, WorkloadRef
+from tasks.targets.types import Bundle, Event, Image, Interpreter, Plan, Uploaded, Workers, WorkloadRef
 
 if TYPE_CHECKING:
     from runtime.contract.errors import Problem
@@ -26,6 +26,11 @@ class Target(Protocol):
     def image(self) -> Image | None:
         """Returns what the workers run where the target brings it; None where the stage *build* has to make
         it. Looks, but changes nothing. Raises BadInput when what it brings cannot be used.
+        """
+
+    def interpreter(self) -> Interpreter | None:
+        """Returns the Python of workers elsewhere, for which *build* packs what `upload` makes a venv of there;
+        None where workers run what *build* made on this machine. Looks, but changes nothing.
         """
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:

@@ -11,15 +11,26 @@ from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_book import AddressBook
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, open_folder
 from tasks.config.spec import RunSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.holding import OVERDUE_S, Holding
-from tasks.targets import ssh_plan, ssh_preflight
+from tasks.targets import ssh_plan, ssh_preflight, ssh_venvs
 from tasks.targets.ssh_fetch import fetch
 from tasks.targets.ssh_fleet import CODE, OUTPUT, SUITE, Fleet, SupervisorCommand, raise_first, supervise
 from tasks.targets.ssh_sharing import Sharing, find_sharing, refusal
-from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Workers, Workload, WorkloadRef
+from tasks.targets.ssh_venvs import Choice
+from tasks.targets.types import (
+    Bundle,
+    Event,
+    Image,
+    Interpreter,
+    Plan,
+    Uploaded,
+    Workers,
+    Workload,
+    WorkloadRef,
+)
 
 
 class SshTarget:
@@ -36,12 +47,15 @@ class SshTarget:
         *,
         supervisor: SupervisorCommand = supervise,
         lease_s: float = OVERDUE_S,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._config = config
         self._pool = pool
         self._book = book
         self._supervisor = supervisor
         self._lease_s = lease_s
+        self._say = say
+        self._choice: Choice | None = None
         self._fleets: dict[int, Fleet] = {}
 
     def plan(self, spec: RunSpec) -> Plan:
@@ -53,6 +67,11 @@ class SshTarget:
         hosts = self._hosts(plan.workers)
         answers = ssh_preflight.look(self._pool, hosts, self._config.output)
         problems = ssh_preflight.judge(plan, answers)
+        if self._config.python is None and not problems:
+            try:
+                self._chosen()
+            except BadInput as error:
+                problems += error.problems
         if "://" not in plan.output and not any(isinstance(answer, SshError) for answer in answers.values()):
             sharing = self._sharing(hosts, plan.output)
             refused = refusal(sharing, plan.workers, self._config.output is not None)
@@ -60,7 +79,9 @@ class SshTarget:
         return problems
 
     def image(self) -> Image | None:
-        """See Target. Asks all hosts for the versions in the Python that the file names."""
+        """See Target. Asks all hosts for the versions in the Python that the file names, if it names one."""
+        if self._config.python is None:
+            return None
         hosts = self._hosts(len(self._config.hosts))
         told = ssh_preflight.look(self._pool, hosts, None)
         raise_first(told)
@@ -70,6 +91,10 @@ class SshTarget:
         versions = dict(answered[hosts[0]]["versions"])
         reference = f"{self._config.python} on {hosts[0].endpoint.address}"
         return Image("venv", reference, self._config.python, {"ref": "the hosts' own Python"}, versions, True)
+
+    def interpreter(self) -> Interpreter | None:
+        """See Target. Asks all hosts which Pythons they have, unless the file names one."""
+        return self._chosen().interpreter if self._config.python is None else None
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Makes a folder on each host; workers are made by `start`."""
@@ -81,9 +106,23 @@ class SshTarget:
         return Workers(items, items[0].address, plan.devices_per_worker, plan.platform)
 
     def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:
-        """See Target. `suite` and `code` are relative to each worker's folder."""
-        self._fleet(len(workers.items)).upload(bundle.workload.run_id, bundle.files)
-        return Uploaded(SUITE, CODE, workers, image, bundle.workload)
+        """See Target. `suite` and `code` are relative to each worker's folder. Makes venvs where they are missing."""
+        fleet, workload = self._fleet(len(workers.items)), bundle.workload
+        if self._config.python is not None:
+            fleet.upload(workload.run_id, bundle.files)
+            return Uploaded(SUITE, CODE, workers, image, workload)
+        kit = ssh_venvs.kit_of(image)
+        fleet.upload(workload.run_id, {**bundle.files, **ssh_venvs.kit_files(kit)})
+        folders = {
+            host: fleet.folder(host, workload.run_id, number) for number, host in enumerate(fleet.hosts)
+        }
+        self._say(f"venv {kit.key} on {len(folders)} hosts: made where it is missing, which takes minutes")
+        made = ssh_venvs.make_venvs(self._pool, folders, kit, self._chosen())
+        ssh_venvs.write_logs(made, open_folder(workload.output))
+        raise_first(made)
+        image, told = ssh_venvs.image_of(image, made, self._config.folder)
+        self._say(told)
+        return Uploaded(SUITE, CODE, workers, image, workload)
 
     def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
         """See Target."""
@@ -111,6 +150,12 @@ class SshTarget:
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
         """See Target."""
         self._fleet(len(ref.scratch)).stop(ref, grace_s)
+
+    def _chosen(self) -> Choice:
+        """Returns the Python that venvs are made with; hosts are asked once."""
+        if self._choice is None:
+            self._choice = ssh_venvs.choose_python(self._pool, self._hosts(len(self._config.hosts)))
+        return self._choice
 
     def _output(self, fleet: Fleet, workload: Workload) -> tuple[str, str]:
         """Returns where workers write (empty: into their own folders), and from where that is fetched, if it is."""

@@ -65,6 +65,8 @@ def differences(answered: Mapping[Host, Mapping[str, Any]]) -> list[Problem]:
     for name in ("python", *PACKAGES):
         by_version: dict[str, list[Host]] = {}
         for host, answer in answered.items():
+            if name == "python" and host.python is None:
+                continue  # it only answers us: the workers' own is chosen from all that a host has
             if version := answer["versions"].get(name):
                 by_version.setdefault(version, []).append(host)
         if len(by_version) > 1:

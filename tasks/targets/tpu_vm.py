@@ -37,6 +37,7 @@ from tasks.targets.types import (
     Event,
     Exited,
     Image,
+    Interpreter,
     Plan,
     State,
     Uploaded,
@@ -94,6 +95,10 @@ class TpuVmTarget:
         """See Target. The Python that the file names is looked at once there are hosts."""
         python = self._config.python
         return Image("venv", f"{python} on the TPU VMs", python, {"ref": "the TPU VMs' own Python"}, {}, True)
+
+    def interpreter(self) -> Interpreter | None:
+        """See Target. There are no hosts yet to be asked."""
+        return None
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Called again it goes on with what the lease has; slices that were taken away are replaced."""

@@ -61,6 +61,18 @@ class Workers:
 
 
 @dataclass(frozen=True)
+class Interpreter:
+    """The Python that workers elsewhere will have: its version, and all that a venv depends on of it, as text.
+
+    `platform` is as sysconfig names it: linux-x86_64.
+    """
+
+    version: str
+    platform: str
+    identity: str
+
+
+@dataclass(frozen=True)
 class Image:
     """What the workers run: a venv by its key, or (elsewhere) a container image by digest.
 

@@ -156,8 +156,10 @@ def test_a_host_without_power_is_noticed(own_host: Sshd, monkeypatch: pytest.Mon
     assert caught.value.reason in ("timeout", "no_banner")
     assert time.monotonic() - began < 15
     own_host.thaw()
-    assert pool.call(endpoint(own_host), lambda link: link.read("/proc/self/stat", 0, 3))
-    pool.close()
+    patient = Pool(connect_s=20.0)
+    assert patient.call(endpoint(own_host), lambda link: link.read("/proc/self/stat", 0, 3))
+    for each in (pool, patient):
+        each.close()
 
 
 def test_a_host_that_drops_new_connections_is_tried_again(need_sshd: None) -> None:

@@ -1,0 +1,71 @@
+"""Packs what workers elsewhere make their venv of: resolved for their Python, the code under test built here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.git import fetch_tree
+from tasks.cloud.kits import Kit, make_kit, prune_kits, read_kit
+from tasks.cloud.resolve import Lock, Request
+from tasks.cloud.trees import prune_trees
+from tasks.cloud.venvs import python_identity
+from tasks.config.home import home, kits_folder
+from tasks.stages.context import Run
+from tasks.stages.recipes import RELEASED, pinned, recipe_of, request_of
+from tasks.targets.types import Image, Interpreter
+
+_KEPT_S = 30 * 86400.0
+
+
+def pack(run: Run, elsewhere: Interpreter, lock: Lock) -> Image:
+    """Makes sure that the kit for a Python elsewhere is there, and writes the marker of *build*.
+
+    The image's `python` is for the target to fill in when it has made the venv; so are the versions that depend on
+    the Python. A run that has the marker keeps what it was packed with. Raises as `build` does.
+    """
+    spec = run.spec
+    marker = run.marker("build")
+    if marker is not None:
+        before = Image(**marker["outputs"]["image"])
+        same_python = marker["outputs"]["inputs"].get("python") == elsewhere.identity
+        if same_python and read_kit(before.reference, kits_folder()) is not None:
+            return replace(before, reused=True)
+        spec = replace(spec, source=pinned(spec.source, before))
+    request = replace(request_of(spec), elsewhere=_asked_for(elsewhere))
+    _refuse_what_hosts_cannot_see(request)
+    tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
+    about = tree.record() if tree else {"ref": RELEASED}
+    recipe = recipe_of(request, tree, lock, run.say, elsewhere.identity)
+    kit, reused = make_kit(recipe, kits_folder(), say=run.say)
+    if not reused:
+        prune_kits(kits_folder(), older_than_s=_KEPT_S)
+        prune_trees(home() / "sources", older_than_s=_KEPT_S)
+    image = _image(kit, elsewhere, about, reused)
+    run.say(
+        f"venv {kit.key} on the hosts: {', '.join(f'{name} {told}' for name, told in image.versions.items())}"
+    )
+    run.mark("build", key=kit.key, inputs=dict(recipe.inputs()), image=asdict(image))
+    return image
+
+
+def _image(kit: Kit, elsewhere: Interpreter, about: Mapping[str, str], reused: bool) -> Image:
+    versions: dict[str, Any] = {**kit.versions, "python": elsewhere.version}
+    return Image("venv", kit.key, "", dict(about), versions, reused)
+
+
+def _asked_for(elsewhere: Interpreter) -> tuple[str, str] | None:
+    """Returns version and platform as uv knows them; None where they are those of this machine."""
+    if elsewhere.identity == python_identity():
+        return None
+    return elsewhere.version, f"{elsewhere.platform.removeprefix('linux-')}-unknown-linux-gnu"
+
+
+def _refuse_what_hosts_cannot_see(request: Request) -> None:
+    if request.jax_index is not None and "://" not in request.jax_index:
+        raise BadInput(
+            f"--jax-index {request.jax_index} is a folder of this machine, and hosts make their venvs themselves",
+            fix="give a URL that the hosts reach",
+        )

@@ -1,0 +1,67 @@
+"""What a run's packages must be: from its spec to a recipe, for a venv here or a kit for hosts."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from tasks.cloud.resolve import Lock, Request, resolve
+from tasks.cloud.trees import WORKING_TREE, Tree, scratch_folder
+from tasks.cloud.venvs import Recipe, python_identity
+from tasks.config.spec import RunSpec, SourceSpec
+from tasks.stages.usercode import needs_orbax_classes
+from tasks.targets.types import Image
+
+RELEASED = "released"
+LOCKED = "locked"
+
+
+def request_of(spec: RunSpec) -> Request:
+    """Returns what the packages of a run must be good for."""
+    return Request(
+        jax=spec.source.jax_version,
+        jax_index=spec.source.jax_index,
+        gpu=spec.target.platform == "gpu",
+        extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
+    )
+
+
+def recipe_of(
+    request: Request, tree: Tree | None, lock: Lock, say: Callable[[str], None], identity: str | None = None
+) -> Recipe:
+    """Resolves a request; `identity` is that of the Python elsewhere for which it is. Raises as `resolve` does."""
+    with _workspace() as work:
+        if tree is not None:
+            # From a copy: a build backend asked for its dependencies may write into the tree.
+            request = replace(request, tree=work / "source")
+            shutil.copytree(tree.folder, work / "source", symlinks=True)
+        resolved = resolve(request, lock, sys.executable, work, say=say)
+    return Recipe(
+        requirements=resolved.text,
+        jax=resolved.jax,
+        extras=request.extras + (("gpu",) if request.gpu else ()),
+        jax_index=request.jax_index,
+        source=tree.folder if tree else None,
+        digest=tree.digest if tree else RELEASED,
+        python=identity or python_identity(),
+    )
+
+
+@contextmanager
+def _workspace() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="slicebench-") as folder, scratch_folder(Path(folder)) as work:
+        yield work
+
+
+def pinned(source: SourceSpec, before: Image) -> SourceSpec:
+    """Returns the source with what a branch and a JAX version meant when the run was built first."""
+    if before.source.get("commit") and before.source.get("ref") != WORKING_TREE:
+        source = replace(source, branch=None, pr=None, commit=before.source["commit"])
+    if source.jax_version != LOCKED:
+        source = replace(source, jax_version=before.versions["jax"])
+    return source
