@@ -37,6 +37,9 @@ def up(
     from flows.api import PrefectApi
     from flows.serving.drain import drain
     from flows.serving.station import raise_up
+    from tasks.stages.refusals import refuse_unwritable_home
+
+    refuse_unwritable_home()
 
     signals = _Signals()
     _tell("starting a Prefect server, its workers and deployments …")

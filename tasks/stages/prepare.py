@@ -34,7 +34,12 @@ from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
-from tasks.stages.refusals import refuse_flags_without_effect, refuse_local_directory, refuse_unfit_machine
+from tasks.stages.refusals import (
+    refuse_flags_without_effect,
+    refuse_local_directory,
+    refuse_unfit_machine,
+    refuse_unwritable_home,
+)
 from tasks.targets.open import open_target
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -81,6 +86,7 @@ def admit(request: RunRequest, *, here: bool = True) -> tuple[RunSpec, Folder]:
     if folder.read(REQUEST_FILE) is not None:
         raise _is_a_run_already(folder, spec)
     if here:
+        refuse_unwritable_home()
         refuse_unfit_machine(request, spec)
     check_source(spec)
     return spec, folder

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from runtime.contract.errors import BadInput, Place
 from tasks.cloud.storage import open_folder, probe_writable
+from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.spec import RunSpec
@@ -59,6 +60,15 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
             f"--local-directory {local_directory}: only workers on this machine use one so far, "
             f"not those of kind {target.kind}",
             fix="leave --local-directory out",
+        )
+
+
+def refuse_unwritable_home() -> None:
+    """Raises BadInput when slicebench cannot keep its state on this machine."""
+    if problem := probe_writable(open_folder(str(home()))):
+        raise BadInput(
+            f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}",
+            fix=f"set {HOME_VARIABLE} to a folder that can",
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli.main import main
+from flows.serving.settings import free_port
 from tasks.cloud.resolve import Lock
 from tasks.config.request import RunRequest
 from tasks.targets.local_preflight import Machine
@@ -149,6 +150,22 @@ def test_a_machine_that_cannot_do_it_is_refused_before_anything_starts(
     assert main(["run", "quickstart", "--target", target, "--output", str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told.format(here=tmp_path) in line
+    assert here == [] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["run", "quickstart", "--output", "{here}"], ["up", "--port", "{port}"]])
+def test_a_state_folder_that_cannot_be_written_is_refused(
+    here: list[RunRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    monkeypatch.setenv("SLICEBENCH_HOME", "/proc/x")
+    assert main([word.format(here=tmp_path, port=free_port()) for word in words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("slicebench: /proc/x, where slicebench keeps its state, cannot be written")
+    assert line.endswith("set SLICEBENCH_HOME to a folder that can")
     assert here == [] and list(tmp_path.iterdir()) == []
 
 
