@@ -46,6 +46,7 @@ def measure(request: RunRequest, say: Narrator) -> Ending:
                 if run.marker("run") is None:
                     workers = provision(run, lease)
                     uploaded = upload(run, workers, image)
+                    preload()
                     ending.outcome = run_workload(run, uploaded, lease)
                 ending.results = collect(run)
             except BaseException as error:
@@ -118,7 +119,6 @@ def benchmark(
     request = request_of_this_run(RunRequest(**locals()))
     drop_expected_tracebacks()
     say = Narrator(get_run_logger())
-    preload()
     try:
         ending = measure(request, say)
         if ending.code is not ExitCode.DONE:

@@ -1,4 +1,4 @@
-"""Imports what the last stages need while the first ones wait for others, so that nobody waits for the import."""
+"""Imports what the last stages need while others are at work, so that nobody waits for the import."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import importlib
 import threading
 
 SLOW = (
+    "tasks.stages.collect",
+    "tasks.stages.compare",
+    "tasks.stages.report",
     "pyarrow.parquet",
     "pyarrow.compute",
     "scipy.special",
@@ -20,7 +23,11 @@ SLOW = (
 
 
 def preload() -> threading.Thread:
-    """Starts importing and returns the thread. A module that cannot be imported is told by the stage that needs it."""
+    """Starts importing and returns the thread. A module that cannot be imported is told by the stage that needs it.
+
+    To be called once there is nothing to do but to wait: two imports at once hold each other up. Workers that start
+    are waited for too, and import for longer than this does: nothing is measured yet.
+    """
     thread = threading.Thread(target=_import_all, name="preload", daemon=True)
     thread.start()
     return thread

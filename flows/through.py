@@ -10,6 +10,7 @@ from types import FrameType
 
 from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable
 from flows.attempt import name_of
+from flows.preload import preload
 from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
@@ -57,6 +58,7 @@ def run_through_server(request: RunRequest, folder: Folder, terminal: Terminal) 
             deployment, name_of(request.suite, request.target), request.model_dump()
         )
         terminal.tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
+        preload()  # the table at the end needs some of it
         return _Following(api, flow_run, folder, read, terminal).to_the_end()
 
 

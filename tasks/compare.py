@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from prefect import task
 
-from tasks.history.verdict import Verdicts
 from tasks.naming import stage_options
-from tasks.stages import compare as stage
 from tasks.stages.context import Run
+
+if TYPE_CHECKING:
+    from tasks.history.verdict import Verdicts
 
 
 @task(**stage_options("compare"))
 def compare(run: Run) -> Verdicts:
     """Says what may be concluded from the run's numbers beside those of earlier runs."""
+    from tasks.stages import compare as stage  # slow: see flows/preload.py
+
     return stage.compare(run)

@@ -6,16 +6,18 @@ from prefect import task
 
 from runtime.contract.names import LOGS_FOLDER
 from tasks.artifacts import code_block, escaped, key_of, post_markdown, post_table
-from tasks.history.reading import load_results, load_verdicts
-from tasks.history.table import table_rows
 from tasks.naming import stage_options
-from tasks.stages import report as stage
 from tasks.stages.context import Run
 
 
 @task(**stage_options("report"))
 def report(run: Run) -> str:
     """Writes the report; returns where it lies."""
+    # Slow: see flows/preload.py.
+    from tasks.history.reading import load_results, load_verdicts
+    from tasks.history.table import table_rows
+    from tasks.stages import report as stage
+
     where = stage.report(run)
     results, verdicts = load_results(run.folder), load_verdicts(run.folder)
     if results is not None and verdicts is not None:

@@ -175,11 +175,7 @@ def _run_somewhere(
 ) -> str:
     """Runs through the server, or here when there is none; returns its last state's message."""
     from flows.here import run_here
-    from flows.preload import preload
     from flows.through import NoServer, run_through_server
-
-    # The table at the end needs some of it, and until then there is nothing to do but to wait.
-    preload()
 
     if go_through_server:
         try:

@@ -55,8 +55,11 @@ def _collect() -> Sequence[Mapping[str, Any]]:
 
 
 def _changed(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
-    first = counters(before)
-    for (metric, unit), value in counters(after).items():
+    # Of some hundred counters a block moves a few: only those are taken apart.
+    known = {entry["name"]: entry for entry in before}
+    moved = [entry for entry in after if entry != known.get(entry["name"])]
+    first = counters([known[entry["name"]] for entry in moved if entry["name"] in known])
+    for (metric, unit), value in counters(moved).items():
         change = value - first.get((metric, unit), 0.0)
         if change:
             yield Value(metric, change, unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 import platform
@@ -30,11 +31,7 @@ _COMPLETE = "complete.json"
 _WAIT_S = 3600.0
 _LOOK_S = 60.0
 _SHOWN = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy")
-_ASK_VERSIONS = (
-    "import json,platform,importlib.metadata as m;"
-    "print(json.dumps({'python':platform.python_version(),"
-    "**{d.metadata['Name'].lower().replace('_','-'):d.version for d in m.distributions()}}))"
-)
+_ASK_VERSION = "import sys; print(sys.version.split()[0])"
 
 _held: dict[Path, int] = {}
 """Shared locks of the venvs that this process uses, until it ends."""
@@ -123,7 +120,7 @@ def make_venv(recipe: Recipe, venvs: Path, *, say: Say, about: Mapping[str, str]
             say(f"building venv {key}")
             _fill(recipe, folder)
             python = str(folder / "bin" / "python")
-            packages = _packages(python)
+            packages = _packages(folder)
             venv = Venv(key, python, recipe.inputs(), packages, time.time(), time.monotonic() - began, about)
             fault = _fault(venv, folder)
             if fault is not None:
@@ -218,18 +215,28 @@ def build_wheel(source: Path, python: str, work: Path) -> Path:
     return wheels[0]
 
 
-def _packages(python: str) -> dict[str, str]:
-    asked = run_command([python, "-I", "-c", _ASK_VERSIONS], env=clean_environment(), timeout_s=_LOOK_S)
+def _packages(folder: Path) -> dict[str, str]:
+    """Returns the versions of a venv's Python and of all that is installed in it.
+
+    Raises InfrastructureError when that Python does not run. It is asked for its version only: to import what
+    lists distributions takes it longer than all the rest, and every run waits for that.
+    """
+    python = str(folder / "bin" / "python")
+    asked = run_command([python, "-I", "-S", "-c", _ASK_VERSION], env=clean_environment(), timeout_s=_LOOK_S)
     if asked.code != 0:
         raise InfrastructureError(f"{python} does not run: {asked.errors.strip()[-300:]}")
-    packages: dict[str, str] = json.loads(asked.output)
-    return packages
+    sites = [str(site) for site in folder.glob("lib/python*/site-packages")]
+    found = importlib.metadata.distributions(path=sites)
+    return {
+        "python": asked.text.strip(),
+        **{one.metadata["Name"].lower().replace("_", "-"): one.version for one in found},
+    }
 
 
 def _fault(venv: Venv, folder: Path) -> str | None:
     """Returns what is wrong with a complete venv: its Python is gone, or its code is not what it was."""
     try:
-        packages = _packages(str(folder / "bin" / "python"))
+        packages = _packages(folder)
     except InfrastructureError as error:
         return str(error)
     if packages != venv.packages:

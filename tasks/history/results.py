@@ -7,11 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.results import SCHEMA_VERSION, PointStatus
-from tasks.history.measurement import Measurement
+
+if TYPE_CHECKING:
+    from tasks.history.measurement import Measurement
 
 SAMPLES_FILE = "samples.parquet"
 POINTS_FILE = "points.json"

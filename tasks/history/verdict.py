@@ -7,10 +7,12 @@ import enum
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
-from tasks.history.effect import Effect
+
+if TYPE_CHECKING:
+    from tasks.history.effect import Effect
 
 VERDICTS_FILE = "verdicts.json"
 _VERSION = 1
@@ -104,5 +106,7 @@ def verdicts_from_json(content: bytes | str, place: str, fix: str) -> Verdicts:
 
 
 def _series(fields: dict[str, Any]) -> SeriesVerdict:
+    from tasks.history.effect import Effect
+
     effect = Effect(**fields["effect"]) if fields["effect"] else None
     return SeriesVerdict(**{**fields, "verdict": Verdict(fields["verdict"]), "effect": effect})

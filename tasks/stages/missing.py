@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.contract.names import samples_file
-from tasks.history.outcomes import point_outcomes
 from tasks.stages.attempts import Started
-from tasks.stages.collect import bring_home, read_parts
 from tasks.stages.context import Run
 
 
@@ -19,6 +17,10 @@ def missing_points(run: Run, attempts: Sequence[Started]) -> tuple[int, ...]:
     counted = {one.n for one in attempts if one.counts and one.end != "preempted"}
     if not counted:
         return tuple(point.index for point in run.spec.points)
+    # A first attempt comes before any results, and before what reads them is imported.
+    from tasks.history.outcomes import point_outcomes
+    from tasks.stages.collect import bring_home, read_parts
+
     bring_home(run)  # what could not be brought is missing
     parts = read_parts(run)
     damaged = {(trouble.attempt, trouble.worker) for trouble in parts.troubles}

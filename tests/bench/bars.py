@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_DRAWS = 10_000
+
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio of ours to a peer's with its 95 % interval, and the limits between which it must lie."""
+    """A ratio of ours to a peer's with its 95 % interval, and the limits between which it must lie.
+
+    `ours` and `theirs` are medians in `unit`; `rounds`: how many pairs the ratio is the median of.
+    """
 
     what: str
+    ours: float
+    theirs: float
+    unit: str
+    rounds: int
     value: float
     low: float
     high: float
@@ -26,13 +35,27 @@ class Bar:
         low, high = (self.low, self.high) if self.whole_interval else (self.value, self.value)
         return self.at_least <= low and high <= self.at_most
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The bar as a row of a table, under HEAD."""
+        limit = f"≤ {self.at_most:.2f}"
+        if self.at_least:
+            limit = f"{self.at_least:.2f} to {self.at_most:.2f}"
+        if self.whole_interval:
+            limit += ", all of the interval"
+        return (
+            self.what,
+            in_unit(self.ours, self.unit),
+            in_unit(self.theirs, self.unit),
+            f"{self.value:.3f}",
+            f"{self.low:.3f} to {self.high:.3f}",
+            str(self.rounds),
+            limit,
+            "holds" if self.holds else "MISSED",
+        )
 
-def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the median of round-by-round ratios with a bootstrapped 95 % interval over rounds."""
-    ratios = np.asarray(ours) / np.asarray(theirs)
-    draws = np.random.default_rng(0).choice(ratios, (10_000, len(ratios)))
-    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
-    return float(np.median(ratios)), float(low), float(high)
+
+HEAD = ("what, ours / theirs", "ours", "theirs", "ratio", "95 % interval", "rounds", "bar", "verdict")
 
 
 def bar(
@@ -43,20 +66,60 @@ def bar(
     at_most: float,
     at_least: float = 0.0,
     whole_interval: bool = False,
+    allowance: float = 0.0,
+    groups: int | None = None,
+    unit: str = "s",
 ) -> Bar:
-    """Returns the bar for measurements of as many rounds of ours as of theirs."""
-    return Bar(what, *median_ratio(ours, theirs), at_least, at_most, whole_interval)
+    """Returns the bar for measurements of as many rounds of ours as of theirs, in seconds.
+
+    `allowance` is taken off ours before it is compared. `groups`: how many pairs of processes the rounds come from,
+    equally many from each, one after the other; None: a pair of its own for each.
+    """
+    ratios = (np.asarray(ours) - allowance) / np.asarray(theirs)
+    low, high = interval(ratios, groups)
+    return Bar(
+        what,
+        float(np.median(ours)),
+        float(np.median(theirs)),
+        unit,
+        len(ratios),
+        float(np.median(ratios)),
+        low,
+        high,
+        at_least,
+        at_most,
+        whole_interval,
+    )
+
+
+def interval(ratios: Sequence[float] | np.ndarray, groups: int | None = None) -> tuple[float, float]:
+    """Returns a 95 % bootstrap interval of the median: groups are drawn, then ratios within each of them.
+
+    The ratios are those of `groups` groups of equal size, one after the other; None: each is its own. Rounds of one
+    pair of processes share what is particular to these, so many of them alone do not make a result sure.
+    """
+    of_group = np.asarray(ratios).reshape(groups or len(ratios), -1)
+    count, size = of_group.shape
+    random = np.random.default_rng(0)
+    drawn = random.integers(count, size=(_DRAWS, count, 1))
+    within = random.integers(size, size=(_DRAWS, count, size))
+    medians = np.median(of_group[drawn, within].reshape(_DRAWS, -1), axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def in_unit(seconds: float, unit: str) -> str:
+    """Returns seconds in `s` or `ms`, as many digits as mean something."""
+    return f"{seconds * 1e3:.1f} ms" if unit == "ms" else f"{seconds:.2f} s"
 
 
 def table(bars: Sequence[Bar]) -> str:
-    """Returns all bars as text, one a line."""
-    width = max(len(each.what) for each in bars)
-    lines = []
-    for each in bars:
-        limit = (
-            f"<= {each.at_most:.2f}" if not each.at_least else f"{each.at_least:.2f} to {each.at_most:.2f}"
-        )
-        verdict = "holds" if each.holds else "MISSED"
-        interval = f"[{each.low:.3f}, {each.high:.3f}]"
-        lines.append(f"{each.what:<{width}}  {each.value:6.3f}  {interval:<16}  {limit:<12}  {verdict}")
-    return "\n".join(lines)
+    """Returns all bars as a Markdown table that is readable as it is, too."""
+    rows = [HEAD, *(each.cells for each in bars)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from runtime.contract.names import samples_file
+from runtime.contract.progress import PROGRESS_FD_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 STUBS = Path(__file__).parent / "stubs"
@@ -65,15 +66,55 @@ def environment_python() -> Path:
     return python
 
 
-def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
-    """Runs `python -m runtime`."""
-    reader, writer = os.pipe()
+def our_command(python: Path, suite: Path, devices: int, folder: Path, *, keep: bool) -> Sequence[str]:
+    """Returns the command line of our worker; with `keep`, checkpoints stay, as Orbax's runner does by default."""
     command = [str(python), "-m", "runtime", str(suite), "--output", str(folder), "--platform", "cpu"]
-    command += ["--keep-checkpoints"]  # as Orbax's runner does by default: both do the same work
+    return [*command, "--devices-per-worker", str(devices), *(["--keep-checkpoints"] if keep else [])]
+
+
+def our_environment() -> dict[str, str]:
+    """Returns the environment of our worker."""
+    return _environment({"PYTHONPATH": str(ROOT)})
+
+
+def our_operations(folder: Path) -> dict[str, list[float]]:
+    """Returns the seconds of each operation that our worker measured, in the order of its points and repeats."""
+    operations: dict[str, list[float]] = defaultdict(list)
+    for sample in pq.read_table(folder / samples_file(1, 0)).to_pylist():
+        if sample["metric"] == "time_s":
+            operations[sample["operation"]].append(sample["value"])
+    return operations
+
+
+def orbax_command(python: Path, suite: Path, folder: Path, *, keep: bool) -> Sequence[str]:
+    """Returns the command line of Orbax's own runner; without `keep` it removes checkpoints, as ours does."""
+    command = [str(python), "-m", RUNNER, f"--config_file={suite}", f"--output_directory={folder}"]
+    return command if keep else [*command, "--remove_repeated_dir=true"]
+
+
+def orbax_environment(devices: int, *, stubbed: bool) -> dict[str, str]:
+    """Returns the environment of Orbax's runner; `stubbed` without TensorFlow."""
+    more = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    return _environment(more | ({"PYTHONPATH": str(STUBS)} if stubbed else {}))
+
+
+def orbax_operations(log: str) -> dict[str, list[float]]:
+    """Returns the same of Orbax's runner, from its log, which gives 0.1 ms at best."""
+    operations: dict[str, list[float]] = defaultdict(list)
+    for report in re.findall(r"Metrics Report ---\n(.*?)\n-{10,}", log, re.DOTALL):
+        for name, seconds in re.findall(r"^(\w+)::0_basics/time_s: ([0-9.]+) s$", report, re.MULTILINE):
+            if not name.startswith("sync_"):
+                operations[name].append(float(seconds))
+    return operations
+
+
+def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
+    """Runs `python -m runtime`, which keeps its checkpoints: both sides do the same work."""
+    reader, writer = os.pipe()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [*command, "--devices-per-worker", str(devices)],
-        env=_environment({"PYTHONPATH": str(ROOT), "SLICEBENCH_PROGRESS_FD": str(writer)}),
+        our_command(python, suite, devices, folder, keep=True),
+        env=our_environment() | {PROGRESS_FD_VARIABLE: str(writer)},
         pass_fds=[writer],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -89,36 +130,27 @@ def run_ours(python: Path, suite: Path, devices: int, folder: Path) -> Passage:
     total = time.perf_counter() - began
     if process.returncode != 0:
         raise RuntimeError(f"our runtime failed: {told[-2000:]}")
-    operations: dict[str, list[float]] = defaultdict(list)
-    for sample in pq.read_table(folder / samples_file(1, 0)).to_pylist():
-        if sample["metric"] == "time_s":
-            operations[sample["operation"]].append(sample["value"])
-    return Passage(total, marks[-1] - marks[0], operations)
+    return Passage(total, marks[-1] - marks[0], our_operations(folder))
 
 
 def run_orbax(python: Path, suite: Path, devices: int, folder: Path, *, stubbed: bool) -> Passage:
-    """Runs Orbax's own runner; `stubbed` without TensorFlow. Its times come from its log: 0.1 ms at best."""
+    """Runs Orbax's own runner as it comes; `stubbed` without TensorFlow."""
     log = folder.with_suffix(".log")
-    more = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
-    if stubbed:
-        more["PYTHONPATH"] = str(STUBS)
-    command = [str(python), "-m", RUNNER, f"--config_file={suite}", f"--output_directory={folder}"]
     with log.open("w") as file:
         began = time.perf_counter()
-        code = subprocess.call(command, env=_environment(more), stdout=file, stderr=file)
+        code = subprocess.call(
+            orbax_command(python, suite, folder, keep=True),
+            env=orbax_environment(devices, stubbed=stubbed),
+            stdout=file,
+            stderr=file,
+        )
         total = time.perf_counter() - began
     text = log.read_text()
     if code != 0:
         raise RuntimeError(f"Orbax's runner failed: {text[-2000:]}")
-    operations: dict[str, list[float]] = defaultdict(list)
-    reports = re.findall(r"Metrics Report ---\n(.*?)\n-{10,}", text, re.DOTALL)
-    for report in reports:
-        for name, seconds in re.findall(r"^(\w+)::0_basics/time_s: ([0-9.]+) s$", report, re.MULTILINE):
-            if not name.startswith("sync_"):
-                operations[name].append(float(seconds))
     begin = _moment(text, r"Running test: ")
     end = _moment(text, r"Benchmark test suite run completed")
-    return Passage(total, end - begin, operations)
+    return Passage(total, end - begin, orbax_operations(text))
 
 
 def _moment(text: str, what: str) -> float:
