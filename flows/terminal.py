@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from tasks.history.quantities import printable
 
 _WORKER = re.compile(r"\[\d+\] (?P<text>.*)")
-_FAILURE = re.compile(
-    r"supervisor: .*(\bpoint \d+ failed\b|\bkilled\b|\bexceeded\b|\bno longer\b|\bgone without\b)"
-)
+_JUDGED = re.compile(r"supervisor: (?P<text>point \d+ (failed|was not run): .*)")
 _ATTEMPT = re.compile(r"(?P<end>attempt \d+ \w+): .*")
 _ENDED = re.compile(r"worker \d+ ended with code .*")
 _AT_THE_END = ("verdict: ", "report: ")
@@ -21,14 +19,14 @@ _AT_THE_END = ("verdict: ", "report: ")
 class Terminal:
     """Prints the lines that a run says to stderr, with `verbose` all of them.
 
-    Of what workers say, only what their supervisors say of a failure is shown, once, and nothing from when the run
-    is being stopped: then workers fail because they are. A cause is left to the end of the run.
+    Of what workers say, only what their supervisors judged of a point is shown, once, and nothing from when the run
+    is being stopped: then workers fail because they are. How an attempt ended is told by its cause, at the end of the
+    run: each supervisor ends with that one too, or with what it saw of it.
     """
 
     def __init__(self, *, verbose: bool = False) -> None:
         self._verbose = verbose
         self._stopping = False
-        self._failures: set[str] = set()
         self._told: set[str] = set()
 
     def __call__(self, text: str) -> None:
@@ -61,15 +59,15 @@ class Terminal:
             return None
         if attempt := _ATTEMPT.fullmatch(line):
             return attempt["end"]
-        if self._is_being_stopped() and (_WORKER.fullmatch(line) or _ENDED.fullmatch(line)):
+        if _ENDED.fullmatch(line):
             return None
         worker = _WORKER.fullmatch(line)
         if worker is None:
             return line
-        if not _FAILURE.search(worker["text"]) or worker["text"] in self._failures:
+        judged = _JUDGED.fullmatch(worker["text"])
+        if judged is None or judged["text"] in self._told or self._is_being_stopped():
             return None
-        self._failures.add(worker["text"])
-        return line
+        return judged["text"]
 
     def _is_being_stopped(self) -> bool:
         """Whether we were told so, or are called while a Ctrl-C or Prefect's signal unwinds the stages."""

@@ -25,12 +25,14 @@ from runtime.contract.progress import (
     Done,
     Exited,
     FromWorker,
+    Log,
     PointPhase,
     Started,
     WorkerExited,
 )
 from runtime.contract.results import PointStatus
 from runtime.supervision import journal, processes
+from runtime.supervision.command import command_line
 from runtime.supervision.messages import (
     Blame,
     Command,
@@ -46,7 +48,7 @@ from runtime.supervision.messages import (
 from runtime.supervision.posts import Chair, Member, Post
 from runtime.supervision.renewal import Renewals, owner_gone
 from runtime.supervision.stream import Stream, records
-from runtime.supervision.worker import Worker, command_line, start_guard
+from runtime.supervision.worker import Worker, start_guard
 
 _TICK_S = 0.1
 _WATCH_EVERY_S = 0.5
@@ -75,9 +77,9 @@ class Supervisor:
         self._stopping = self._hurry = False
         self._finished: Exited | None = None
         self._post: Post = (
-            Chair(job, self._obey, self._inbox.put, time.monotonic)
+            Chair(job, self._obey, self._say, self._inbox.put, time.monotonic)
             if job.worker == 0
-            else Member(job, self._obey, self._stop, self._inbox.put)
+            else Member(job, self._obey, self._stop_where_it_is, self._inbox.put)
         )
 
     def run(self) -> int:
@@ -248,6 +250,14 @@ class Supervisor:
         self._report(Stopping(int(code), cause))
         self._obey(self._end_of_this_worker(code, cause))
 
+    def _stop_where_it_is(self, code: int, cause: str) -> None:
+        self._stop(
+            code,
+            cause
+            if self._point is None
+            else f"{cause}; worker {self._job.worker} was in point {self._point}",
+        )
+
     def _end_of_this_worker(self, code: int, cause: str) -> Finish:
         """Returns how to end when nobody else can say: by what this worker was in."""
         inside = self._point
@@ -287,6 +297,9 @@ class Supervisor:
             return ""
         hurry = code in (ExitCode.INTERRUPTED, ExitCode.INFRASTRUCTURE)
         return journal.seal(self._job, self._label, _SEAL_IN_A_HURRY_S if hurry else _SEAL_S)
+
+    def _say(self, text: str) -> None:
+        self._stream.write(Log(text, "supervisor"))
 
     def _report(self, report: Report) -> None:
         self._post.report(report, time.monotonic())

@@ -36,9 +36,15 @@ class Chair:
     """Supervisor 0: has the referee, and a connection to each of the others."""
 
     def __init__(
-        self, job: Job, obey: Callable[[Command], None], later: Later, clock: Callable[[], float]
+        self,
+        job: Job,
+        obey: Callable[[Command], None],
+        say: Callable[[str], None],
+        later: Later,
+        clock: Callable[[], float],
     ) -> None:
-        self._job, self._obey, self._later, self._clock = job, obey, later, clock
+        """`say` takes what was judged, for people."""
+        self._job, self._obey, self._say, self._later, self._clock = job, obey, say, later, clock
         self._others: dict[int, Connection] = {}
         self._listener: Listener | None = None
         coordinator = (lambda: free_address(job.rendezvous)) if job.workers > 1 else (lambda: None)
@@ -80,6 +86,8 @@ class Chair:
             self._do(self._referee.report(worker, message, self._clock()))
 
     def _do(self, commands: list[Command]) -> None:
+        for text in self._referee.news():
+            self._say(text)
         for command in commands:
             for connection in self._others.values():
                 connection.send(command)
@@ -130,7 +138,7 @@ class Member:
         self._chair = connection
         connection.serve(
             lambda message: self._later(lambda: self._heard(message)),
-            lambda why: self._later(lambda: self._stop(3, f"lost supervisor 0: {why}")),
+            lambda why: self._later(lambda: self._stop(3, f"lost the supervisor of worker 0: {why}")),
         )
 
     def _heard(self, message: Message) -> None:

@@ -7,12 +7,12 @@ supervisors.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase
-from runtime.supervision import verdict
+from runtime.supervision import limits, verdict
 from runtime.supervision.messages import (
     Blame,
     Command,
@@ -80,11 +80,17 @@ class Referee:
         self._heard = now
         self._failed: dict[int, str] = {}
         self._not_run: dict[int, str] = {}
+        self._news: list[str] = []
 
     @property
     def finished(self) -> bool:
         """Whether the last command was given."""
         return self._stage is _Stage.FINISHED
+
+    def news(self) -> list[str]:
+        """Returns what was judged of points since the last call, a line each, for people."""
+        news, self._news = self._news, []
+        return news
 
     def arrived(self, worker: int, now: float) -> list[Command]:
         """A supervisor is there."""
@@ -96,7 +102,8 @@ class Referee:
     def lost(self, worker: int, why: str, now: float) -> list[Command]:
         """A supervisor cannot be reached any more: without it nothing can go on."""
         del now
-        return self._abandon(ExitCode.INFRASTRUCTURE, f"lost the supervisor of worker {worker}: {why}")
+        where = f" {self._seats[worker].place}" if worker in self._seats else ""
+        return self._abandon(ExitCode.INFRASTRUCTURE, f"lost the supervisor of worker {worker}{where}: {why}")
 
     def report(self, worker: int, report: Report, now: float) -> list[Command]:
         """A supervisor told something."""
@@ -125,7 +132,8 @@ class Referee:
         elif self._stage is _Stage.RUNNING:
             if all(seat.done for seat in self._seats.values()):
                 return self._end(now, dump=False) if now - self._heard > _LEAVING_S else []
-            self._deadline = self._exceeded(now)
+            times = limits.Times(now, self._began, self._session_began, self._heard)
+            self._deadline = limits.exceeded(self._deadlines, self._seats, times)
             return self._end(now, dump=True) if self._deadline else []
         elif self._stage is _Stage.SETTLING and now >= self._until:
             return self._end(now, dump=not verdict.root(self._witnesses).clear)
@@ -163,7 +171,7 @@ class Referee:
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
                 if body.status == "not_run":
-                    self._not_run.setdefault(body.point, body.cause)
+                    self._was_not_run(body.point, body.cause)
             case Operation(phase="begin"):
                 seat.repeat, seat.last_operation = body.repeat, body.operation
                 seat.operations[body.operation] = now
@@ -178,14 +186,24 @@ class Referee:
     def _point_failed(self, seat: Seat, body: PointPhase, now: float) -> list[Command]:
         witness = verdict.of_failure(seat, body.point, body.cause, self._workers)
         if self._workers == 1:  # nobody waits for it in a collective: it goes on by itself
-            self._failed.setdefault(witness.point, witness.cause)
+            self._has_failed(witness)
             return []
         return self._settle(witness, now)
+
+    def _has_failed(self, witness: Witness) -> None:
+        if witness.point not in self._failed:
+            self._failed[witness.point] = witness.cause
+            self._news.append(f"point {witness.point} failed: {witness.cause}")
+
+    def _was_not_run(self, point: int, cause: str) -> None:
+        if point not in self._not_run:
+            self._not_run[point] = cause
+            self._news.append(f"point {point} was not run: {cause}")
 
     def _went_on(self, seat: Seat) -> None:
         """A worker whose point failed is at the next: all had agreed that it failed, and nobody is stuck in it."""
         for witness in [one for one in self._witnesses if one.worker == seat.worker]:
-            self._failed.setdefault(witness.point, witness.cause)
+            self._has_failed(witness)
             self._witnesses.remove(witness)
         if self._stage is _Stage.SETTLING and not self._witnesses:
             self._stage = _Stage.RUNNING
@@ -226,7 +244,7 @@ class Referee:
             return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
         if not self._points:
             return self._abandon(ExitCode.INFRASTRUCTURE, f"no point was run: {witness.cause}")
-        self._failed.setdefault(witness.point, witness.cause)
+        self._has_failed(witness)
         if witness.point >= self._points:
             return self._finish(ExitCode.WORKLOAD_FAILED, None, None)
         blame = Blame(witness.point, witness.cause)
@@ -245,7 +263,7 @@ class Referee:
 
     def _root_cause(self) -> Witness | None:
         if self._deadline:
-            return verdict.of_stall(self._seats, _words(self._deadline))
+            return verdict.of_stall(self._seats, limits.words(self._deadline))
         if not self._witnesses:
             return None
         witness = verdict.root(self._witnesses)
@@ -276,48 +294,5 @@ class Referee:
         rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         return [Finish(int(code), told[0] + rest if told else "", blame, not_run_from, self._points)]
 
-    def _exceeded(self, now: float) -> Deadline | None:
-        """Returns the first deadline that has passed."""
-        limits = self._deadlines
-        if limits.run_s is not None and now - self._began > limits.run_s:
-            return self._passed("run", self._lagging(), limits.run_s)
-        absent = [seat for seat in self._seats.values() if not seat.joined]
-        if absent:
-            if limits.init_s is not None and now - self._session_began > limits.init_s:
-                return self._passed("init", absent, limits.init_s)
-            return None
-        for seat in self._seats.values():
-            point_s = seat.deadline_s if seat.deadline_s is not None else limits.point_s
-            if seat.point is not None and point_s is not None and now - seat.point_began > point_s:
-                return self._passed("point", self._lagging(), point_s)
-            for operation, began in seat.operations.items():
-                if limits.operation_s is not None and now - began > limits.operation_s:
-                    inside = [one for one in self._seats.values() if operation in one.operations]
-                    return self._passed("operation", inside, limits.operation_s, operation)
-        idle = not any(seat.operations for seat in self._seats.values())
-        if idle and limits.operation_s is not None and now - self._heard > limits.operation_s:
-            return self._passed("silence", self._lagging(), limits.operation_s)
-        return None
-
-    def _lagging(self) -> list[Seat]:
-        return [self._seats[worker] for worker in verdict.stragglers(self._seats)]
-
-    def _passed(self, what: str, seats: Sequence[Seat], limit_s: float, operation: str = "") -> Deadline:
-        first = seats[0] if seats else self._seats[0]
-        return Deadline(
-            what, first.worker, limit_s, operation, first.blamed_point, tuple(seat.worker for seat in seats)
-        )
-
 
 _LISTENING = (_Stage.RUNNING, _Stage.SETTLING)
-
-
-def _words(deadline: Deadline) -> str:
-    limit = f"exceeded {deadline.limit_s:g} s"
-    return {
-        "run": f"the run {limit}",
-        "init": f"joining {limit}",
-        "point": f"the point {limit}",
-        "operation": f"operation {deadline.operation} {limit}",
-        "silence": f"silence between operations {limit}",
-    }[deadline.what]

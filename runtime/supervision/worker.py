@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import math
 import os
 import re
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from runtime.contract.job import LEASE_VARIABLE, Job
-from runtime.contract.names import STACKS_FILE, SUITE_FILE
+from runtime.contract.names import STACKS_FILE
 from runtime.contract.progress import (
     PROGRESS_FD_VARIABLE,
     Body,
@@ -251,27 +250,6 @@ class Worker:
         for reader in self._readers:
             reader.join(0.3)
         self._on_exit(code)
-
-
-def command_line(job: Job, first_point: int, coordinator: str | None) -> list[str]:
-    """Returns the command of a worker for one session."""
-    command = [job.python, "-m", "runtime", job.suite or SUITE_FILE, "--output", job.output]
-    command += ["--run-id", job.run_id, "--attempt", str(job.attempt), "--scratch", job.scratch]
-    command += ["--first-point", str(first_point), "--platform", job.platform]
-    command += ["--worker", str(job.worker), "--workers", str(job.workers)]
-    if coordinator:
-        command += ["--coordinator", coordinator, "--heartbeat-s", str(job.heartbeat_s)]
-        if job.deadlines.init_s is not None:
-            command += ["--init-deadline-s", str(max(1, math.ceil(job.deadlines.init_s)))]
-    if job.devices_per_worker is not None:
-        command += ["--devices-per-worker", str(job.devices_per_worker)]
-    if job.points is not None:
-        command += ["--points", ",".join(map(str, job.points))]
-    if job.local_directory is not None:
-        command += ["--local-directory", job.local_directory]
-    if job.debug_dumps:
-        command += ["--debug-dumps"]
-    return command
 
 
 def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

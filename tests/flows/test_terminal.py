@@ -11,17 +11,21 @@ RUN = """2 workers x 2 cpu devices = 4
 [0] supervisor: the worker joins the others
 benchmark 1 of 2: Save
 [0] WARNING:absl:Skipping merge
-[0] supervisor: point 0 failed: RuntimeError: boom
-[1] supervisor: point 0 failed: RuntimeError: boom
+[1] supervisor: the worker of session 1 has ended: killed by SIGKILL
+[0] F0000 coordination_service_agent.cc: another task died
+[0] supervisor: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
+[0] supervisor: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
 [1] supervisor: the worker is through 2 points, 1 failed
-attempt 1 failed: point 0 failed: RuntimeError: boom
+worker 0 ended with code 1: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
+worker 1 ended with code 1: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
+attempt 1 failed: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
 verdict: NOT_RUN (1 of 2 benchmarks)
 report: /runs/r/report.html
 1 resource given back, nothing is left"""
 
 MILESTONES = """2 workers x 2 cpu devices = 4
 benchmark 1 of 2: Save
-[0] supervisor: point 0 failed: RuntimeError: boom
+point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
 attempt 1 failed
 1 resource given back, nothing is left
 """
@@ -30,6 +34,8 @@ attempt 1 failed
 def test_milestones_are_shown_and_chatter_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     Terminal()(RUN)
     assert capsys.readouterr().err == MILESTONES
+    Terminal()("a resource called \x1b[2J")
+    assert "\x1b" not in capsys.readouterr().err
 
 
 def test_verbose_shows_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +62,7 @@ def test_nor_do_those_that_a_ctrl_c_ends(capsys: pytest.CaptureFixture[str]) -> 
         Terminal()(STOPPED)
     assert capsys.readouterr().err == "1 resource given back\n"
     Terminal()(STOPPED)
-    assert "ended with code -9" in capsys.readouterr().err
+    assert "Connection reset" in capsys.readouterr().err
 
 
 def test_a_cause_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

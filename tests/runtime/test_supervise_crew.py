@@ -133,7 +133,9 @@ def test_a_killed_supervisor_ends_everything(make: Make, victim: int) -> None:
     for worker in {0, 1, 2} - {victim}:
         assert codes[worker] == 3
         cause = crew.exited(worker).cause
-        assert f"lost supervisor {victim}" in cause or f"lost the supervisor of worker {victim}" in cause
+        assert cause.startswith(f"lost the supervisor of worker {victim}") and "in point 1" in cause.replace(
+            "save of ", ""
+        )
         assert crew.points_file(worker)[1] == ("failed", cause)
         assert crew.points_file(worker)[2][0] == "not_run"
     crew.nothing_left()

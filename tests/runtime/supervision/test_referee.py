@@ -302,7 +302,7 @@ def test_a_lost_supervisor_ends_it_all_even_while_others_fail() -> None:
     court = in_point(1)
     court.end(1, 0, status="failed", cause="Connection closed by peer")
     court.take(court.referee.lost(1, "its connection closed", court.now))
-    cause = "lost the supervisor of worker 1: its connection closed"
+    cause = "lost the supervisor of worker 1 in save of point 1: its connection closed"
     assert court.last() == Finish(3, cause, Blame(1, cause), 1, POINTS)
     before = len(court.commands)
     court.wait(5)
@@ -359,3 +359,18 @@ def test_a_supervisor_that_does_not_end_its_worker_is_told() -> None:
     court.wait(31)
     assert isinstance(court.last(), Finish)
     assert court.last().cause == "the supervisors of worker 0 did not end them within 30 s"
+
+
+def test_what_is_judged_of_a_point_is_told_once_and_at_once() -> None:
+    court = in_point(1)
+    court.end(1, 1, status="failed", cause="Connection closed by peer")
+    court.leave(0, -signal.SIGKILL)
+    assert court.referee.news() == [], "nothing is told before it is judged"
+    court.wait(1.2)
+    court.ended()
+    told = "point 1 failed: worker 0 was killed by SIGKILL while in save of point 1"
+    assert (court.referee.news(), court.referee.news()) == ([told], [])
+    alone = in_point(0, workers=1)
+    alone.end(0, 0, status="failed", cause="boom")
+    alone.end(1, 0, status="not_run", cause="needs a moon")
+    assert alone.referee.news() == ["point 0 failed: boom", "point 1 was not run: needs a moon"]
