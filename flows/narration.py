@@ -40,13 +40,18 @@ def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
 class Narrator:
     """The `say` of a run. Any thread may call it; it must be closed so that run.log is whole."""
 
-    def __init__(self, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger | logging.LoggerAdapter[Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._logger = logger
         self._listener = _listener.get()
-        self._sampler = Sampler(LINES_A_SECOND, time.monotonic)
+        self._sampler = Sampler(LINES_A_SECOND, clock)
         self._lock = threading.Lock()
         self._lines: list[str] = []
         self._written = 0
+        self._trouble = ""
         self._folder: Folder | None = None
         self._closing = threading.Event()
         self._writer = threading.Thread(target=self._keep_writing, name=RUN_LOG, daemon=True)
@@ -58,8 +63,7 @@ class Narrator:
             if self._listener is not None:
                 self._listener(text)
             if self._sampler.takes():
-                if held := self._sampler.left_out():
-                    self._log(f"… {held} lines are only in {RUN_LOG}")
+                self._tell_left_out()
                 self._log(text)
 
     def write_to(self, folder: Folder) -> None:
@@ -76,6 +80,12 @@ class Narrator:
         if self._folder is not None:
             self._writer.join()
             self._write(self._folder)
+        with self._lock:
+            self._tell_left_out()
+
+    def _tell_left_out(self) -> None:
+        if held := self._sampler.left_out():
+            self._log(f"… {held} lines are only in {RUN_LOG}")
 
     def _keep_writing(self) -> None:
         """A thread of its own, because a run that has just said something may then be silent for an hour."""
@@ -94,9 +104,11 @@ class Narrator:
             return
         try:
             folder.write(RUN_LOG, "".join(lines).encode())
-            self._written = len(lines)
+            self._written, self._trouble = len(lines), ""
         except InfrastructureError as error:
-            self._log(f"{RUN_LOG} lacks its last lines: {error}")
+            if str(error) != self._trouble:  # else it was told, and is tried again twice a second
+                self._trouble = str(error)
+                self._log(f"{RUN_LOG} lacks its last lines: {error}")
 
     def _log(self, text: str) -> None:
         try:

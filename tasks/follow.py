@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +40,7 @@ class Follower:
         *,
         on_state: Callable[[State], None] = lambda state: None,
         redact: Redaction = Redaction(),  # noqa: B008 (it has no state)
-        lines_per_s: float = 100.0,
+        lines_per_s: int = 100,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`logs` is a folder on this machine; at most `lines_per_s` lines of the workers go to `say`."""
@@ -144,22 +146,24 @@ class Follower:
 
 
 class Sampler:
-    """Lets a bounded number of lines a second through, and counts the rest."""
+    """Lets a bounded number of lines through in every second, wherever that begins, and counts the rest.
 
-    def __init__(self, lines_per_s: float, clock: Callable[[], float]) -> None:
-        self._rate, self._clock = lines_per_s, clock
-        self._room, self._at = lines_per_s, clock()
+    Where lines were held back, the next one takes two places: one is for the line that says so.
+    """
+
+    def __init__(self, lines_per_s: int, clock: Callable[[], float]) -> None:
+        """`lines_per_s` is at least 2."""
+        self._clock = clock
+        self._passed_at: deque[float] = deque([-math.inf] * lines_per_s, maxlen=lines_per_s)
         self._dropped = 0
 
     def takes(self) -> bool:
-        """Says whether the next line goes through."""
-        now = self._clock()
-        self._room = min(self._rate, self._room + (now - self._at) * self._rate)
-        self._at = now
-        if self._room < 1:
+        """Says whether the next line goes through, after one that tells `left_out` if that is not 0."""
+        now, places = self._clock(), 2 if self._dropped else 1
+        if now - self._passed_at[places - 1] < 1.0:
             self._dropped += 1
             return False
-        self._room -= 1
+        self._passed_at.extend([now] * places)
         return True
 
     def left_out(self) -> int:
