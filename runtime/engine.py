@@ -138,7 +138,7 @@ class Engine:
         self._now = (fitted.point, repeat)
         try:
             with self._recorder.repeat(fitted.point, repeat, warmup=repeat < self._suite.warmup):
-                with self._trace(fitted.point, repeat):
+                with self._trace(fitted.point, repeat), context.traced():
                     benchmark.run(context)
                 if self._member.worker == 0:
                     files, size = folders.contents(path)

@@ -47,19 +47,32 @@ class Context:
         Where the point asks for it (`metric_tracemalloc_enabled`), Python's allocations are traced too, which
         takes time: such samples compare only with their like.
         """
-        if not self.point.options.get("metric_tracemalloc_enabled"):
+        if not tracemalloc.is_tracing():
             with self.recorder.measure(operation, payload_bytes=payload_bytes):
                 yield
             return
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        with self.recorder.measure(operation, payload_bytes=payload_bytes):
+            yield
+        _, peak = tracemalloc.get_traced_memory()
+        self.recorder.value(operation, "tracemalloc_peak_bytes", peak - before, "bytes")
+
+    @contextlib.contextmanager
+    def traced(self) -> Iterator[None]:
+        """Traces Python's allocations for a whole repeat, if the point asks for it.
+
+        Not block by block: Python before 3.12.9 crashes when tracing stops while threads of native code allocate,
+        and between the two parts of an asynchronous save they do.
+        """
+        if not self.point.options.get("metric_tracemalloc_enabled"):
+            yield
+            return
         tracemalloc.start()
         try:
-            before, _ = tracemalloc.get_traced_memory()
-            with self.recorder.measure(operation, payload_bytes=payload_bytes):
-                yield
-            _, peak = tracemalloc.get_traced_memory()
+            yield
         finally:
             tracemalloc.stop()
-        self.recorder.value(operation, "tracemalloc_peak_bytes", peak - before, "bytes")
 
     def value(self, operation: str, metric: str, value: float, unit: str) -> None:
         """Records a number that the benchmark found itself, beside those of `operation`."""

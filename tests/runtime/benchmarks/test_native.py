@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -94,3 +96,26 @@ def test_allocations_are_traced_on_demand(run_suite: RunSuite) -> None:
     expect_passed(outcome, 1)
     for operation in ("save", "wait_until_finished", "restore"):
         assert outcome.value(operation, "tracemalloc_peak_bytes") > 0
+
+
+def test_tracing_does_not_stop_while_a_save_goes_on(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python before 3.12.9 crashes when it does: threads of TensorStore allocate."""
+    import orbax.checkpoint as ocp
+
+    events: list[str] = []
+
+    def told(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **more: Any) -> Any:
+            events.append(name)
+            return real(*arguments, **more)
+
+        return call
+
+    wait = ocp.AsyncCheckpointer.wait_until_finished
+    monkeypatch.setattr(tracemalloc, "start", told("start", tracemalloc.start))
+    monkeypatch.setattr(tracemalloc, "stop", told("stop", tracemalloc.stop))
+    monkeypatch.setattr(ocp.AsyncCheckpointer, "wait_until_finished", told("wait", wait))
+    expect_passed(run_suite(PYTREE, "{metric_tracemalloc_enabled: true}"), 1)
+    assert re.fullmatch("(start (wait )+stop )+", " ".join([*events, ""])), events
