@@ -8,7 +8,7 @@ JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo 
 # AGAIN=--last-failed runs only what failed before.
 PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # Tests of one file share what is slow to start, so they stay together.
-SLOW   := --timeout=900 -n $(JOBS) --dist loadfile --durations=15
+SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
 QUICK  := not system and not chaos and not gpu and not bench
 
 # pip's index settings hold for uv as well, unless uv has its own.

@@ -23,7 +23,7 @@ from tests.system.suites import lay_suite
 ROOT = Path(__file__).parents[2]
 _BUSY = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS)
 
-PATIENCE_S = 400.0
+PATIENCE_S = 600.0
 """For whatever is waited for: it comes in seconds, but machines that others load stall for minutes."""
 
 
@@ -42,8 +42,12 @@ class Station:
                 [sys.executable, "-m", "flows.cli.main", "up", "--port", str(self.port)],
                 cwd=ROOT, env=self.environment, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
-        wait_for(lambda: "start a run" in self.log.read_text() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log.read_text()
+        try:
+            wait_for(lambda: "start a run" in self.log.read_text() or self.process.poll() is not None)
+            assert self.process.poll() is None, self.log.read_text()
+        except BaseException:
+            self.close()
+            raise
         self.auth = (home / "prefect" / "auth").read_text().strip()
         user, password = self.auth.split(":")
         self.http = httpx.Client(

@@ -35,6 +35,8 @@ class Alone:
             cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
+
+    def wait_until_measuring(self) -> None:
         wait_for(lambda: self.measuring() or self.process.poll() is not None)
         assert self.process.poll() is None, self.process.communicate()[0]
 
@@ -70,8 +72,11 @@ class Alone:
 @pytest.fixture
 def run(home: Path) -> Iterator[Alone]:
     alone = Alone(home)
-    yield alone
-    alone.end()
+    try:
+        alone.wait_until_measuring()
+        yield alone
+    finally:
+        alone.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
