@@ -12,7 +12,7 @@ from prefect.logging import get_run_logger
 from pydantic import PositiveFloat, PositiveInt
 
 from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
-from flows.ending import Ending, failed
+from flows.ending import Ending, failed, nothing_to_do
 from flows.lease import hold, release_run
 from flows.narration import Narrator, drop_expected_tracebacks
 from flows.patience import undisturbed
@@ -26,7 +26,10 @@ from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
 from tasks.run import run_workload
-from tasks.stages.prepare import prepare
+from tasks.stages.complete import complete
+from tasks.stages.context import Run
+from tasks.stages.prepare import begin, prepare
+from tasks.stages.run import something_to_measure
 from tasks.teardown import teardown
 from tasks.upload import upload
 
@@ -34,16 +37,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def measure(request: RunRequest, say: Narrator) -> Ending:
+def measure(run: Run, request: RunRequest) -> Ending:
     """The stages, in order. Whatever happens, what was made goes back, and how it ended is written down."""
-    run = prepare(request, say)
-    say.write_to(run.folder)
     ending = Ending(run)
     with ending.written_down():
         with hold(run) as lease:
             try:
-                image = build(run)
-                if run.marker("run") is None:
+                begin(run, request)
+                if something_to_measure(run):
+                    image = build(run)
                     workers = provision(run, lease)
                     uploaded = upload(run, workers, image)
                     preload()
@@ -53,7 +55,7 @@ def measure(request: RunRequest, say: Narrator) -> Ending:
                 ending.error = error
                 raise
             finally:
-                with undisturbed(say), ending.noting_what_stays():
+                with undisturbed(run.say), ending.noting_what_stays():
                     teardown(run, lease, failed=ending.failed)
         # Hardware is not held for what needs none.
         ending.verdicts = compare(run)
@@ -120,7 +122,11 @@ def benchmark(
     drop_expected_tracebacks()
     say = Narrator(get_run_logger())
     try:
-        ending = measure(request, say)
+        run = prepare(request, say)
+        if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
+            return nothing_to_do(outcome, say)
+        say.write_to(run.folder)
+        ending = measure(run, request)
         if ending.code is not ExitCode.DONE:
             post_failure(ending.run, ending.causes)
         return ending.state()

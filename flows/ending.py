@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from flows.server import known_server
 from runtime.contract.errors import ExitCode, SlicebenchError, worst
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
+from tasks.leases.holding import Taken
 from tasks.stages.context import Run, Say
 from tasks.stages.finish import finish
 from tasks.stages.run import exit_code_of, outcome_of
@@ -47,20 +48,26 @@ class Ending:
     def written_down(self) -> Iterator[None]:
         """Around the stages: writes outcome.json when they are through, however that came about.
 
-        An error of ours ends here, for it is told by outcome and state; others and signals go on their way.
+        An error of ours ends here, for it is told by outcome and state; others and signals go on their way. A run
+        that is in another process's hands is left to that: the error says so, and nothing is written.
         """
         try:
             yield
         except SlicebenchError as error:
             self.error = error
+            if isinstance(error, Taken) and self.run.spec.lease is None:
+                raise
         except BaseException as error:
             self.error = error
+            self._write()
             raise
-        finally:
-            found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
-            self.causes = [cause for _, cause in found]
-            verdict = str(self.verdicts.overall) if self.verdicts else None
-            self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
+        self._write()
+
+    def _write(self) -> None:
+        found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
+        self.causes = [cause for _, cause in found]
+        verdict = str(self.verdicts.overall) if self.verdicts else None
+        self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
 
     @contextmanager
     def noting_what_stays(self) -> Iterator[None]:
@@ -111,6 +118,15 @@ def failed(error: SlicebenchError, say: Say) -> State[Any]:
     say(str(error))
     lines = str(error).splitlines()
     return Failed(message=f"{error.exit_code.name}: {one_line(lines)}")
+
+
+def nothing_to_do(outcome: Mapping[str, Any], say: Say) -> State[Any]:
+    """Returns the state of a run that was to go on and lacks nothing: that of how it had ended."""
+    code, verdict = ExitCode(outcome["exit_code"]), outcome.get("verdict")
+    say(f"run {outcome.get('run_id')} is finished and lacks nothing: nothing was done")
+    if code is ExitCode.DONE:
+        return Completed(message=f"{verdict}: nothing was left to do")
+    return Failed(message=f"{code.name}: {one_line([str(cause) for cause in outcome.get('causes') or ()])}")
 
 
 def one_line(causes: list[str]) -> str:

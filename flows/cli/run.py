@@ -82,6 +82,11 @@ def run(
     request = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
+    outcome = _lacks_nothing(request, folder, terminal)
+    if outcome is not None:
+        if json:
+            print(jsonlib.dumps(outcome | {"folder": folder.uri}))
+        return ExitCode(outcome["exit_code"])
     terminal.tell(f"run {request.run_id} in {folder.uri}")
     before = folder.read(OUTCOME_FILE)
     try:
@@ -98,6 +103,23 @@ def run(
     if json:
         print(jsonlib.dumps(outcome | {"folder": folder.uri}))
     return code
+
+
+def _lacks_nothing(request: RunRequest, folder: Folder, terminal: Terminal) -> dict[str, Any] | None:
+    """Returns how a run ended that is to go on and has everything, having said so; nothing of it changes."""
+    if not request.resume or request.from_stage is not None:
+        return None
+    from tasks.stages.complete import complete
+
+    outcome = complete(folder)
+    if outcome is None:
+        return None
+    ended = f"exit code {outcome['exit_code']}, verdict {outcome.get('verdict')}"
+    terminal.tell(
+        f"run {request.run_id} is finished ({ended}) and lacks nothing: nothing was done; "
+        "--from STAGE does a stage and those after it again"
+    )
+    return dict(outcome)
 
 
 def _what_next(request: RunRequest, folder: Folder) -> str:

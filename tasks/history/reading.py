@@ -13,10 +13,15 @@ from tasks.history.samples import Damaged, NewerSchema, measurements, read_part
 from tasks.history.verdict import VERDICTS_FILE, Verdicts, verdicts_from_json
 
 
+def go_on(folder: Folder, *more: str) -> str:
+    """Returns the command that does what a run lacks."""
+    output, _, run_id = folder.uri.rpartition("/")
+    return shlex.join(["slicebench", "run", "--resume", run_id, *more, "--output", output])
+
+
 def collect_again(folder: Folder) -> str:
     """Returns the command that gathers a run's results again from what its workers delivered."""
-    output, _, run_id = folder.uri.rpartition("/")
-    return shlex.join(["slicebench", "run", "--resume", run_id, "--from", "collect", "--output", output])
+    return go_on(folder, "--from", "collect")
 
 
 def load_points(folder: Folder) -> Results | None:

@@ -106,6 +106,15 @@ def summarize_results(results: Results) -> Mapping[int, list[OperationSummary]]:
     return by_point
 
 
+def summarize_passed(results: Results) -> Mapping[int, list[OperationSummary]]:
+    """Does the same for the points that passed; of any other it says nothing.
+
+    What a point took as far as it came is no result: it stands with that point's samples, never beside results.
+    """
+    passed = {point.point for point in results.points if point.status == "passed"}
+    return {point: found if point in passed else [] for point, found in summarize_results(results).items()}
+
+
 def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
     time = metrics[TIME]
     statistic = statistics(time.combined("max"), int(time.warmup.sum()))

@@ -14,7 +14,7 @@ from tasks.history.intervals import CONFIDENCE
 from tasks.history.labels import labels
 from tasks.history.quantities import between, percent, printable, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, Role, summarize_results
+from tasks.history.summary import OperationSummary, Role, summarize_passed
 from tasks.history.verdict import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ _STYLES: Mapping[str, str] = {
 
 
 def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
-    """Returns a row per point, keys as in COLUMNS, in the words that people read."""
-    summaries, names = summarize_results(results), labels(results.points)
+    """Returns a row per point, keys as in COLUMNS, in the words that people read; figures of those that passed."""
+    summaries, names = summarize_passed(results), labels(results.points)
     return [_row(point, names[point.point], summaries[point.point], verdicts) for point in results.points]
 
 
@@ -199,7 +199,7 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
         (printable(trouble.what), "yellow") for trouble in results.troubles if trouble.kind != "not_run"
     ]
     style = _STYLES.get(verdicts.overall, "bold")
-    sure = confidence_words(one for ones in summarize_results(results).values() for one in ones)
+    sure = confidence_words(one for ones in summarize_passed(results).values() for one in ones)
     if sure:
         compared = any(series.effect for series in verdicts.series)
         below = ", then the change against earlier runs with its interval" if compared else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from runtime.contract.errors import Leaked
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases.death import tell_death
 from tasks.leases.holding import OVERDUE_S, TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
@@ -21,11 +22,14 @@ def claim(
     name: str,
     run_id: str | None,
     *,
+    folder: str = "",
     now: Callable[[], float] = time.time,
     term_s: float = TERM_S,
     patience: Patience = USUAL,
 ) -> Holding:
     """Takes the lease of this name for this process, and writes that down before anything is made.
+
+    `folder` is the run's; where the process that held the lease before was killed, it is told there.
 
     A lease whose owner lives raises Taken and says who it is; one whose owner is gone, or that is kept
     without an owner, is taken over; one that is being released is released to the end, and the next epoch
@@ -43,9 +47,12 @@ def claim(
         _refuse_if_alive(last, at)
         taken = leases.take(last, owner, at, at + term_s)
     try:
-        return Holding(ledger, ledger.write(taken), inventories, now=now, term_s=term_s)
+        stored = ledger.write(leases.serve(taken, run_id, folder))
     except Conflict as error:
         raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
+    if last is not None:
+        tell_death(last)
+    return Holding(ledger, stored, inventories, now=now, term_s=term_s)
 
 
 def latest(ledger: Ledger, name: str) -> Lease | None:

@@ -13,6 +13,7 @@ Did = Literal[
     "kept",
     "released",
     "released in part",
+    "told",
     "would release",
     "leaked",
     "unreadable",

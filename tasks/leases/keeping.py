@@ -50,6 +50,7 @@ def claim_kept(
     run_id: str,
     shape: Mapping[str, str],
     *,
+    folder: str = "",
     now: Callable[[], float] = time.time,
     term_s: float = TERM_S,
 ) -> Holding:
@@ -60,7 +61,7 @@ def claim_kept(
     """
     last = latest(ledger, name)
     if last is not None and last.run_id == run_id:
-        return claim(ledger, inventories, name, run_id, now=now, term_s=term_s)
+        return claim(ledger, inventories, name, run_id, folder=folder, now=now, term_s=term_s)
     at = now()
     if last is None:
         raise BadInput(f"there is no lease {name} in {ledger.uri}", fix="see slicebench leases")
@@ -71,7 +72,7 @@ def claim_kept(
         )
     taken = leases.take(last, owners.this_process(), at, at + term_s)
     try:
-        stored = ledger.write(replace(taken, run_id=run_id))
+        stored = ledger.write(leases.serve(taken, run_id, folder))
     except Conflict as error:
         raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
     return Holding(ledger, stored, inventories, now=now, term_s=term_s)

@@ -63,7 +63,8 @@ class Lease:
     for, capacity that outlives runs). `expires_at` None: it does not end by time. `holders` are the lease ids
     that share it; the last one out may release it. `note` says why it is in its state, for people.
     `shape` is what the hardware is like: only a run that wants just this may use it again. `price_per_hour` is
-    in US dollars, all of it; None: not known.
+    in US dollars, all of it; None: not known. `folder` is the run's (a path or gs://…; empty: not known), and
+    `held_by` the process that used the lease last, whoever owns it now: if that dies, the folder says how it ended.
     """
 
     lease_id: str
@@ -80,6 +81,8 @@ class Lease:
     note: str = ""
     shape: Mapping[str, str] = field(default_factory=dict)
     price_per_hour: float | None = None
+    folder: str = ""
+    held_by: Owner | None = None
 
     def find(self, kind: str, scope: str, name: str) -> ResourceRef | None:
         """Returns what the lease has under exactly this name, or None."""
@@ -112,7 +115,14 @@ def plan(
     name: str, run_id: str | None, epoch: int, owner: Owner | None, now: float, expires_at: float | None
 ) -> Lease:
     """Returns a new lease, under which nothing exists yet."""
-    return Lease(lease_id(name, epoch), name, run_id, epoch, owner, State.PLANNED, now, expires_at)
+    id_ = lease_id(name, epoch)
+    return Lease(id_, name, run_id, epoch, owner, State.PLANNED, now, expires_at, held_by=owner)
+
+
+def serve(lease: Lease, run_id: str | None, folder: str) -> Lease:
+    """Says which run the lease serves now, and where that run's folder is."""
+    _require(lease, HELD, "use")
+    return replace(lease, run_id=run_id, folder=folder)
 
 
 def describe(lease: Lease, shape: Mapping[str, str], price_per_hour: float | None) -> Lease:
@@ -174,7 +184,8 @@ def renew(lease: Lease, now: float, expires_at: float | None) -> Lease:
 def take(lease: Lease, owner: Owner, now: float, expires_at: float | None) -> Lease:
     """Gives the lease to another owner: a run that is resumed, hardware that was kept."""
     _require(lease, HELD, "take over")
-    return replace(lease, owner=owner, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+    renewed_at = max(now, lease.renewed_at)
+    return replace(lease, owner=owner, held_by=owner, renewed_at=renewed_at, expires_at=expires_at)
 
 
 def detach(lease: Lease, now: float, expires_at: float | None) -> Lease:

@@ -219,7 +219,8 @@ def decode(text: str | bytes, where: str) -> Lease:
                 f"{VERSION}): upgrade; the file stays as it is"
             )
         del fields["version"]
-        fields["owner"] = Owner(**fields["owner"]) if fields["owner"] else None
+        for name in ("owner", "held_by"):
+            fields[name] = Owner(**fields[name]) if fields.get(name) else None
         fields["state"] = State(fields["state"])
         fields["resources"] = tuple(ResourceRef(**ref) for ref in fields["resources"])
         fields["holders"] = tuple(fields["holders"])

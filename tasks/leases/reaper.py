@@ -16,6 +16,7 @@ from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, wor
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import latest
+from tasks.leases.death import tell_death
 from tasks.leases.finding import Did, Finding, Judgement
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
 from tasks.leases.inventory import Found, Inventories
@@ -27,6 +28,9 @@ from tasks.leases.resource import ResourceRef, outermost
 
 CONFIRM_S = 2.5 * RENEW_EVERY_S
 """How long an expired lease is watched for a renewal before it is released."""
+
+_LATELY_S = 86400.0
+"""For so long it is looked whether a run whose hardware is back was killed afterwards, in compare or report."""
 
 
 def reap(
@@ -57,9 +61,12 @@ def reap(
     judged = [(lease, judge(lease, now(), owners_alive(lease), ended(lease))) for lease in standing]
     judged = _watch(ledger, judged, confirm_s, sleep)
     for lease, verdict in judged:
-        if lease.state is State.GONE or leases.is_lock(lease):
-            continue
-        findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
+        if lease.state is State.GONE:
+            lately = not dry_run and now() - lease.renewed_at < _LATELY_S
+            if lately and (death := tell_death(lease)):
+                findings.append(Finding(lease.lease_id, "told", death))
+        elif not leases.is_lock(lease):
+            findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
     findings += reap_orphans(listing, labelled, inventories, dry_run, patience)
     return findings
 
@@ -218,11 +225,12 @@ def _carry_out(
         )
     except Conflict as error:
         return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
+    also = f"; {done.death}" if done.death else ""
     if done.lease.state is State.GONE:
-        return Finding(lease.lease_id, "released", verdict.why, done.deleted)
+        return Finding(lease.lease_id, "released", verdict.why + also, done.deleted)
     if done.lease.state is State.RELEASING:
-        return Finding(lease.lease_id, "released in part", done.lease.note, done.deleted)
-    return Finding(lease.lease_id, "leaked", done.lease.note, done.left)
+        return Finding(lease.lease_id, "released in part", done.lease.note + also, done.deleted)
+    return Finding(lease.lease_id, "leaked", done.lease.note + also, done.left)
 
 
 def _sees(inventories: Inventories, ref: ResourceRef) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases import lease as leases
+from tasks.leases.death import tell_death
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.ledger import Ledger, Unwritable
@@ -31,12 +32,16 @@ USUAL = Patience()
 
 @dataclass(frozen=True)
 class Release:
-    """How a release ended. `left` is what was still there, `problems` why; GONE: both are empty."""
+    """How a release ended. `left` is what was still there, `problems` why; GONE: both are empty.
+
+    `death` is what was told of a run that had been killed, if there was something to tell.
+    """
 
     lease: Lease
     deleted: tuple[ResourceRef, ...] = ()
     left: tuple[ResourceRef, ...] = ()
     problems: tuple[str, ...] = ()
+    death: str = ""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -206,7 +211,8 @@ def release(
 
     `lease` is as last read: when somebody changed it since, Conflict is raised and nothing was deleted.
     `owner` is this process. What was adopted is never deleted. A lease that is GONE is only returned. What is
-    `beyond` sight from here stays in the lease, which then stays RELEASING for whoever can see it.
+    `beyond` sight from here stays in the lease, which then stays RELEASING for whoever can see it. Of a run that
+    was killed it is written down how it ended.
     """
     if lease.state is State.GONE:
         return Release(lease)
@@ -230,6 +236,8 @@ def release(
 
     within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond))
     swept = sweep(inventories, within, patience, renew, strike)
+    # Before the lease is let go of: whoever is killed in between leaves this to the next.
+    swept = replace(swept, death=tell_death(lease))
     if not swept.left and not swept.problems and beyond:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
         note = f"{why}; all is gone but {where}, which can be looked at from there only"

@@ -192,7 +192,7 @@ def _next(state: State, run_id: str, likely: Sequence[Trouble]) -> list[str]:
     if state == "done":
         commands.append(f"slicebench report {run_id}")
     if state in ("failed", "interrupted", "dead"):
-        commands += [f"slicebench logs {run_id}", f"slicebench run … --run-id {run_id} --resume"]
+        commands += [f"slicebench logs {run_id}", f"slicebench run --resume {run_id}"]
     if state in ("going", "unknown"):
         commands.append(f"slicebench logs {run_id} --follow")
     return list(dict.fromkeys(commands))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from runtime.contract.names import LOGS_FOLDER
+from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE
 
-REQUEST_FILE = "request.json"
-"""What was asked for: a folder that has it is a run."""
+__all__ = [
+    "ATTEMPTS_FILE",
+    "OUTCOME_FILE",
+    "REPORT_FILE",
+    "REQUEST_FILE",
+    "RUN_LOG",
+    "log_file",
+    "log_folder",
+]
 
 RUN_LOG = "run.log"
 """Everything the run said, a time and a text a line."""
 
 ATTEMPTS_FILE = "attempts.json"
 """Every start of the workload, written before it happens and after it has ended."""
-
-OUTCOME_FILE = "outcome.json"
-"""How the run ended: exit code, verdict and causes."""
 
 REPORT_FILE = "report.html"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
 from runtime.contract.errors import ExitCode, worst
+from tasks.leases.outcome import End, write_outcome
 from tasks.stages.context import Run
-from tasks.stages.files import OUTCOME_FILE
 
 
 def finish(
@@ -19,15 +18,7 @@ def finish(
     `causes` are the reasons of what went wrong, the root first; `report` is where the report lies.
     """
     code = worst(codes)
-    outcome = {
-        "run_id": run.spec.run_id,
-        "suite": run.spec.suite_name,
-        "target": run.spec.target_name,
-        "exit_code": int(code),
-        "verdict": verdict,
-        "causes": list(causes),
-        "report": report,
-        "finished_at": time.time(),
-    }
-    run.folder.write(OUTCOME_FILE, json.dumps(outcome, indent=1, sort_keys=True).encode())
+    spec = run.spec
+    about = {"run_id": spec.run_id, "suite": spec.suite_name, "target": spec.target_name}
+    write_outcome(run.folder, about, End(code, causes, time.time(), verdict, report), replace=True)
     return code

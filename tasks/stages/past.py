@@ -14,7 +14,7 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
-from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE
+from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 LATEST = "latest"
 _AT_ONCE = 8
@@ -34,13 +34,14 @@ class PastRun:
     verdict: str | None = None
     exit_code: int | None = None
     report: str | None = None
+    took_s: float | None = None
 
     @property
     def duration_s(self) -> float | None:
-        """How long it took, with all retries; None when it has not ended."""
-        if self.created_at is None or self.finished_at is None:
-            return None
-        return max(0.0, self.finished_at - self.created_at)
+        """How long its passes took together; None when it has not ended."""
+        if self.took_s is not None or self.created_at is None or self.finished_at is None:
+            return self.took_s
+        return max(0.0, self.finished_at - self.created_at)  # of one that did not write its passes down
 
 
 def past_runs(output: Folder) -> list[PastRun]:
@@ -110,10 +111,8 @@ def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
 
 
 def has_ended(folder: Folder) -> bool:
-    """Says whether nothing more will be logged: the run wrote how it ended, and no attempt of it goes on."""
-    attempts = _json(folder, ATTEMPTS_FILE)
-    going_on = isinstance(attempts, list) and bool(attempts) and not attempts[-1].get("end")
-    return not going_on and folder.read(OUTCOME_FILE) is not None
+    """Says whether nothing more will be logged: while a pass of the run goes on, nothing tells how it ended."""
+    return folder.read(OUTCOME_FILE) is not None
 
 
 def _past_run(output: Folder, name: str) -> PastRun | None:
@@ -137,6 +136,7 @@ def _past_run(output: Folder, name: str) -> PastRun | None:
             verdict=outcome.get("verdict"),
             exit_code=outcome.get("exit_code"),
             report=outcome.get("report"),
+            took_s=_number(outcome.get("took_s")),
         )
     except InfrastructureError as error:
         return PastRun(name, f"damaged: {error}")

@@ -30,6 +30,7 @@ from tasks.config.locate import locate
 from tasks.config.request import RunRequest
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
+from tasks.leases.outcome import begin_pass
 from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
@@ -50,6 +51,7 @@ def prepare(request: RunRequest, say: Say) -> Run:
     """Checks a request and opens its run's folder. Raises BadInput, with all problems, having made nothing.
 
     With `resume`, the request and the suite that the run's folder holds are taken: the files may have changed since.
+    What it holds is left alone until `begin`.
     """
     spec, folder = admit(request)
     run = Run(spec=spec, folder=folder, target=open_target(spec.target, say), say=say)
@@ -59,13 +61,21 @@ def prepare(request: RunRequest, say: Say) -> Run:
         folder.write(SUITE_FILE, spec.suite_text.encode())
         for warning in spec.warnings:
             say(str(warning))
-    elif request.from_stage is None:
+    return run
+
+
+def begin(run: Run, request: RunRequest) -> None:
+    """Begins a pass, once the lease says that the run is in no other process's hands.
+
+    One that goes on takes back what is to be done again: what the request names, else what has not passed.
+    """
+    begin_pass(run.folder, time.time())
+    if request.resume and request.from_stage is None:
         go_on(run)
-    else:
+    elif request.from_stage is not None:
         run.forget_from(request.from_stage)
         if STAGES.index(request.from_stage) <= STAGES.index("run"):
             start_over(run)
-    return run
 
 
 def admit(request: RunRequest, *, here: bool = True) -> tuple[RunSpec, Folder]:

@@ -10,13 +10,13 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder
 from tasks.history.outcomes import blamed_worker
-from tasks.history.reading import collect_again, load_results, load_verdicts
+from tasks.history.reading import collect_again, go_on, load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
-from tasks.stages.files import REPORT_FILE, REQUEST_FILE, log_file
+from tasks.stages.files import OUTCOME_FILE, REPORT_FILE, REQUEST_FILE, log_file
 
 
 def report(run: Run) -> str:
@@ -30,11 +30,23 @@ def report_folder(folder: Folder) -> str:
     """Does the same for a run's folder alone."""
     results = load_results(folder)
     if results is None:
-        raise InfrastructureError(f"{folder.uri} was not collected yet: {collect_again(folder)}")
+        raise InfrastructureError(_why_nothing(folder))
     verdicts = load_verdicts(folder) or unjudged(results)
     page = render_report(results, verdicts, _surroundings(folder, results))
     folder.write(REPORT_FILE, page.encode())
     return f"{folder.uri}/{REPORT_FILE}"
+
+
+def _why_nothing(folder: Folder) -> str:
+    """Says why a run has nothing to report, and the command that helps."""
+    outcome = _json(folder, OUTCOME_FILE)
+    causes = outcome.get("causes")
+    if not isinstance(causes, list) or not causes:
+        return f"{folder.uri} was not collected yet: {collect_again(folder)}"
+    ended = (
+        f"it ended with exit code {outcome.get('exit_code')} before its results were collected: {causes[0]}"
+    )
+    return f"{folder.uri} has nothing to report: {ended}; go on with: {go_on(folder)}"
 
 
 def unjudged(results: Results) -> Verdicts:

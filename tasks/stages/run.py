@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -72,8 +72,37 @@ def run_workload(
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
     run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
     if last.end in ("succeeded", "failed"):
-        run.mark("run", attempts=[asdict(attempt) for attempt in outcome.attempts], results=outcome.results)
+        _mark(run, attempts)
     return outcome
+
+
+def something_to_measure(run: Run) -> bool:
+    """Says whether the stage needs workers. Where every point has passed before, it is finished without any."""
+    if run.marker("run") is not None:
+        return False
+    attempts = read_attempts(run)
+    if not attempts or missing_points(run, attempts):
+        return True
+    if not attempts[-1].end:
+        attempts[-1] = replace(attempts[-1], end="lost", cause="slicebench was gone when it ended")
+    run.forget_from("run")  # what later stages made of an earlier attempt does not hold for the next
+    _nothing_left(run, attempts)
+    _mark(run, attempts)
+    return False
+
+
+def _nothing_left(run: Run, attempts: list[Started]) -> Started:
+    """Returns the attempt by which all has passed: the last, or one that found nothing to do."""
+    if attempts[-1].end != "succeeded":
+        run.say("every point has passed before: nothing is left to measure")
+        attempts.append(Started(len(attempts) + 1, points=(), end="succeeded"))
+    write_attempts(run, attempts)
+    return attempts[-1]
+
+
+def _mark(run: Run, attempts: Sequence[Started]) -> None:
+    ends = [asdict(Attempt(one.n, one.end, one.cause)) for one in attempts]
+    run.mark("run", attempts=ends, results=_results(run))
 
 
 def _next(
@@ -81,16 +110,11 @@ def _next(
 ) -> Started:
     """Plays another attempt on what is missing; one that finds nothing missing has succeeded."""
     missing = missing_points(run, attempts)
-    if not missing and attempts and attempts[-1].end == "succeeded":
-        return attempts[-1]
+    if not missing:
+        return _nothing_left(run, attempts)
     everything = len(missing) == len(run.spec.points)
     following = Started(len(attempts) + 1, points=None if everything else missing)
     attempts.append(following)
-    if not missing:
-        run.say("every point has passed before: nothing is left to measure")
-        attempts[-1] = following = replace(following, end="succeeded")
-        write_attempts(run, attempts)
-        return following
     if not everything:
         told = ", ".join(str(point) for point in missing)
         run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} points are missing: {told}")

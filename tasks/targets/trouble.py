@@ -251,13 +251,18 @@ def worker_down(scene: Scene) -> Trouble | None:
 def slicebench_killed(scene: Scene) -> Trouble | None:
     """The process that led the run died; nobody wrote how the run ended."""
     what = "the slicebench process that led this run was killed"
-    resume = f"slicebench run … --run-id {scene.run_id} --resume   # goes on with what is missing"
+    resume = f"slicebench run --resume {scene.run_id}   # goes on with what is missing"
     commands = (resume, "slicebench reap --dry-run   # what would be given back")
     if not scene.ended and scene.owner_alive is False:
         lease = Line(Place(scene.lease_place), f"lease {scene.lease_id}: owner {scene.owner}, which is gone")
         return Trouble("slicebench_killed", what, (lease,), commands)
     return _told(
-        scene, "slicebench_killed", r"the process that owns this run \(pid \d+\) is gone", what, commands
+        scene,
+        "slicebench_killed",
+        r"slicebench's process \d+ on \S+ (was killed|ended|fell silent) (during|after) "
+        r"|the process that owns this run \(pid \d+\) is gone",
+        what,
+        (resume,),
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ from prefect.testing.utilities import prefect_test_harness
 
 from flows.benchmark import benchmark
 from runtime.contract.errors import InfrastructureError, Leaked, WorkloadFailed
+from runtime.contract.process import started_at
 from tasks.config.home import ledger_folder
 from tasks.history.results import PointOutcome, Results
 from tasks.history.verdict import Verdict, Verdicts
-from tasks.leases.lease import State
+from tasks.leases.lease import State, plan
 from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.owner import this_process
 from tasks.targets.types import Attempt, Outcome
 
 STAGES = ["build", "provision", "upload", "run", "collect", "teardown", "compare", "report"]
@@ -29,6 +33,13 @@ def prefect() -> Iterator[None]:
         yield
 
 
+_LEAVES = {
+    "collect": ("points.json", "samples.parquet"),
+    "compare": ("verdicts.json",),
+    "report": ("report.html",),
+}
+
+
 class Stages:
     """Stand-ins that note when they are called; `raises` makes one fail, `results` is what collect returns."""
 
@@ -37,6 +48,10 @@ class Stages:
         self.raises: dict[str, BaseException] = {}
         self.results = Results("r", "s", "t", 1, [])
         self.verdict = Verdict.NO_BASELINE
+        self.on_call: Callable[[], None] = lambda: None
+        # What the stand-ins leave is there, and says nothing: no artifacts are made of it.
+        monkeypatch.setattr("tasks.history.reading.load_results", lambda folder: None)
+        monkeypatch.setattr("tasks.history.reading.load_verdicts", lambda folder: None)
         for name in STAGES:
             function = "run_workload" if name == "run" else name
             module = importlib.import_module(f"tasks.stages.{name}")
@@ -45,11 +60,18 @@ class Stages:
     def _stand_in(self, name: str) -> Any:
         def stage(run: Any, *others: Any, **more: Any) -> Any:
             self.called.append(name)
+            self.on_call()
             run.say(f"this is {name}")
             if name in self.raises:
                 raise self.raises[name]
             if name == "teardown":
                 others[0].release("the run is over")
+                run.mark("teardown")
+            elif name in _LEAVES:
+                for file in _LEAVES[name]:
+                    run.folder.write(file, b"{}")
+                if name == "collect":
+                    run.mark("collect", whole=True)
             elif name == "run":
                 run.mark("run", attempts=[{"n": 1, "end": "succeeded", "cause": ""}], results="")
                 return Outcome([Attempt(1, "succeeded")], "")
@@ -73,6 +95,11 @@ def start(tmp_path: Path, **more: Any) -> Any:
 
 def outcome(tmp_path: Path) -> dict[str, Any]:
     return dict(json.loads((tmp_path / "r" / "outcome.json").read_text()))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def all_given_back() -> bool:
@@ -156,8 +183,58 @@ def test_a_resumed_run_makes_no_hardware_for_what_is_there(stages: Stages, tmp_p
     stages.raises.clear()
     stages.called.clear()
     assert start(tmp_path, resume=True).is_completed()
-    assert stages.called == ["build", "collect", "teardown", "compare", "report"]
+    assert stages.called == ["collect", "teardown", "compare", "report"]
     assert outcome(tmp_path)["exit_code"] == 0
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.REGRESSED])
+def test_a_run_that_lacks_nothing_is_left_exactly_as_it_is(
+    stages: Stages, tmp_path: Path, verdict: Verdict
+) -> None:
+    stages.verdict = verdict
+    first = start(tmp_path)
+    before = contents(tmp_path / "r")
+    leases_before = contents(ledger_folder())
+    stages.called.clear()
+    again = start(tmp_path, resume=True)
+    assert stages.called == []
+    assert (again.type, again.is_completed()) == (first.type, verdict is Verdict.PASS)
+    assert (contents(tmp_path / "r"), contents(ledger_folder())) == (before, leases_before)
+    (tmp_path / "r" / "report.html").unlink()
+    start(tmp_path, resume=True)
+    assert stages.called == ["collect", "teardown", "compare", "report"]
+    stages.called.clear()
+    start(tmp_path, resume=True, from_stage="run")
+    assert stages.called == STAGES
+
+
+def test_a_run_in_another_process_s_hands_is_left_to_that(stages: Stages, tmp_path: Path) -> None:
+    start(tmp_path)
+    (tmp_path / "r" / "outcome.json").unlink()
+    owner = replace(this_process(), pid=1, started_at=started_at(1) or 0.0)
+    DirectoryLedger(ledger_folder()).write(plan("r", "r", 2, owner, time.time(), time.time() + 180.0))
+    before = contents(tmp_path / "r")
+    state = start(tmp_path, resume=True, from_stage="run")
+    assert "r is held by " in state.message and "process 1 on" in state.message
+    after = contents(tmp_path / "r")
+    assert {**after, "run.log": b""} == {**before, "run.log": b""}, (
+        "it wrote no outcome and took nothing back"
+    )
+
+
+def test_no_pass_begins_with_the_word_that_the_run_has_ended(stages: Stages, tmp_path: Path) -> None:
+    stages.raises["collect"] = InfrastructureError("torn file")
+    start(tmp_path)
+    stages.raises["collect"] = KeyboardInterrupt()
+    seen: list[bool] = []
+    stages.on_call = lambda: seen.append((tmp_path / "r" / "outcome.json").exists())
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path, resume=True)
+    assert seen == [False] * len(seen) and seen
+    assert outcome(tmp_path)["exit_code"] == 130
+    passes = json.loads((tmp_path / "r" / "passes.json").read_text())
+    assert len(passes) == 2
+    assert outcome(tmp_path)["took_s"] == sum(one["ended_at"] - one["began_at"] for one in passes)
 
 
 def test_bad_input_makes_nothing(stages: Stages, tmp_path: Path) -> None:

@@ -23,6 +23,27 @@ ROOT = Path(__file__).parents[2]
 __all__ = ["here"]
 
 
+@pytest.mark.parametrize(("code", "more"), [(0, []), (4, ["--json"])])
+def test_a_finished_run_that_lacks_nothing_is_not_started_again(
+    here: list[RunRequest], tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, more: list[str]
+) -> None:
+    outcome(tmp_path / "r1", code, verdict="PASS")
+    (tmp_path / "r1" / "stages").mkdir()
+    for name in ("points.json", "samples.parquet", "verdicts.json", "report.html"):
+        (tmp_path / "r1" / name).write_text("x")
+    for stage in ("run", "collect", "teardown"):
+        (tmp_path / "r1" / "stages" / f"{stage}.json").write_text('{"outputs": {"whole": true}}')
+    words = ["run", "--resume", "r1", "--output", str(tmp_path)]
+    assert main([*words, *more]) == code
+    assert here == []
+    shown = capsys.readouterr()
+    (line,) = shown.err.splitlines()
+    assert line.startswith(f"run r1 is finished (exit code {code}, verdict PASS) and lacks nothing")
+    assert not more or json.loads(shown.out)["exit_code"] == code
+    main([*words, "--from", "collect"])
+    assert [request.from_stage for request in here] == ["collect"]
+
+
 def test_flags_are_the_fields_of_a_request() -> None:
     assert set(Flags.model_fields) == set(RunRequest.model_fields)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -52,6 +55,9 @@ class Alone:
 
     def states(self) -> list[State]:
         return [lease.state for lease in DirectoryLedger(self.home / "ledger").listing().leases]
+
+    def outcome(self) -> dict[str, Any]:
+        return dict(json.loads((self.home / "runs" / "r" / "outcome.json").read_text()))
 
     def left(self) -> list[psutil.Process]:
         """Returns what still runs of it: workers, supervisors, and the Prefect server."""
@@ -106,5 +112,8 @@ def test_after_kill_9_nothing_runs_on_and_reap_does_the_rest(run: Alone) -> None
         text=True,
     )
     assert reaped.returncode == 0, reaped.stderr
+    (cause,) = run.outcome()["causes"]
+    assert re.fullmatch(rf"slicebench's process {run.process.pid} on \S+ was killed during RUN", cause)
+    assert cause in reaped.stderr
     wait_for(lambda: run.left() == [])
     assert run.states() == [State.GONE]

@@ -135,6 +135,7 @@ def stragglers_chart(results: Results) -> Chart | None:
     found = [
         (names[point.point], time, worker_medians(time))
         for point in results.points
+        if point.status == "passed"
         for time in results.of_point(point.point)
         if time.metric == TIME and role_of(time.operation) != "other" and len(time.workers) > 1
         if (~time.warmup).any()

@@ -15,7 +15,7 @@ from tasks.history.report import charts
 from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, summarize_results
+from tasks.history.summary import OperationSummary, summarize_passed, summarize_results
 from tasks.history.table import COLUMNS, FAILED, confidence_words, standing, table_rows
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
 
@@ -80,7 +80,8 @@ def render_report(results: Results, verdicts: Verdicts, around: Surroundings) ->
 
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
-    summaries, names = summarize_results(results), labels(results.points)
+    summaries, names = summarize_passed(results), labels(results.points)
+    as_far_as_it_came = summarize_results(results)
     everything = [one for operations in summaries.values() for one in operations]
     return {
         "run_id": results.run_id,
@@ -114,7 +115,8 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         else "baseline",
         "series": [_series(one, names) for one in verdicts.series if one.effect is not None],
         "points": [
-            _point(point, names, results, summaries[point.point], verdicts) for point in results.points
+            _point(point, names, results, as_far_as_it_came[point.point], verdicts)
+            for point in results.points
         ],
         "facts": facts(results, around.request, around.image),
         "environment": environment(results),
@@ -124,7 +126,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
 
 
 def _answer(results: Results, verdicts: Verdicts, operations: Sequence[OperationSummary]) -> str:
-    """Returns the one thing that a reader should know, in one or two sentences."""
+    """Returns the one thing that a reader should know, in one or two sentences; numbers of what passed only."""
     told = []
     for role, words in (("save", "a save stopped training for"), ("restore", "a restore took")):
         times = [one.time.median for one in operations if one.role == role]
@@ -134,9 +136,8 @@ def _answer(results: Results, verdicts: Verdicts, operations: Sequence[Operation
     speeds = f"{' and '.join(told)} (medians)" if told else ""
     total = len(results.points)
     if results.shortfall:
-        return (
-            f"{_sentence(results.shortfall)} {_sentence(f'as far as they ran, {speeds}' if speeds else '')}"
-        )
+        of = "the one that passed" if results.passed == 1 else f"the {results.passed} that passed"
+        return f"{_sentence(results.shortfall)} {_sentence(f'of {of}, {speeds}' if speeds else '')}".rstrip()
     subject = "The benchmark" if total == 1 else f"All {total} benchmarks"
     return (
         f"{_sentence(f'{subject} passed' + (f': {speeds}' if speeds else ''))} {_sentence(verdicts.reason)}"

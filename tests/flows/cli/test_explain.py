@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,32 @@ def test_a_run_that_passed_has_no_trouble(home: Path, capsys: pytest.CaptureFixt
     told = explained(capsys)
     assert told["state"] == "done" and not told["likely"]
     assert told["next"] == ["slicebench report r1"]
+
+
+def test_a_run_that_the_reaper_found_killed_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    owner = replace(this_process(), pid=4711, started_at=0.5)
+    folder = leave(home)
+    for stage in ("build", "provision", "upload"):
+        (folder / "stages").mkdir(exist_ok=True)
+        (folder / "stages" / f"{stage}.json").write_text('{"finished_at": 6.0, "outputs": {}}')
+    lease = replace(leases.plan("r1", "r1", 1, owner, 5.0, 180.0), folder=str(folder))
+    DirectoryLedger(home / "ledger").write(lease)
+    told = explained(capsys)
+    assert (told["state"], told["likely"][0]["name"]) == ("dead", "slicebench_killed")
+    assert main(["reap"]) == 0
+    assert "r1-e1: released: " in (said := capsys.readouterr().err) and "was killed during RUN" in said
+    told = explained(capsys)
+    assert (told["state"], told["stage"], told["summary"]) == (
+        "failed",
+        "run",
+        "it failed: exit code 3 (INFRASTRUCTURE)",
+    )
+    assert "process 4711 on" in told["causes"][0]["text"]
+    assert told["likely"][0]["name"] == "slicebench_killed"
+    assert told["next"][0].startswith("slicebench run --resume r1 ")
+    assert main(["runs", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["state"], run["exit_code"]) == ("done", 3)
 
 
 def test_without_lease_and_outcome_it_says_that_it_does_not_know(

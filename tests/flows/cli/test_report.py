@@ -59,6 +59,18 @@ def test_no_run_at_all_is_refused(tmp_path: Path, word: str) -> None:
     assert main(["report", word, "--output", str(tmp_path)]) == 2
 
 
+def test_a_run_that_ended_before_it_had_results_says_how_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = leave_run(tmp_path, "run-1", 1000.0, ended=False)
+    cause = "slicebench's process 4711 on laptop was killed during RUN"
+    (folder / "outcome.json").write_text(json.dumps({"exit_code": 3, "causes": [cause]}))
+    assert main(["report", "run-1", "--output", str(tmp_path)]) == 3
+    told = capsys.readouterr().err
+    assert f"ended with exit code 3 before its results were collected: {cause}; " in told
+    assert told.endswith(f"slicebench run --resume run-1 --output {tmp_path}\n")
+
+
 def test_a_run_that_was_not_collected_says_how_to_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,21 @@ def test_runs_are_listed_with_the_latest_last(tmp_path: Path, capsys: pytest.Cap
     assert "unfinished" in second
 
 
+def test_a_resumed_run_took_as_long_as_its_passes_and_a_killed_one_shows_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, more in (
+        ("resumed", {"exit_code": 0, "took_s": 42.0, "verdict": "PASS"}),
+        ("killed", {"exit_code": 3, "took_s": 7.0, "causes": ["it was killed"]}),
+    ):
+        folder = leave_run(tmp_path, name, 1000.0, ended=False)
+        (folder / "outcome.json").write_text(json.dumps({"finished_at": 90000.0, **more}))
+    assert main(["runs", "--output", str(tmp_path)]) == 0
+    killed, resumed = sorted(capsys.readouterr().out.splitlines()[1:])
+    assert resumed.split()[-4:] == ["PASS", "0", "42.0", "s"]
+    assert killed.split()[-4:] == ["–", "3", "7.00", "s"]
+
+
 def test_broken_folders_are_told_and_others_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

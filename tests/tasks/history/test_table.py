@@ -59,6 +59,13 @@ def test_what_failed_reads_failed_and_what_never_ran_not_run() -> None:
     assert row["verdict"] == "NOT_RUN"
 
 
+def test_what_failed_shows_no_figures_beside_those_of_what_passed() -> None:
+    failed = finished(status="failed", values=[1.0] * 6)
+    (row,) = table_rows(failed, judge(failed, []))
+    assert [row[name] for name in COLUMNS[1:-1]] == ["–"] * 5
+    assert "true median" not in shown(failed), "no interval is shown"
+
+
 def test_the_runs_line_counts_what_failed_and_what_never_ran() -> None:
     def reason(*statuses: PointStatus) -> str:
         one = finished().points[0]

@@ -54,7 +54,7 @@ def stored(ledger: DirectoryLedger, lease_id: str) -> Lease:
 
 
 def again(ledger, everything, clock, shape: Mapping[str, str] = SHAPE, run_id: str = "second") -> Holding:
-    return claim_kept(ledger, everything, "first", run_id, shape, now=clock)
+    return claim_kept(ledger, everything, "first", run_id, shape, folder=f"/runs/{run_id}", now=clock)
 
 
 def test_what_is_kept_needs_nobody_and_ends_by_itself(
@@ -88,6 +88,7 @@ def test_another_run_uses_it_and_gives_it_back(
 ) -> None:
     holding = again(ledger, everything, clock)
     assert (holding.lease.lease_id, holding.lease.run_id, holding.lease.epoch) == ("first-e1", "second", 1)
+    assert (holding.lease.folder, holding.lease.held_by) == ("/runs/second", holding.lease.owner)
     with pytest.raises(BadInput, match="held by .* for run second, and not kept"):
         again(ledger, everything, clock, run_id="third")
     assert again(ledger, everything, clock).lease.lease_id == "first-e1", "the same run, tried again"

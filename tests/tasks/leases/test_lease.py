@@ -49,6 +49,8 @@ STEPS = {
     "join": (lambda lease: leases.join(lease, "other-e1"), HELD),
     "leave": (lambda lease: leases.leave(lease, "other-e1"), set(State)),
     "releasing": (lambda lease: leases.releasing(lease, REAPER, 110.0, "why"), set(State) - {State.GONE}),
+    "serve": (lambda lease: leases.serve(lease, "other", "/runs/other"), HELD),
+    "partly_gone": (lambda lease: leases.partly_gone(lease, [NODE], "why"), {State.RELEASING}),
     "leaked": (lambda lease: leases.leaked(lease, "why"), {State.RELEASING}),
     "gone": (leases.gone, {State.RELEASING}),
 }
@@ -113,6 +115,7 @@ class Walk(RuleBasedStateMachine):
         self.ours: set[str] = set()
         self.adopted: set[str] = set()
         self.was_released = False
+        self.let_go = False
         self.renewed_at = self.lease.renewed_at
 
     @rule(target=names, name=st.sampled_from(["n0", "n1", "n2"]))
@@ -152,11 +155,22 @@ class Walk(RuleBasedStateMachine):
     def release(self) -> None:
         self.lease = leases.releasing(self.lease, REAPER, 0.0, "why")
         self.was_released = True
+        self.let_go = False
 
     @precondition(lambda self: self.lease.state is State.RELEASING)
     @rule(clean=st.booleans())
     def end(self, clean: bool) -> None:
         self.lease = leases.gone(self.lease) if clean else leases.leaked(self.lease, "there")
+
+    @precondition(lambda self: self.lease.state is State.RELEASING and self.lease.owner is not None)
+    @rule(seen=st.sets(st.sampled_from(["n0", "n1", "n2"])))
+    def end_what_can_be_seen_from_here(self, seen: set[str]) -> None:
+        left = [ref for ref in self.lease.resources if ref.ours and ref.name not in seen]
+        self.lease = leases.partly_gone(self.lease, left, "the rest is elsewhere")
+        assert self.lease.state is State.RELEASING, "it is not over while something is left"
+        self.ours -= seen
+        self.adopted.clear()
+        self.let_go = True
 
     @invariant()
     def nothing_made_is_forgotten_and_nothing_adopted_is_ours(self) -> None:
@@ -174,7 +188,8 @@ class Walk(RuleBasedStateMachine):
         assert not (self.was_released and self.lease.state in HELD)
         assert self.lease.renewed_at >= self.renewed_at
         self.renewed_at = self.lease.renewed_at
-        assert (self.lease.owner is None) == (self.lease.state in (State.LEAKED, State.GONE))
+        assert (self.lease.owner is None) == (self.lease.state in (State.LEAKED, State.GONE) or self.let_go)
+        assert self.lease.held_by == OWNER, "whoever releases it is not who used it"
 
 
 TestWalk = Walk.TestCase

@@ -26,6 +26,13 @@ def test_text_and_lease_are_the_same(ledger: DirectoryLedger) -> None:
     assert decode(encode(lease), "here") == lease
 
 
+def test_a_lease_of_a_slicebench_that_knew_no_folders_is_read() -> None:
+    lease = new()
+    fields = json.loads(encode(lease))
+    del fields["folder"], fields["held_by"]
+    assert decode(json.dumps(fields), "here") == replace(lease, held_by=None)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

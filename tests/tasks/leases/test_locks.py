@@ -77,6 +77,22 @@ def test_it_goes_back_with_the_lease_and_may_be_taken_twice_by_it(
     assert lock_of(ledger).holders == ("second-e1",)
 
 
+def test_one_lease_holds_two_locks_and_gives_both_back(
+    first: Holding, second: Holding, ledger: DirectoryLedger
+) -> None:
+    other = ("proj/us-west4-a", "v5e-32")
+    refs = [lock(first, *place) for place in (PLACE, other)]
+    assert len({ref.uid for ref in refs}) == 2
+    for place in (PLACE, other):
+        with pytest.raises(Locked, match="held by lease first-e1"):
+            lock(second, *place)
+    done = first.release("over")
+    assert sorted(ref.name for ref in done.deleted) == ["v5e-16", "v5e-32"]
+    assert [one.holders for one in ledger.listing().leases if is_lock(one)] == [(), ()]
+    for place in (PLACE, other):
+        lock(second, *place)
+
+
 def test_who_waits_says_for_whom_once_and_gets_it(first: Holding, second: Holding) -> None:
     lock(first, *PLACE)
     said: list[str] = []

@@ -18,7 +18,7 @@ from tasks.stages.collect import collect
 from tasks.stages.context import Run
 from tasks.stages.missing import missing_points
 from tasks.stages.provision import provision
-from tasks.stages.run import exit_code_of, run_workload
+from tasks.stages.run import exit_code_of, run_workload, something_to_measure
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.types import Attempt, Outcome
@@ -158,6 +158,34 @@ def test_an_attempt_that_was_lost_after_everything_had_passed_leaves_nothing_to_
     assert outcome.attempts == [Attempt(1, "lost", "killed"), Attempt(2, "succeeded")]
     assert results.passed == POINTS
     assert not Path(run.folder.uri, "scratch", "a2-w0000").exists()
+
+
+@pytest.mark.parametrize("end", ["", "lost", "succeeded"])
+def test_what_has_all_been_measured_needs_no_workers(tmp_path: Path, end: str) -> None:
+    run = three_points(tmp_path)
+    assert something_to_measure(run)
+    one_pass(run)
+    write_attempts(run, [replace(one, end=end) for one in read_attempts(run)])
+    run.forget_from("provision")
+    assert not something_to_measure(run)
+    assert run.marker("collect") is None, (
+        "what was made of an attempt that is no longer the last is made again"
+    )
+    outcome = run_workload(run, None, None)  # type: ignore[arg-type]  # finished: it only tells
+    assert exit_code_of(outcome) is ExitCode.DONE
+    assert [one.end for one in outcome.attempts] == (
+        ["succeeded"] if end == "succeeded" else ["lost", "succeeded"]
+    )
+    assert collect(run).passed == POINTS
+
+
+def test_a_point_that_failed_needs_workers(tmp_path: Path) -> None:
+    run = three_points(tmp_path)
+    break_point(run, 1, worker=1)
+    one_pass(run)
+    assert not something_to_measure(run), "it ran, and nobody asked for more"
+    go_on(run)
+    assert something_to_measure(run)
 
 
 def test_what_a_preempted_attempt_measured_does_not_count(tmp_path: Path) -> None:

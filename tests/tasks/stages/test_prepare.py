@@ -12,7 +12,7 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.config.request import RunRequest
 from tasks.stages.files import REQUEST_FILE
-from tasks.stages.prepare import prepare, resolve, settled
+from tasks.stages.prepare import begin, prepare, resolve, settled
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,7 +61,10 @@ def test_a_run_goes_on_with_the_suite_that_it_began_with(tmp_path: Path) -> None
     first.mark("build")
     first.mark("upload")
     suite.unlink()
-    again = prepare(request(tmp_path / "out", run_id="r-1", resume=True, from_stage="upload"), print)
+    asked = request(tmp_path / "out", run_id="r-1", resume=True, from_stage="upload")
+    again = prepare(asked, print)
+    assert again.marker("upload") is not None, "until it is known that no other process has the run"
+    begin(again, asked)
     assert (again.spec.num_repeats, again.spec.points) == (3, first.spec.points)
     assert (again.marker("build") is None, again.marker("upload")) == (False, None)
 

@@ -199,7 +199,12 @@ def test_a_benchmark_that_failed_reads_failed_and_the_run_says_how_many(tmp_path
     collect(run)
     compare(run)
     page = read(run)
-    assert "1 of 2 benchmarks failed. As far as they ran, a save" in page.text
+    assert (
+        "1 of 2 benchmarks failed. Of the one that passed, a save stopped training for 1.50 s (" in page.text
+    )
+    results, _, samples_part = page.text.partition("Every sample")
+    assert "3.00 s" not in results, "what failed is no result"
+    assert "3.00 s" in samples_part, "but nothing that was measured is hidden"
     chips = page.chips()
     assert chips[0] == "NOT_RUN", "the run's verdict stays one of the six"
     assert chips[1:] == ["NO_BASELINE", "FAILED", "NO_BASELINE", "FAILED"]

@@ -83,7 +83,13 @@ def test_all_of_them_joining_is_no_trouble_yet() -> None:
 def test_a_dead_owner_of_an_unfinished_run_was_killed() -> None:
     dead = Scene("r1", False, lease_id="r1-e1", lease_place="/l/r1-e1.json", owner="u's 7", owner_alive=False)
     (found,) = troubles(dead)
-    assert found.name == "slicebench_killed" and "r1 --resume" in found.next[0]
+    assert found.name == "slicebench_killed" and "run --resume r1 " in found.next[0]
+
+
+@pytest.mark.parametrize("how", ["was killed during RUN", "fell silent after TEARDOWN, in compare or report"])
+def test_a_run_of_which_somebody_else_told_that_it_was_killed(how: str) -> None:
+    (found,) = troubles(scene(line(f"slicebench's process 4711 on laptop {how}", said=True)))
+    assert found.name == "slicebench_killed"
 
 
 def test_a_leaked_lease_is_told() -> None:

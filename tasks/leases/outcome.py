@@ -1,0 +1,95 @@
+"""How a run ended and how long it took, in its folder: written by the run or, once that was killed, in its stead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.contract.errors import ExitCode
+from tasks.cloud.storage import Folder
+
+REQUEST_FILE = "request.json"
+"""What was asked for: a folder that has it is a run."""
+
+OUTCOME_FILE = "outcome.json"
+"""How the run ended: exit code, verdict and causes. There is none while a pass goes on."""
+
+PASSES_FILE = "passes.json"
+"""When each pass began and ended: a run that is resumed takes several, with dead time between them."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a pass ended. `causes`: the root first; `report` is where it lies; `at` in seconds since the epoch."""
+
+    code: ExitCode
+    causes: Sequence[str]
+    at: float
+    verdict: str | None = None
+    report: str | None = None
+
+
+def begin_pass(folder: Folder, now: float) -> None:
+    """Writes down that a pass begins, and takes back how the one before ended: the run goes on."""
+    outcome = _read(folder, OUTCOME_FILE)
+    finished_at = outcome.get("finished_at") if isinstance(outcome, Mapping) else None
+    passes = _passes(folder)
+    if not passes and finished_at is not None:  # of a slicebench that did not write passes down
+        request = _read(folder, REQUEST_FILE)
+        created_at = request.get("created_at") if isinstance(request, Mapping) else None
+        passes = [{"began_at": created_at or finished_at, "ended_at": finished_at}]
+    # Of one that was never told to have ended nothing is known but that it began.
+    passes = [_closed(one, one["began_at"] if finished_at is None else finished_at) for one in passes]
+    _write(folder, PASSES_FILE, [*passes, {"began_at": now, "ended_at": None}])
+    folder.delete(OUTCOME_FILE)
+
+
+def write_outcome(folder: Folder, about: Mapping[str, str], end: End, *, replace: bool) -> bool:
+    """Writes how the run ended beside what it is `about` (run_id, suite, target); returns whether that was done.
+
+    Without `replace` an outcome that is there stays. Raises InfrastructureError when the storage fails.
+    """
+    passes = [_closed(one, end.at) for one in _passes(folder)]
+    outcome = {
+        **about,
+        "exit_code": int(end.code),
+        "verdict": end.verdict,
+        "causes": list(end.causes),
+        "report": end.report,
+        "finished_at": end.at,
+        "took_s": sum(one["ended_at"] - one["began_at"] for one in passes) if passes else None,
+    }
+    text = json.dumps(outcome, indent=1, sort_keys=True).encode()
+    if replace:
+        folder.write(OUTCOME_FILE, text)
+    elif not folder.create(OUTCOME_FILE, text):
+        return False
+    # Killed in between, the next pass closes this one by the outcome's time.
+    if passes:
+        _write(folder, PASSES_FILE, passes)
+    return True
+
+
+def _closed(one: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """Returns the pass with an end; time never runs backwards."""
+    return {**one, "ended_at": max(one["began_at"], at) if one["ended_at"] is None else one["ended_at"]}
+
+
+def _passes(folder: Folder) -> list[Mapping[str, Any]]:
+    """Returns the passes so far. They say how long a run took and no more: a damaged file is none."""
+    found = _read(folder, PASSES_FILE)
+    rows = found if isinstance(found, list) else []
+    return [one for one in rows if isinstance(one, dict) and {"began_at", "ended_at"} <= one.keys()]
+
+
+def _read(folder: Folder, name: str) -> Any:
+    try:
+        return json.loads(folder.read(name) or b"null")
+    except ValueError:
+        return None
+
+
+def _write(folder: Folder, name: str, content: Any) -> None:
+    folder.write(name, json.dumps(content, indent=1, sort_keys=True).encode())
