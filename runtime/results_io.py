@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
+from runtime.contract.record import record_of
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY, PointResult, Sample
 from runtime.output import placing, write_failed
 from runtime.tensorboard import write_events
@@ -141,7 +142,7 @@ def _parse(line: bytes, place: str) -> Record:
         ) from error
     _refuse_newer(version, place)
     try:
-        return _KINDS[kind](**fields)
+        return record_of(_KINDS[kind], fields)
     except (KeyError, TypeError) as error:
         raise InfrastructureError(f"{place} is not a record of schema version {version}: {error}") from error
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from runtime.contract.record import record_of
 from tasks.cloud.local_storage import replacing
 from tasks.cloud.ssh_endpoint import Endpoint, Host
 
@@ -31,7 +32,7 @@ class AddressBook:
         """Returns the host of that name, or None when this machine does not know it."""
         try:
             fields = json.loads(self._file(name).read_bytes())
-            return Host(**{**fields, "endpoint": _endpoint(fields["endpoint"])})
+            return record_of(Host, fields, endpoint=_endpoint(fields["endpoint"]))
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
 
@@ -41,4 +42,4 @@ class AddressBook:
 
 def _endpoint(fields: dict[str, Any]) -> Endpoint:
     jump = _endpoint(fields["jump"]) if fields.get("jump") else None
-    return Endpoint(**{**fields, "keys": tuple(fields["keys"]), "jump": jump})
+    return record_of(Endpoint, fields, keys=tuple(fields["keys"]), jump=jump)

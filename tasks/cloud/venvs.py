@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.record import record_of
 from tasks.cloud.command import clean_environment, run_command
 from tasks.cloud.installed import damaged_files
 from tasks.cloud.local_storage import replacing
@@ -147,11 +148,11 @@ def read_venv(folder: Path) -> Venv | None:
     try:
         # Where it lies is not for the file to say: $SLICEBENCH_HOME may have been moved, or reached by a link.
         told = json.loads((folder / _COMPLETE).read_text())
-        return Venv(**{**told, "python": str(folder / "bin" / "python")})
+        return record_of(Venv, told, python=str(folder / "bin" / "python"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, TypeError):
-        return None  # another version of slicebench wrote it, or a disk lost it: it is made anew
+        return None  # a disk lost it, or parts of it: it is made anew
 
 
 def all_venvs(venvs: Path) -> list[Venv]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.record import record_of
 from runtime.contract.results import SCHEMA_VERSION, PointStatus
 
 if TYPE_CHECKING:
@@ -158,11 +159,13 @@ def results_from_json(content: bytes | str, place: str, fix: str) -> Results:
                 f"this one knows {SCHEMA_VERSION}): upgrade"
             )
         fields["points"] = [
-            PointOutcome(**{**point, "workers": [WorkerPoint(**worker) for worker in point["workers"]]})
+            record_of(
+                PointOutcome, point, workers=[record_of(WorkerPoint, worker) for worker in point["workers"]]
+            )
             for point in fields["points"]
         ]
-        fields["troubles"] = [Trouble(**trouble) for trouble in fields["troubles"]]
-        fields["attempts"] = [AttemptEnd(**attempt) for attempt in fields["attempts"]]
-        return Results(**fields)
+        fields["troubles"] = [record_of(Trouble, trouble) for trouble in fields["troubles"]]
+        fields["attempts"] = [record_of(AttemptEnd, attempt) for attempt in fields["attempts"]]
+        return record_of(Results, fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InfrastructureError(f"{place} is damaged ({error}): {fix}") from error

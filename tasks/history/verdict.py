@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.record import record_of
 
 if TYPE_CHECKING:
     from tasks.history.effect import Effect
@@ -100,7 +101,7 @@ def verdicts_from_json(content: bytes | str, place: str, fix: str) -> Verdicts:
         if fields.pop("version") > _VERSION:
             raise InfrastructureError(f"{place} was written by a newer slicebench: upgrade")
         fields["series"] = [_series(series) for series in fields["series"]]
-        return Verdicts(**{**fields, "overall": Verdict(fields["overall"])})
+        return record_of(Verdicts, fields, overall=Verdict(fields["overall"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InfrastructureError(f"{place} is damaged ({error}): {fix}") from error
 
@@ -108,5 +109,5 @@ def verdicts_from_json(content: bytes | str, place: str, fix: str) -> Verdicts:
 def _series(fields: dict[str, Any]) -> SeriesVerdict:
     from tasks.history.effect import Effect
 
-    effect = Effect(**fields["effect"]) if fields["effect"] else None
-    return SeriesVerdict(**{**fields, "verdict": Verdict(fields["verdict"]), "effect": effect})
+    effect = record_of(Effect, fields["effect"]) if fields["effect"] else None
+    return record_of(SeriesVerdict, fields, verdict=Verdict(fields["verdict"]), effect=effect)

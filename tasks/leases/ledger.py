@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.record import record_of
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.resource import ResourceRef
 
@@ -218,13 +219,17 @@ def decode(text: str | bytes, where: str) -> Lease:
                 f"{where} was written by a newer slicebench (version {fields['version']}, this one reads "
                 f"{VERSION}): upgrade; the file stays as it is"
             )
-        del fields["version"]
-        for name in ("owner", "held_by"):
-            fields[name] = Owner(**fields[name]) if fields.get(name) else None
-        fields["state"] = State(fields["state"])
-        fields["resources"] = tuple(ResourceRef(**ref) for ref in fields["resources"])
-        fields["holders"] = tuple(fields["holders"])
-        return Lease(**fields)
+        return record_of(
+            Lease,
+            fields,
+            **{
+                name: record_of(Owner, fields[name]) if fields.get(name) else None
+                for name in ("owner", "held_by")
+            },
+            state=State(fields["state"]),
+            resources=tuple(record_of(ResourceRef, ref) for ref in fields["resources"]),
+            holders=tuple(fields["holders"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise _torn(where, str(error)) from error
 

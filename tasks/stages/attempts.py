@@ -10,6 +10,7 @@ from typing import Any
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import RESULTS_FOLDER
+from runtime.contract.record import record_of
 from tasks.stages.context import Run
 from tasks.stages.files import ATTEMPTS_FILE
 from tasks.targets.types import WorkloadRef
@@ -88,8 +89,9 @@ _TRACE = re.compile(r"\ba(\d+)-w\d+")
 
 def _started(row: dict[str, Any]) -> Started:
     ref, points = row.get("ref"), row.get("points")
-    known = {
-        "ref": WorkloadRef(**ref) if ref else None,
-        "points": tuple(points) if points is not None else None,
-    }
-    return Started(**{**row, **known})
+    return record_of(
+        Started,
+        row,
+        ref=record_of(WorkloadRef, ref) if ref else None,
+        points=tuple(points) if points is not None else None,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from runtime.contract.errors import BadInput
+from runtime.contract.record import record_of
 from tasks.cloud.git import fetch_tree, known_tree
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
@@ -54,7 +55,8 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
         return pack(run, elsewhere, lock or Lock())
     marker = run.marker("build")
     if marker is not None:
-        before = Image(**marker["outputs"]["image"])
+        with run.reading("build"):
+            before = record_of(Image, marker["outputs"]["image"])
         if adopt_venv(before.reference, venvs) is not None:
             return replace(before, reused=True)
         run.say(f"venv {before.reference} of this run is gone")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import Problem
 from runtime.contract.names import RESULTS_FOLDER
+from runtime.contract.record import record_of
 from runtime.contract.results import SCHEMA_VERSION, PointResult
 from tasks.history.fingerprint import fingerprint
 from tasks.history.outcomes import point_outcomes, troubles_of
@@ -178,13 +179,12 @@ def _read_points(content: bytes, run_id: str) -> Iterator[PointResult]:
     for line in lines:
         if not line.endswith(b"\n"):
             raise Damaged("its last line is torn")
-        fields = dict(_read_json(line))
-        version = fields.pop("schema_version", SCHEMA_VERSION)
-        fields.pop("record", None)
+        fields = _read_json(line)
+        version = fields.get("schema_version", SCHEMA_VERSION)
         if version > SCHEMA_VERSION:
             raise NewerSchema(f"schema {version}, this slicebench knows {SCHEMA_VERSION}: upgrade it")
         try:
-            result = PointResult(**fields)
+            result = record_of(PointResult, fields)
         except TypeError as error:
             raise Damaged(str(error)) from error
         if result.run_id != run_id:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,26 +36,30 @@ class Run:
 
         Raises InfrastructureError, naming the file and the fix, when it is damaged.
         """
-        name = f"{STAGES_FOLDER}/{stage}.json"
-        content = self.folder.read(name)
+        content = self.folder.read(_marker_of(stage))
         if content is None:
             return None
-        try:
+        with self.reading(stage):
             marker = json.loads(content)
             if not isinstance(marker, dict) or not isinstance(marker.get("outputs"), dict):
                 raise ValueError("not the marker of a stage")
-        except ValueError as error:
-            raise InfrastructureError(
-                f"{self.folder.uri}/{name} is damaged ({error}): do that stage again: {self.resume_from(stage)}"
-            ) from error
         return marker
+
+    @contextmanager
+    def reading(self, stage: Stage) -> Iterator[None]:
+        """Around reading what a stage's marker says: what is missing there or torn is told with the fix."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError) as error:
+            raise InfrastructureError(
+                f"{self.folder.uri}/{_marker_of(stage)} is damaged ({error}): do that stage again: "
+                f"{self.resume_from(stage)}"
+            ) from error
 
     def mark(self, stage: Stage, **outputs: Any) -> None:
         """Writes that the stage has finished, with what later stages need from it."""
         marker = {"stage": stage, "finished_at": time.time(), "outputs": outputs}
-        self.folder.write(
-            f"{STAGES_FOLDER}/{stage}.json", json.dumps(marker, indent=1, sort_keys=True).encode()
-        )
+        self.folder.write(_marker_of(stage), json.dumps(marker, indent=1, sort_keys=True).encode())
 
     def resume_from(self, stage: Stage) -> str:
         """Returns the command that does a stage and all after it again."""
@@ -65,4 +70,8 @@ class Run:
     def forget_from(self, stage: Stage) -> None:
         """Takes back the markers of a stage and of all after it, so that they are done again."""
         for name in STAGES[STAGES.index(stage) :]:
-            self.folder.delete(f"{STAGES_FOLDER}/{name}.json")
+            self.folder.delete(_marker_of(name))
+
+
+def _marker_of(stage: str) -> str:
+    return f"{STAGES_FOLDER}/{stage}.json"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import RESULTS_FOLDER
+from runtime.contract.record import record_of
 from runtime.contract.redaction import Redaction
 from tasks.follow import Follower
 from tasks.leases.holding import Holding
@@ -127,7 +128,8 @@ def outcome_of(run: Run) -> Outcome | None:
     if marker is None:
         return None
     outputs = marker["outputs"]
-    return Outcome([Attempt(**attempt) for attempt in outputs["attempts"]], outputs["results"])
+    with run.reading("run"):
+        return Outcome([record_of(Attempt, attempt) for attempt in outputs["attempts"]], outputs["results"])
 
 
 def exit_code_of(outcome: Outcome) -> ExitCode:
