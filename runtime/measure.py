@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from runtime.contract.metrics import THROUGHPUT, TIME
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import Point
 
@@ -91,6 +92,14 @@ class _Repeat:
     started_at: float
 
 
+@dataclass
+class Block:
+    """A block of code that is measured; `seconds` is 0 until it has ended without an error."""
+
+    operation: Operation
+    seconds: float = 0.0
+
+
 class Recorder:
     """Measures blocks of one worker and writes every sample to the journal as soon as its block has ended.
 
@@ -141,11 +150,15 @@ class Recorder:
             collector.close()
 
     @contextlib.contextmanager
-    def measure(self, operation: str, *, payload_bytes: int | None = None) -> Iterator[None]:
+    def measure(
+        self, operation: str, *, payload_bytes: int | None = None, in_background: bool = False
+    ) -> Iterator[Block]:
         """Measures the block as one occurrence of `operation`; blocks of distinct names nest.
 
         With `payload_bytes`, what this worker saves or restores in the block, throughput and memory per byte
-        are recorded too. A block that raises leaves no samples of its own; those of blocks ended before stay.
+        are recorded too; no throughput when the block only begins what goes on `in_background`: tell that by
+        `throughput` once it has ended. A block that raises leaves no samples of its own; those of blocks
+        ended before stay.
         """
         self._expect_repeat(operation)
         if any(outer.name == operation for outer in self._open):
@@ -158,21 +171,32 @@ class Recorder:
         self._announce(operation, "start")
         self._started[current] = time.time()
         probes: list[Probe] = []
+        block = Block(current)
         try:
             probes.extend(collector.start(current) for collector in self._collectors)
             begin = time.perf_counter()
             try:
-                yield
+                yield block
             finally:
                 elapsed = time.perf_counter() - begin
                 for probe in reversed(probes):
                     probe.stop()
-            values = [Value("time_s", elapsed, "s")]
+            block.seconds = elapsed
+            values = [Value(TIME, elapsed, "s")]
             values += [value for probe in probes for value in probe.values()]
             self._write(values + list(_ratios(values, payload_bytes)), current)
+            if payload_bytes and not in_background:
+                self.throughput(payload_bytes, block)
         finally:
             self._open.pop()
             self._announce(operation, "end")
+
+    def throughput(self, payload_bytes: int, *blocks: Block) -> None:
+        """Records how fast bytes moved in all of these blocks together, as a value of the first."""
+        self._expect_repeat(blocks[0].operation.name)
+        seconds = sum(block.seconds for block in blocks)
+        if seconds > 0:
+            self._write([Value(THROUGHPUT, payload_bytes / seconds, "bytes/s")], blocks[0].operation)
 
     def value(self, operation: str, metric: str, value: float, unit: str) -> None:
         """Records a number that the benchmark found itself.
@@ -221,8 +245,6 @@ def _ratios(values: Sequence[Value], payload_bytes: int | None) -> Iterator[Valu
         return
     seen = {value.metric: value.value for value in values if value.operation is None}
     yield Value("payload_bytes", payload_bytes, "bytes")
-    if seen["time_s"] > 0:
-        yield Value("bytes_per_s", payload_bytes / seen["time_s"], "bytes/s")
     for prefix in ("", "sampled_"):
         grown = seen.get(f"{prefix}peak_rss_over_start_bytes")
         if grown is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from runtime import pytree, verify
 from runtime.contract.suite import Point
-from runtime.measure import Recorder
+from runtime.measure import Block, Recorder
 
 if TYPE_CHECKING:
     import jax
@@ -41,20 +41,28 @@ class Context:
     local_path: epath.Path | None = None
 
     @contextlib.contextmanager
-    def measure(self, operation: str, *, payload_bytes: int | None = None) -> Iterator[None]:
+    def measure(
+        self, operation: str, *, payload_bytes: int | None = None, in_background: bool = False
+    ) -> Iterator[Block]:
         """Times the block as `operation`; with its bytes, also how fast they moved.
 
-        Where the point asks for it (`metric_tracemalloc_enabled`), Python's allocations are traced too, which
-        takes time: such samples compare only with their like.
+        A block that only begins what goes on `in_background` says nothing of that: `recorder.throughput`
+        does, once the rest was waited for in a block of its own. Where the point asks for it
+        (`metric_tracemalloc_enabled`), Python's allocations are traced too, which takes time: such samples
+        compare only with their like.
         """
         if not tracemalloc.is_tracing():
-            with self.recorder.measure(operation, payload_bytes=payload_bytes):
-                yield
+            with self.recorder.measure(
+                operation, payload_bytes=payload_bytes, in_background=in_background
+            ) as block:
+                yield block
             return
         tracemalloc.reset_peak()
         before, _ = tracemalloc.get_traced_memory()
-        with self.recorder.measure(operation, payload_bytes=payload_bytes):
-            yield
+        with self.recorder.measure(
+            operation, payload_bytes=payload_bytes, in_background=in_background
+        ) as block:
+            yield block
         _, peak = tracemalloc.get_traced_memory()
         self.recorder.value(operation, "tracemalloc_peak_bytes", peak - before, "bytes")
 

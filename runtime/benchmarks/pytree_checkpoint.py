@@ -30,11 +30,13 @@ class PyTreeCheckpoint(Benchmark):
         target = pytree.abstract(context.tree)
         saved, held = pytree.saved_bytes(context.tree), pytree.held_bytes(context.tree)
         with contextlib.closing(self._checkpointer()) as checkpointer:
-            with context.measure("save", payload_bytes=saved):
+            goes_on = self.options.async_enabled
+            with context.measure("save", payload_bytes=saved, in_background=goes_on) as save:
                 checkpointer.save(path, args=ocp.args.PyTreeSave(context.tree))
-            if self.options.async_enabled:
-                with context.measure("wait_until_finished"):
+            if goes_on:
+                with context.measure("wait_until_finished") as wait:
                     checkpointer.wait_until_finished()
+                context.recorder.throughput(saved, save, wait)
             pytree.free(context.tree)
             arguments = ocp.args.PyTreeRestore(
                 item=target, restore_args=ocp.checkpoint_utils.construct_restore_args(target)

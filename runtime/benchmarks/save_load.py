@@ -27,10 +27,11 @@ class SaveLoad(Benchmark):
         saved, held = pytree.saved_bytes(context.tree), pytree.held_bytes(context.tree)
         with ocp.Context(context=self._settings()):
             if self.options.async_enabled:
-                with context.measure("save_blocking", payload_bytes=saved):
+                with context.measure("save_blocking", payload_bytes=saved, in_background=True) as blocking:
                     response = ocp.save_async(path, context.tree)
-                with context.measure("save_background"):
+                with context.measure("save_background") as background:
                     response.result()
+                context.recorder.throughput(saved, blocking, background)
             else:
                 with context.measure("save", payload_bytes=saved):
                     ocp.save(path, context.tree)

@@ -30,7 +30,13 @@ METRICS: Mapping[str, Metric] = {
     TIME: Metric("s", "lower", True, "wall time of the block", "perf_counter"),
     "cpu_s": Metric("s", "lower", False, "CPU time of all threads of the process", "process_time"),
     "payload_bytes": Metric("bytes", "none", False, "bytes this worker saved or restored", "the benchmark"),
-    THROUGHPUT: Metric("bytes/s", "higher", True, "payload_bytes over time_s", "derived"),
+    THROUGHPUT: Metric(
+        "bytes/s",
+        "higher",
+        True,
+        "payload_bytes over time_s, to the end of what goes on in the background",
+        "derived",
+    ),
     "rss_start_bytes": Metric("bytes", "none", False, "resident memory when the block began", "VmRSS"),
     "peak_rss_bytes": Metric("bytes", "lower", False, "highest resident memory, exact", "VmHWM, set back"),
     "peak_rss_over_start_bytes": Metric(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime.contract.metrics import TIME
+from runtime.contract.metrics import THROUGHPUT, TIME
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import Results
@@ -57,10 +57,10 @@ class Statistics:
 class OperationSummary:
     """One operation of one point. Times in seconds: of each repeat that of the slowest worker.
 
-    `bytes_per_s` is the payload of all workers over the median time. `memory_bytes` is the largest peak over
-    start of any worker in any repeat, and `payload_per_worker` the bytes that the fullest worker moved.
-    `straggle` is the slowest worker's median over the median of all workers' medians, and `slowest` that
-    worker; None for one worker.
+    `bytes_per_s` is the payload of all workers over the median time until all was moved, in the background
+    too. `memory_bytes` is the largest peak over start of any worker in any repeat, and `payload_per_worker`
+    the bytes that the fullest worker moved. `straggle` is the slowest worker's median over the median of all
+    workers' medians, and `slowest` that worker; None for one worker.
     """
 
     point: int
@@ -130,12 +130,22 @@ def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
         role=role_of(time.operation),
         time=statistic,
         payload_bytes=total,
-        bytes_per_s=total / statistic.median if total and statistic.median > 0 else None,
+        bytes_per_s=_rate(metrics),
         memory_bytes=None if memory is None else _largest_or_none(memory.combined("max")),
         payload_per_worker=None if payload is None else _largest_or_none(payload.combined("max")),
         straggle=straggle,
         slowest=slowest,
     )
+
+
+def _rate(metrics: Mapping[str, Measurement]) -> float | None:
+    """Returns the payload of all workers over the median time of the slowest, from payload and throughput of each."""
+    payload, throughput = metrics.get(PAYLOAD), metrics.get(THROUGHPUT)
+    if payload is None or throughput is None or payload.values.shape != throughput.values.shape:
+        return None
+    seconds = replace(throughput, values=payload.values / throughput.values)
+    total, took = _median_or_none(payload.combined("sum")), _median_or_none(seconds.combined("max"))
+    return total / took if total and took else None
 
 
 def worker_medians(measurement: Measurement) -> NDArray[np.float64]:

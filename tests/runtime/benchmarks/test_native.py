@@ -74,7 +74,29 @@ def test_steps_of_a_manager_are_occurrences_of_one_operation(run_suite: RunSuite
 
 
 def test_a_manager_that_skips_steps_restores_the_last_saved(run_suite: RunSuite) -> None:
-    expect_passed(run_suite(MANAGER, "{train_steps: 3, save_interval_steps: 2}"), 1)
+    outcome = run_suite(MANAGER, "{train_steps: 3, save_interval_steps: 2}")
+    expect_passed(outcome, 1)
+    saved = [("save", 0), ("wait_until_finished", 0), ("save_skipped", 0)]
+    assert outcome.operations() == [*saved, ("save", 1), ("wait_until_finished", 1), ("restore", 0)]
+    assert {each.operation for each in outcome.samples if each.metric == "bytes_per_s"} == {"save", "restore"}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "begin", "rest"),
+    [
+        (PYTREE, "save", "wait_until_finished"),
+        (MANAGER, "save", "wait_until_finished"),
+        (SAVE_LOAD, "save_blocking", "save_background"),
+    ],
+)
+def test_a_save_is_as_fast_as_its_end_in_the_background(
+    run_suite: RunSuite, benchmark: str, begin: str, rest: str
+) -> None:
+    outcome = run_suite(benchmark)
+    seconds = outcome.value(begin, "time_s") + outcome.value(rest, "time_s")
+    assert outcome.value(begin, "bytes_per_s") * seconds == pytest.approx(
+        outcome.value(begin, "payload_bytes")
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,20 @@ def test_only_warm_ups_are_no_summary() -> None:
     assert summarize(measured(make_samples([[1.0]], warmups=1))) == []
 
 
+def test_throughput_counts_what_goes_on_in_the_background() -> None:
+    found = summary(
+        make_samples([[1.0, 1.0]]),
+        make_samples([[4 * MIB] * 2], metric="payload_bytes", unit="bytes"),
+        make_samples([[MIB] * 2], metric="bytes_per_s", unit="bytes/s"),
+    )
+    assert found.bytes_per_s == MIB
+
+
 def test_throughput_is_the_payload_of_all_over_the_slowest() -> None:
     found = summary(
         make_samples([[1.0, 1.0], [2.0, 2.0]]),
         make_samples([[3 * MIB] * 2, [5 * MIB] * 2], metric="payload_bytes", unit="bytes"),
+        make_samples([[3 * MIB] * 2, [2.5 * MIB] * 2], metric="bytes_per_s", unit="bytes/s"),
         make_samples([[MIB, 7 * MIB], [MIB, MIB]], metric="peak_rss_over_start_bytes", unit="bytes"),
     )
     assert found.payload_bytes == 8 * MIB
