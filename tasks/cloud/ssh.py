@@ -6,6 +6,7 @@ pool.each(endpoints, lambda link: link.run(["true"]))   # by endpoint: what came
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import os
 import random
 import threading
@@ -27,7 +28,9 @@ _DIALS_PER_SERVER = 8
 """sshd drops new connections at random from the tenth on that has not logged in yet (MaxStartups 10:30:100)."""
 
 _TRIES = 4
-_TRIES_IN_SILENCE = 2
+_TRIES_FOR = {"timeout": 2, "no_banner": 7}
+"""A host that drops us at random is asked more often than one that has said what it thinks: it is slow, not ill."""
+
 _FIRST_PAUSE_S = 0.2
 _SPREAD_S = 0.002
 """First dials of many hosts are spread over so long for each, seconds."""
@@ -111,14 +114,13 @@ class Pool:
 
     def _dial(self, endpoint: Endpoint) -> Link:
         pause_s = _FIRST_PAUSE_S
-        for tried in range(1, _TRIES + 1):
+        for tried in itertools.count(1):
             through = self.link(endpoint.jump).transport if endpoint.jump else None
             try:
                 with self._server(endpoint), self._dialling:
                     return Link(endpoint, dial(endpoint, self._connect_s, through))
             except Unreachable as error:
-                enough = _TRIES_IN_SILENCE if error.reason == "timeout" else _TRIES
-                if tried >= enough or error.reason == "no_such_name":
+                if tried >= _TRIES_FOR.get(error.reason, _TRIES) or error.reason == "no_such_name":
                     raise
             time.sleep(pause_s * random.uniform(0.5, 1.5))
             pause_s *= 2

@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[3]
         ("tpu crate", "there is no command 'tpu crate', did you mean create?"),
         (
             "tpu zzz",
-            "there is no command 'tpu zzz', there are: create, status, list, exec, ssh, delete",
+            "there is no command 'tpu zzz', there are: create, status, list, exec, ssh, update, discover, delete",
         ),
         ("runs --output /no/such", "there is no folder /no/such, name the --output of your runs"),
     ],

@@ -126,6 +126,13 @@ def test_two_at_once_make_one_and_a_third_finds_it_until_it_is_damaged(scene: Sc
     assert sorted(path.name for path in scene.venvs.iterdir() if path.is_dir()) == ["base", "code-2"]
 
 
+def _installs(process: psutil.Process) -> bool:
+    try:
+        return "install" in process.cmdline()
+    except psutil.Error:  # it has ended meanwhile
+        return False
+
+
 def test_killed_half_way_it_leaves_nothing_that_is_believed(scene: Scene) -> None:
     requirements = scene.kit / "requirements.txt"
     requirements.unlink()
@@ -133,7 +140,7 @@ def test_killed_half_way_it_leaves_nothing_that_is_believed(scene: Scene) -> Non
     program = scene.start()
 
     def pips() -> list[psutil.Process]:
-        return [one for one in psutil.Process(program.pid).children() if "install" in one.cmdline()]
+        return [one for one in psutil.Process(program.pid).children() if _installs(one)]
 
     until(pips, 240)
     waiting = pips()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from runtime.contract.job import Job
 from runtime.settings import parse
-from runtime.supervision.worker import command_line
+from runtime.supervision.command import command_line
 
 JOB = Job(
     run_id="r",

@@ -164,7 +164,7 @@ def test_a_host_without_power_is_noticed(own_host: Sshd, monkeypatch: pytest.Mon
 
 def test_a_host_that_drops_new_connections_is_tried_again(need_sshd: None) -> None:
     with serve_ssh(1, config=["MaxStartups 2:90:3"]) as [host]:
-        pool = Pool(connect_s=5.0)
+        pool = Pool(connect_s=30.0)
         users = [replace(endpoint(host), keys=(str(host.key),) * n) for n in range(1, 13)]
         told = pool.each(users, lambda link: link.run(["true"]).code)
         assert [told[user] for user in users] == [0] * 12

@@ -21,6 +21,7 @@ def test_workers_learn_the_commit_that_was_built_and_which_names_are_secret() ->
         secret_env=frozenset({"HF_TOKEN", "MINE"}),
         deadlines=Deadlines(),
         debug_dumps=False,
+        local_directory=None,
     )
     run = cast(Run, SimpleNamespace(spec=cast(Any, spec), folder=SimpleNamespace(uri="/runs/r")))
     image = Image("venv", "k1", "/venv/bin/python", {"commit": "abc"})
