@@ -53,7 +53,7 @@ def up(
         while not signals.heard.wait(1.0):
             station.look()
         with PrefectApi(station.server) as api:
-            drain(api, lambda: signals.count - 1, _tell)
+            drain(api, station.look, lambda: signals.count - 1, _tell)
     finally:
         station.stop()
     _tell("down")
