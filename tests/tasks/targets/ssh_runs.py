@@ -117,9 +117,9 @@ def run_of(
 def hold(run: Run) -> Holding:
     ledger = DirectoryLedger(ledger_folder())
     inventories = open_inventories(ledger, scratch_folder())
-    only_hosts = {kind: inventory for kind, inventory in inventories.items() if kind.startswith("host_")}
-    # The hosts are this machine: its own inventory of processes would hide what that of the hosts does not find.
-    return claim(ledger, only_hosts, run.spec.run_id, run.spec.run_id)
+    # The hosts are this machine: its own inventories would hide what those of the hosts do not find.
+    elsewhere = {kind: one for kind, one in inventories.items() if kind not in ("process", "directory")}
+    return claim(ledger, elsewhere, run.spec.run_id, run.spec.run_id)
 
 
 def image_of(run: Run) -> Image:
