@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.record import record_of
 from tasks.cloud.ssh_keys import with_key, without_key
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
@@ -118,7 +119,7 @@ def read(metadata: Mapping[str, str]) -> Entry | None:
     """Returns who uses a TPU VM, by its metadata; None: nobody, or nobody whose entry can be read."""
     try:
         fields: dict[str, Any] = json.loads(metadata.get(_FIELD, "{}"))
-        return Entry(**fields) if fields else None
+        return record_of(Entry, fields) if fields else None
     except (ValueError, TypeError):
         return None
 

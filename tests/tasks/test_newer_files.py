@@ -24,6 +24,7 @@ from tasks.leases import lease as leases
 from tasks.leases.ledger import decode, encode
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
+from tasks.leases.tpu_entries import Entry, read
 from tasks.stages.attempts import Started, read_attempts, write_attempts
 from tasks.stages.collect import read_parts
 from tasks.stages.run import outcome_of
@@ -126,3 +127,9 @@ def test_hosts(tmp_path: Path) -> None:
     book.remember(host)
     rewrite(next(tmp_path.iterdir()))
     assert book.find(str(host)) == host
+
+
+def test_locks_at_tpus() -> None:
+    entry = Entry("run-1-e1", "ledger", "somebody", "ssh-ed25519 AAAA", 1.0, 2.0)
+    written = json.dumps(newer(dataclasses.asdict(entry)))
+    assert read({"slicebench-lock": written}) == entry, "a TPU that is in use would look free"
