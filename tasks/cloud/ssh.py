@@ -31,6 +31,9 @@ _TRIES = 4
 _TRIES_FOR = {"timeout": 2, "no_banner": 7}
 """A host that drops us at random is asked more often than one that has said what it thinks: it is slow, not ill."""
 
+_BREAKS = {"lost": 5, "timeout": 2}
+"""How often a link may break in one and the same call. A host that lets each of them time out is as good as gone."""
+
 _FIRST_PAUSE_S = 0.2
 _SPREAD_S = 0.002
 """First dials of many hosts are spread over so long for each, seconds."""
@@ -60,13 +63,15 @@ class Pool:
             return place.link
 
     def call(self, endpoint: Endpoint, task: Callable[[Link], T]) -> T:
-        """Does something over a link; once more over a new one when it breaks. So `task` must bear repetition."""
-        try:
-            return task(self.link(endpoint))
-        except Unreachable as error:
-            if error.reason not in ("lost", "timeout"):
-                raise
-            return task(self.link(endpoint))
+        """Does something over a link, and again over a new one when it breaks. So `task` must bear repetition."""
+        for broke in itertools.count(1):
+            link = self.link(endpoint)
+            try:
+                return task(link)
+            except Unreachable as error:
+                if broke >= _BREAKS.get(error.reason, 1):
+                    raise
+        raise AssertionError("the last try either returned or raised")
 
     def each(
         self, endpoints: Iterable[Endpoint], task: Callable[[Link], T]

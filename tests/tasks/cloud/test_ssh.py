@@ -144,6 +144,26 @@ def test_a_dropped_link_is_dialled_again(own_host: Sshd, pool: Pool) -> None:
     assert pool.link(endpoint(own_host)) is not first
 
 
+@pytest.mark.parametrize(("breaks", "ends_well"), [(4, True), (5, False)])
+def test_a_call_outlives_links_that_break_again_and_again(
+    own_host: Sshd, pool: Pool, breaks: int, ends_well: bool
+) -> None:
+    tries = []
+
+    def task(link: Link) -> bytes:
+        tries.append(link)
+        if len(tries) <= breaks:
+            own_host.drop()
+        return link.run(["echo", "through"]).output
+
+    if ends_well:
+        assert pool.call(endpoint(own_host), task) == b"through\n"
+    else:
+        with pytest.raises(Unreachable, match="broke"):
+            pool.call(endpoint(own_host), task)
+    assert len(tries) == len(set(tries)) == 5
+
+
 def test_a_host_without_power_is_noticed(own_host: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.cloud.ssh_link.IO_S", 0.5)
     pool = Pool(connect_s=0.5)
