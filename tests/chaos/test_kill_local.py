@@ -20,7 +20,7 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import PATIENCE_S, WITHIN_S, Plug, fork_and_play, play
+from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, soon_enough
 from tests.tasks.targets.local_runs import STANDIN, alive_under
 from tests.waiting import until
 
@@ -72,7 +72,7 @@ def test_killed_before_and_after_every_mutating_call(
     names = moments(tmp_path)
     assert len(names) > 40
     assert sum(name == "before spawn" for name in names) == 2
-    survived = 0
+    survived, took = 0, []
 
     for at, name in sample(list(enumerate(names))):
         run_id = f"run-{at}"
@@ -83,11 +83,12 @@ def test_killed_before_and_after_every_mutating_call(
         begin = time.monotonic()
         sweep_up()
         assert alive_under(f"{run_id}-e1") == [], name
-        assert time.monotonic() - begin < WITHIN_S, name
+        took.append(time.monotonic() - begin)
         lease = DirectoryLedger(ledger_folder()).read(f"{run_id}-e1")
         assert lease is None if name == names[0] else lease is not None and lease.state is State.GONE, name
         assert not (scratch_folder() / run_id).exists(), name
     assert survived > 0, "the test would prove nothing if workers died with their run"
+    assert soon_enough(took), took
     assert bystander.poll() is None
     assert [found.did for found in sweep_up()] == []
 

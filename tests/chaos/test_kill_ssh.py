@@ -35,7 +35,7 @@ from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Progress
-from tests.chaos.driver import PATIENCE_S, WITHIN_S, Plug, PluggedFolder, PluggedLedger, fork_and_play
+from tests.chaos.driver import PATIENCE_S, Plug, PluggedFolder, PluggedLedger, fork_and_play, soon_enough
 from tests.cloud.sshd import Sshd, missing, serve_ssh
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import config_of, host_folder, image_of, python_with_jax, run_of, spec_of
@@ -158,7 +158,7 @@ def test_killed_before_and_after_every_mutating_call(
     names = json.loads((tmp_path / "moments").read_text())
     assert {f"before {op}" for op in ("make", "lay", "start", "mark", "remove")} <= set(names)
     share = int(os.environ.get("CHAOS_SAMPLE", len(names)))
-    survived = 0
+    survived, took = 0, []
     for index in range(min(share, len(names))):
         at = index * len(names) // share
         run_id = f"run-{at}"
@@ -170,13 +170,14 @@ def test_killed_before_and_after_every_mutating_call(
         began = time.monotonic()
         sweep_up()
         assert alive_under(f"{run_id}-e1") == [], names[at]
-        assert time.monotonic() - began < WITHIN_S, names[at]
+        took.append(time.monotonic() - began)
         left = [folder.name for folder in (place / "home" / "runs").iterdir()]
         assert left == ["other-w0000"], names[at]
         leases = DirectoryLedger(ledger_folder()).listing().leases
         assert all(lease.state is State.GONE for lease in leases if not is_lock(lease)), names[at]
         assert not any(lease.holders for lease in leases), names[at]
     assert survived > 0, "the test would prove nothing if workers died with their run"
+    assert soon_enough(took), took
     assert bystander.poll() is None
 
 

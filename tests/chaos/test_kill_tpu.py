@@ -17,7 +17,7 @@ from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.targets.tpu_capacity import Desk
-from tests.chaos.driver import WITHIN_S, fork_and_play
+from tests.chaos.driver import fork_and_play, soon_enough
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.cloud.tpu.world import new_node
@@ -68,6 +68,7 @@ def test_killed_before_and_after_every_mutating_call(
     tpu_cloud.set(stockouts=[ZONE])
     assert outcome(lambda: play("clean", slices)) == 0
     assert [one["method"] for one in tpu_cloud.mutations()] == calls
+    took = []
     for nth, method in enumerate(calls, start=1):
         for action in ("kill_before", "kill_after"):
             run_id = f"run-{nth}-{action.replace('_', '-')}"
@@ -81,9 +82,10 @@ def test_killed_before_and_after_every_mutating_call(
             begin = time.monotonic()
             assert outcome(sweep_up) == 0, (method, action)
             assert tpu_cloud.inventory() == [foreign], (method, action)
-            assert time.monotonic() - begin < WITHIN_S, (method, action)
+            took.append(time.monotonic() - begin)
             lease = a_ledger().read(f"{run_id}-e1")
             assert lease is not None and lease.state is State.GONE, (method, action)
+    assert soon_enough(took), took
 
 
 @pytest.mark.chaos

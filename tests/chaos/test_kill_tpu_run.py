@@ -22,7 +22,7 @@ from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
-from tests.chaos.driver import fork_and_play
+from tests.chaos.driver import fork_and_play, soon_enough
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import ZONE, a_ledger
@@ -32,8 +32,6 @@ from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
-
-WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +96,7 @@ def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Pat
     output = str(tmp_path / "out") if "existing" in case.config else None
     assert outcome(lambda: play(bench, case, "clean", output)) == 0
     assert [one["method"] for one in cloud.mutations()] == case.calls
+    took = []
     for nth, method in enumerate(case.calls, start=1):
         for action in ("kill_before", "kill_after"):
             at = (name, nth, method, action)
@@ -108,7 +107,7 @@ def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Pat
             cloud.no_faults()
             began = time.monotonic()
             assert outcome(sweep_up) == 0, at
-            assert time.monotonic() - began < WITHIN_S, at
+            took.append(time.monotonic() - began)
             assert cloud.inventory() == others, at
             assert metadata(cloud, others[1]) == {}, at
             assert alive_under(f"{run_id}-e1") == [], at
@@ -116,6 +115,7 @@ def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Pat
             assert all(lease.state is State.GONE for lease in leases if not is_lock(lease)), at
             assert not any(lease.holders for lease in leases), at
             assert not list((bench.folder / "home").glob(f"runs/{run_id}-*")) or "existing" not in case.config
+    assert soon_enough(took), took
 
 
 def other_node(cloud: Cloud, node: str, labels: dict[str, str]) -> str:
