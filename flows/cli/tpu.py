@@ -60,7 +60,7 @@ def create(
         type=type, zones=zones, slices=slices, tier=tier, reservation=reservation, queued=queued or "auto",
         valid_after=valid_after, valid_until=valid_until, runtime_version=version, network=network,
         subnetwork=subnetwork, service_account=service_account, user=user,
-        addresses="internal" if internal else "external", python="/usr/bin/python3",
+        addresses="internal" if internal else "external",
     )  # fmt: skip
     _check_type(type)
     standing = make(office(project), name, config, seconds(ttl, "--ttl"), wait=wait)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,8 @@ Say = Callable[[str], None]
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _ORBAX = "orbax-checkpoint"
 _CUDA = ("cuda12", "cuda13")
-_PARTS = ("jax", "jaxlib", *(f"jax-{cuda}-{part}" for cuda in _CUDA for part in ("plugin", "pjrt")))
+_TPU = ("tpu", "libtpu")
+_PARTS = ("jax", "jaxlib", _TPU[1], *(f"jax-{cuda}-{part}" for cuda in _CUDA for part in ("plugin", "pjrt")))
 _NEWER_PYTHON = "3.13"
 _PRERELEASE = re.compile(r"(a|b|rc|\.?dev)\d+$")
 
@@ -46,6 +47,7 @@ class Request:
     jax: str = "locked"
     jax_index: str | None = None
     gpu: bool = False
+    tpu: bool = False
     extras: tuple[str, ...] = ()
     tree: Path | None = None
     elsewhere: tuple[str, str] | None = None
@@ -80,13 +82,14 @@ def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) 
     locked = lock.pins.read_text()
     if replace(request, elsewhere=None) == Request():
         return Resolved(locked, "locked")
-    plugins = _CUDA if request.gpu else ("",)
-    for plugin in plugins:
-        text = _compile(request, lock, python, work, plugin, say=say)
-        if not plugin or f"jax-{plugin}-plugin" in pins(text):
+    text = ""
+    for extra, package in _plugins(request):
+        text = _compile(request, lock, python, work, extra, say=say)
+        if not package or package in pins(text):
             break
     else:
-        raise BadInput(f"JAX {pins(text)['jax']} has no CUDA plugin for this machine", fix="name another JAX")
+        what = "CUDA plugin for this machine" if request.gpu else f"{_TPU[1]} for the workers"
+        raise BadInput(f"JAX {pins(text)['jax']} has no {what}", fix="name another JAX")
     jax = pins(text)["jax"]
     if request.jax == "nightly" and not _PRERELEASE.search(jax):
         raise BadInput(
@@ -94,6 +97,13 @@ def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) 
             fix="name the index of nightlies with --jax-index",
         )
     return Resolved(text, jax)
+
+
+def _plugins(request: Request) -> Sequence[tuple[str, str]]:
+    """Returns the extras of JAX that would do, each with the package that it brings when it exists."""
+    if request.gpu:
+        return [(cuda, f"jax-{cuda}-plugin") for cuda in _CUDA]
+    return [_TPU if request.tpu else ("", "")]
 
 
 def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str, *, say: Say) -> str:

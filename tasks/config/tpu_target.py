@@ -13,6 +13,7 @@ from runtime.contract.errors import BadInput
 from tasks.config.duration import PATTERN, seconds
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
+_PYTHON = "3.12"
 _Models = Mapping[str, type[BaseModel]]  # by a name of its own: within the model `type` is a field
 
 
@@ -77,8 +78,13 @@ class TpuVmTargetConfig(BaseModel):
         (),
         description="Scripts that are run on each worker first, in this order, once for each content of one",
     )
-    python: str = Field(
-        min_length=1, description="Interpreter on the workers that has jax and orbax; setup: may make it"
+    python: str | None = Field(
+        None,
+        description="Interpreter on the workers that has jax and orbax, setup: may make it; not given: a venv is made",
+    )
+    python_version: Literal["3.11", "3.12", "3.13", "3.14"] | None = Field(
+        None,
+        description=f"Python of the venv that is made, brought where it is missing; not given: {_PYTHON}",
     )
     folder: str = Field("~/.slicebench", description="Where slicebench keeps its things on the workers")
     limits: TpuLimits = Field(default_factory=lambda: TpuLimits.model_validate({}))
@@ -93,8 +99,8 @@ class TpuVmTargetConfig(BaseModel):
 
     @field_validator("python", "folder")
     @classmethod
-    def _absolute(cls, path: str) -> str:
-        if not path.startswith(("/", "~/")):
+    def _absolute(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith(("/", "~/")):
             raise ValueError("it must be a path from / or ~/ on, for it is looked up on the workers")
         return path
 
@@ -102,11 +108,18 @@ class TpuVmTargetConfig(BaseModel):
     def _makes_sense(self) -> TpuVmTargetConfig:
         if (self.tier == "reserved") != (self.reservation is not None):
             raise ValueError("tier: reserved and reservation: belong together")
+        if self.python is not None and self.python_version is not None:
+            raise ValueError("python_version: is for the venv that is made where python: names none")
         if self.valid_after and self.valid_until and self.valid_after >= self.valid_until:
             raise ValueError("valid_after must come before valid_until")
         if self.queued is False and self.needs_queue:
             raise ValueError(f"{self.needs_queue} need a queued resource: leave queued out")
         return self
+
+    @property
+    def venv_python(self) -> str:
+        """Version, as X.Y, of the Python that venvs on the workers are made with."""
+        return self.python_version or _PYTHON
 
     @property
     def needs_queue(self) -> str:

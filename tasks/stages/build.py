@@ -16,6 +16,7 @@ from tasks.config.home import home
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
+from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
 from tasks.stages.recipes import LOCKED, RELEASED, pinned, recipe_of, request_of
@@ -101,7 +102,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
-    if isinstance(spec.target, SshTargetConfig) and spec.target.python is None:
+    if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
         why = f"{spec.target_name} naming no python: each host makes it, unless it has it"
         return BuildPlan(True, None, (why,), spec.source.jax_version)
     if spec.target.python is not None:

@@ -11,10 +11,9 @@ from tasks.cloud.git import fetch_tree
 from tasks.cloud.kits import Kit, make_kit, prune_kits, read_kit
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
-from tasks.cloud.venvs import python_identity
 from tasks.config.home import home, kits_folder
 from tasks.stages.context import Run
-from tasks.stages.recipes import RELEASED, pinned, recipe_of, request_of
+from tasks.stages.recipes import RELEASED, asked_for, pinned, recipe_of, request_of
 from tasks.targets.types import Image, Interpreter
 
 _KEPT_S = 30 * 86400.0
@@ -34,7 +33,7 @@ def pack(run: Run, elsewhere: Interpreter, lock: Lock) -> Image:
         if same_python and read_kit(before.reference, kits_folder()) is not None:
             return replace(before, reused=True)
         spec = replace(spec, source=pinned(spec.source, before))
-    request = replace(request_of(spec), elsewhere=_asked_for(elsewhere))
+    request = replace(request_of(spec), elsewhere=asked_for(elsewhere))
     _refuse_what_hosts_cannot_see(request)
     tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
     about = tree.record() if tree else {"ref": RELEASED}
@@ -54,13 +53,6 @@ def pack(run: Run, elsewhere: Interpreter, lock: Lock) -> Image:
 def _image(kit: Kit, elsewhere: Interpreter, about: Mapping[str, str], reused: bool) -> Image:
     versions: dict[str, Any] = {**kit.versions, "python": elsewhere.version}
     return Image("venv", kit.key, "", dict(about), versions, reused)
-
-
-def _asked_for(elsewhere: Interpreter) -> tuple[str, str] | None:
-    """Returns version and platform as uv knows them; None where they are those of this machine."""
-    if elsewhere.identity == python_identity():
-        return None
-    return elsewhere.version, f"{elsewhere.platform.removeprefix('linux-')}-unknown-linux-gnu"
 
 
 def _refuse_what_hosts_cannot_see(request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -14,20 +15,30 @@ from tasks.cloud.resolve import Lock, Request, resolve
 from tasks.cloud.trees import WORKING_TREE, Tree, scratch_folder
 from tasks.cloud.venvs import Recipe, python_identity
 from tasks.config.spec import RunSpec, SourceSpec
+from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.usercode import needs_orbax_classes
-from tasks.targets.types import Image
+from tasks.targets.tpu_python import promised
+from tasks.targets.types import Image, Interpreter
 
 RELEASED = "released"
 LOCKED = "locked"
 
+_GLIBC_MINORS = (28, *range(31, 41))
+"""Versions 2.X of glibc that uv knows as platforms."""
+
 
 def request_of(spec: RunSpec) -> Request:
-    """Returns what the packages of a run must be good for."""
+    """Returns what the packages of a run must be good for; for which Python elsewhere, where that is known by now."""
+    elsewhere = None
+    if isinstance(spec.target, TpuVmTargetConfig) and spec.target.python is None:
+        elsewhere = asked_for(promised(spec.target))
     return Request(
         jax=spec.source.jax_version,
         jax_index=spec.source.jax_index,
         gpu=spec.target.platform == "gpu",
+        tpu=spec.target.platform == "tpu",
         extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
+        elsewhere=elsewhere,
     )
 
 
@@ -44,12 +55,27 @@ def recipe_of(
     return Recipe(
         requirements=resolved.text,
         jax=resolved.jax,
-        extras=request.extras + (("gpu",) if request.gpu else ()),
+        extras=request.extras + (("gpu",) if request.gpu else ()) + (("tpu",) if request.tpu else ()),
         jax_index=request.jax_index,
         source=tree.folder if tree else None,
         digest=tree.digest if tree else RELEASED,
         python=identity or python_identity(),
     )
+
+
+def asked_for(elsewhere: Interpreter) -> tuple[str, str] | None:
+    """Returns version and platform as uv knows them; None where they are those of this machine."""
+    if elsewhere.identity == python_identity():
+        return None
+    return elsewhere.version, _platform(elsewhere)
+
+
+def _platform(elsewhere: Interpreter) -> str:
+    """Returns the platform as uv knows it. Its plain one stands for an old glibc, for which libtpu is very old too."""
+    machine = elsewhere.platform.removeprefix("linux-")
+    told = re.search(r"glibc-2\.(\d+)", elsewhere.identity)
+    known = [minor for minor in _GLIBC_MINORS if told and minor <= int(told[1])]
+    return f"{machine}-manylinux_2_{max(known)}" if known else f"{machine}-unknown-linux-gnu"
 
 
 @contextmanager

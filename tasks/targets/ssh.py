@@ -48,6 +48,7 @@ class SshTarget:
         supervisor: SupervisorCommand = supervise,
         lease_s: float = OVERDUE_S,
         say: Callable[[str], None] = lambda line: None,
+        python_version: str | None = None,
     ) -> None:
         self._config = config
         self._pool = pool
@@ -55,6 +56,7 @@ class SshTarget:
         self._supervisor = supervisor
         self._lease_s = lease_s
         self._say = say
+        self._python_version = python_version
         self._choice: Choice | None = None
         self._fleets: dict[int, Fleet] = {}
 
@@ -120,7 +122,7 @@ class SshTarget:
         made = ssh_venvs.make_venvs(self._pool, folders, kit, self._chosen())
         ssh_venvs.write_logs(made, open_folder(workload.output))
         raise_first(made)
-        image, told = ssh_venvs.image_of(image, made, self._config.folder)
+        image, told = ssh_venvs.image_of(image, made, self._chosen(), self._config.folder)
         self._say(told)
         return Uploaded(SUITE, CODE, workers, image, workload)
 
@@ -154,7 +156,8 @@ class SshTarget:
     def _chosen(self) -> Choice:
         """Returns the Python that venvs are made with; hosts are asked once."""
         if self._choice is None:
-            self._choice = ssh_venvs.choose_python(self._pool, self._hosts(len(self._config.hosts)))
+            hosts = self._hosts(len(self._config.hosts))
+            self._choice = ssh_venvs.choose_python(self._pool, hosts, self._python_version)
         return self._choice
 
     def _output(self, fleet: Fleet, workload: Workload) -> tuple[str, str]:

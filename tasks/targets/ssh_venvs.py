@@ -51,11 +51,16 @@ class Made:
     log: str
 
 
-def choose_python(pool: Pool, hosts: Sequence[Host]) -> Choice:
-    """Returns the newest Python that all hosts have and the packages support.
+def choose_python(pool: Pool, hosts: Sequence[Host], version: str | None = None) -> Choice:
+    """Returns the newest Python that all hosts have and the packages support, one of `version` (X.Y) if it is given.
 
     Raises BadInput saying what each host has, and SshError for one that does not answer.
     """
+    return choose(find_pythons(pool, hosts), version)
+
+
+def find_pythons(pool: Pool, hosts: Sequence[Host]) -> Mapping[Host, Sequence[Mapping[str, Any]]]:
+    """Returns the Pythons that each host has. Raises SshError for one that does not answer."""
 
     def task(host: Host) -> Callable[[Link], Any]:
         return lambda link: ask(link, host, "find", program="pythons", timeout_s=_FIND_S)["pythons"]
@@ -67,15 +72,18 @@ def choose_python(pool: Pool, hosts: Sequence[Host]) -> Choice:
         if isinstance(answer, SshError):
             raise answer
         found[host] = answer
-    return choose(found)
+    return found
 
 
-def choose(found: Mapping[Host, Sequence[Mapping[str, Any]]]) -> Choice:
+def choose(found: Mapping[Host, Sequence[Mapping[str, Any]]], version: str | None = None) -> Choice:
     """Chooses among what hosts have. Pure. Raises BadInput naming each host that has none, and what it has."""
     usable = {
-        host: {_identity(one): one for one in pythons if _usable(one)} for host, pythons in found.items()
+        host: {_identity(one): one for one in pythons if usable_python(one, version)}
+        for host, pythons in found.items()
     }
-    if problems := [_none_usable(host, found[host]) for host, pythons in usable.items() if not pythons]:
+    if problems := [
+        _none_usable(host, found[host], version) for host, pythons in usable.items() if not pythons
+    ]:
         raise BadInput(problems)
     common = set.intersection(*(set(pythons) for pythons in usable.values()))
     if not common:
@@ -139,7 +147,9 @@ def write_logs(made: Mapping[Host, Made | SshError], folder: Folder) -> None:
             folder.write(f"{LOGS_FOLDER}/venv-{worker:04d}.log", text.encode())
 
 
-def image_of(image: Image, told: Mapping[Host, Made | SshError], folder: str) -> tuple[Image, str]:
+def image_of(
+    image: Image, told: Mapping[Host, Made | SshError], choice: Choice, folder: str
+) -> tuple[Image, str]:
     """Returns the image as it is on the hosts, and a line about it. `folder` is slicebench's on the hosts.
 
     Raises InfrastructureError when hosts made different venvs of the same packages.
@@ -151,6 +161,7 @@ def image_of(image: Image, told: Mapping[Host, Made | SshError], folder: str) ->
     new = [venv.seconds for venv in made.values() if not venv.reused]
     how = f"made on {len(new)} of them in up to {max(new):.1f} s" if new else "all had it already"
     said = f"venv {image.reference}: {how}; {', '.join(f'{name} {version}' for name, version in versions.items())}"
+    versions["python"] = choice.interpreter.version
     return replace(image, python=python, versions={**image.versions, **versions}, reused=not new), said
 
 
@@ -167,13 +178,16 @@ def agreed(made: Mapping[Host, Made]) -> Mapping[str, str]:
     return venv.packages
 
 
-def _usable(python: Mapping[str, Any]) -> bool:
+def usable_python(python: Mapping[str, Any], wanted: str | None = None) -> bool:
+    """Says whether a Python that was found can make the venvs of workers; `wanted` (X.Y): and is of that version."""
     version = _version(python["version"])[:2]
-    return bool(python["venv"]) and python["implementation"] == "CPython" and OLDEST <= version <= NEWEST
+    fits = OLDEST <= version <= NEWEST if wanted is None else version == _version(wanted)
+    return bool(python["venv"]) and python["implementation"] == "CPython" and fits
 
 
-def _none_usable(host: Host, pythons: Sequence[Mapping[str, Any]]) -> Problem:
-    what = f"{host}: workers need Python 3.11 to 3.14 with venv; found: {_told(pythons)}"
+def _none_usable(host: Host, pythons: Sequence[Mapping[str, Any]], wanted: str | None) -> Problem:
+    needed = wanted or "3.11 to 3.14"
+    what = f"{host}: workers need Python {needed} with venv; found: {_told(pythons)}"
     fix = "install one there (Debian and Ubuntu: sudo apt-get install python3 python3-venv), or name one with python:"
     return Problem("error", None, what, fix=fix)
 

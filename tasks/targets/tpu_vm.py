@@ -22,7 +22,7 @@ from tasks.leases.hosts import FOLDER, PROCESS
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpu_entries import REFRESH_S, enter, refresh
 from tasks.leases.tpus import NODE, QUEUED
-from tasks.targets import tpu_plan, tpu_preflight
+from tasks.targets import tpu_plan, tpu_preflight, tpu_python
 from tasks.targets.ssh import SshTarget
 from tasks.targets.ssh_fleet import SupervisorCommand, supervise
 from tasks.targets.streams import SILENT
@@ -92,13 +92,15 @@ class TpuVmTarget:
         return tpu_preflight.preflight(self._tpu(), self._config, plan)
 
     def image(self) -> Image | None:
-        """See Target. The Python that the file names is looked at once there are hosts."""
+        """See Target. The Python that the file names, if it names one, is looked at once there are hosts."""
         python = self._config.python
+        if python is None:
+            return None
         return Image("venv", f"{python} on the TPU VMs", python, {"ref": "the TPU VMs' own Python"}, {}, True)
 
     def interpreter(self) -> Interpreter | None:
-        """See Target. There are no hosts yet to be asked."""
-        return None
+        """See Target. There are no hosts yet to be asked: it is the one that they will be seen to have."""
+        return tpu_python.promised(self._config) if self._config.python is None else None
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. Called again it goes on with what the lease has; slices that were taken away are replaced."""
@@ -122,6 +124,8 @@ class TpuVmTarget:
         for script in self._config.setup:
             limit_s = int(self._config.limits.apt_locks_s)
             set_up(self._pool, everyone, script_of(script), self._say, locks_s=limit_s)
+        if self._config.python is None:
+            tpu_python.bring_python(self._pool, everyone, self._config, self._say)
         self._contain(lease)
         self._inner = self._ssh(config, folder)
         return self._inner.acquire(plan, lease)
@@ -225,7 +229,10 @@ class TpuVmTarget:
     def _ssh(self, config: SshTargetConfig, folder: Path) -> SshTarget:
         # Hosts of ours are not written into the book that reapers use: they go as a whole, and are not asked.
         book = self._book if self._config.existing is not None else AddressBook(folder / "hosts")
-        return SshTarget(config, self._pool, book, supervisor=self._supervisor, lease_s=self._lease_s)
+        return SshTarget(
+            config, self._pool, book, supervisor=self._supervisor, lease_s=self._lease_s, say=self._say,
+            python_version=self._config.venv_python,
+        )  # fmt: skip
 
     def _folder(self, run_id: str) -> Path:
         return self._scratch / run_id

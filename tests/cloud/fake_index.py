@@ -73,10 +73,18 @@ def add_wheel(
     return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
 
 
-def add_jax(folder: Path, version: str, *, python: str = ">=3.11", plugin: str = "cuda12") -> list[str]:
-    """Writes jax, jaxlib and a CUDA plugin of one version; returns the pins of jax and jaxlib."""
+def add_jax(
+    folder: Path, version: str, *, python: str = ">=3.11", plugin: str = "cuda12", tpu: str = ""
+) -> list[str]:
+    """Writes jax, jaxlib and a CUDA plugin of one version, and libtpu of version `tpu` if given.
+
+    Returns the pins of jax and jaxlib.
+    """
     add_wheel(folder, f"jax-{plugin}-plugin", version, python=python)
     requires = [f"jaxlib=={version}", f"jax-{plugin}-plugin=={version} ; extra == '{plugin}'"]
+    if tpu:
+        add_wheel(folder, "libtpu", tpu)
+        requires.append(f"libtpu=={tpu} ; extra == 'tpu'")
     jax = add_wheel(folder, "jax", version, requires=requires, python=python)
     return [jax, add_wheel(folder, "jaxlib", version, python=python)]
 

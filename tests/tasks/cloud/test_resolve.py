@@ -99,6 +99,14 @@ def test_a_newer_cuda_where_the_old_is_gone(lock: Lock, wheels: Path, tmp_path: 
     assert found["jax-cuda13-plugin"] == "0.10.5"
 
 
+def test_tpus(lock: Lock, wheels: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"JAX 0\.9\.0 has no libtpu"):
+        versions(Request(tpu=True), lock, tmp_path)
+    add_jax(wheels, "0.10.5", tpu="0.0.9")
+    found = versions(Request(jax="0.10.5", tpu=True), lock, tmp_path)
+    assert (found["jax"], found["libtpu"]) == ("0.10.5", "0.0.9")
+
+
 def test_a_tree_brings_what_it_needs_and_not_itself(lock: Lock, wheels: Path, tmp_path: Path) -> None:
     add_wheel(wheels, "newdep", "1.5")
     write_orbax_source(tmp_path / "orbax", "0.13.0", dependencies=["newdep", "numpy>=2.1"])

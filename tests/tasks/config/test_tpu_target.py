@@ -40,6 +40,8 @@ def test_node_or_queued_resource_is_chosen(fields: dict[str, Any], queued: bool)
     [
         ({"type": None}, "type"),
         ({"python": "python3"}, "it is looked up on the workers"),
+        ({"python_version": "3.12"}, "where python: names none"),
+        ({"python": None, "python_version": "3.10"}, "python_version"),
         ({"tier": "reserved"}, "belong together"),
         ({"reservation": "r"}, "belong together"),
         ({"slices": 2, "queued": False}, "several slices need a queued resource"),
