@@ -47,6 +47,12 @@ def soon_enough(took_s: Sequence[float]) -> bool:
     return max(took_s) < WITHIN_S and statistics.median(took_s) < PROMISED_S
 
 
+def sample(moments: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Returns $CHAOS_SAMPLE moments, evenly spread, the first included; all of them when it is not set."""
+    share = int(os.environ.get("CHAOS_SAMPLE", len(moments)))
+    return [moments[index * len(moments) // share] for index in range(min(share, len(moments)))]
+
+
 @dataclass
 class Plug:
     """Counts moments, two for each mutating call: before it and after it. At moment `at` this process dies."""

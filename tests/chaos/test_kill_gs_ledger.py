@@ -15,8 +15,8 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play
-from tests.chaos.test_kill_local import end, moments, sample
+from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample
+from tests.chaos.test_kill_local import end, moments
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url, make_bucket  # noqa: F401
 from tests.cloud.faulty_proxy import serve_proxy
 from tests.tasks.targets.local_runs import alive_under

@@ -20,7 +20,7 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, soon_enough
+from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample, soon_enough
 from tests.tasks.targets.local_runs import STANDIN, alive_under
 from tests.waiting import until
 
@@ -48,12 +48,6 @@ def moments(tmp_path: Path) -> list[str]:
     plug = Plug(None)
     play(tmp_path, "clean", plug)
     return plug.seen
-
-
-def sample(moments: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Returns $CHAOS_SAMPLE moments, evenly spread, the first included; all of them when it is not set."""
-    share = int(os.environ.get("CHAOS_SAMPLE", len(moments)))
-    return [moments[index * len(moments) // share] for index in range(min(share, len(moments)))]
 
 
 def end(pid: int) -> None:

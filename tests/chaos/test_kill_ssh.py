@@ -35,7 +35,15 @@ from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Progress
-from tests.chaos.driver import PATIENCE_S, Plug, PluggedFolder, PluggedLedger, fork_and_play, soon_enough
+from tests.chaos.driver import (
+    PATIENCE_S,
+    Plug,
+    PluggedFolder,
+    PluggedLedger,
+    fork_and_play,
+    sample,
+    soon_enough,
+)
 from tests.cloud.sshd import Sshd, missing, serve_ssh
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import config_of, host_folder, image_of, python_with_jax, run_of, spec_of
@@ -157,10 +165,8 @@ def test_killed_before_and_after_every_mutating_call(
     assert outcome(fork_and_play(lambda: count(place, config, tmp_path / "moments"))) == 0
     names = json.loads((tmp_path / "moments").read_text())
     assert {f"before {op}" for op in ("make", "lay", "start", "mark", "remove")} <= set(names)
-    share = int(os.environ.get("CHAOS_SAMPLE", len(names)))
     survived, took = 0, []
-    for index in range(min(share, len(names))):
-        at = index * len(names) // share
+    for at, _ in sample(list(enumerate(names))):
         run_id = f"run-{at}"
         killed = fork_and_play(lambda run_id=run_id, at=at: play(place, config, run_id, Plug(at)))  # type: ignore[misc]
         if outcome(killed) != -signal.SIGKILL:

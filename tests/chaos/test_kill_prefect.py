@@ -1,0 +1,231 @@
+"""Pull a plug of Prefect at every stage of a run: flow, worker, server, `up`, the whole host. Nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from runtime.contract.names import STAGES_FOLDER
+from tasks.leases.lease import State
+from tests.chaos.driver import sample
+from tests.system.conftest import venvs, with_venvs
+from tests.system.prefect_station import PATIENCE_S, Station, wait_for
+from tests.system.suites import lay_suite
+from tests.tasks.targets.local_runs import STANDIN
+
+__all__ = ["venvs"]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is done to a run once it has got through a stage, and whether it should live through that."""
+
+    deed: str
+    moment: str
+    lives: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.deed} at {self.moment}"
+
+
+MOMENTS = ("begun", "build", "provision", "upload", "measuring", "run", "collect")
+"""Stages that are through, but for the first, and for the one in which workers are at work."""
+
+POINTS = [
+    *(Point("kill flow", moment) for moment in MOMENTS),
+    *(Point("terminate flow", moment) for moment in ("build", "upload", "measuring", "collect")),
+    Point("interrupt flow", "measuring"),
+    *(Point("cancel", moment) for moment in ("begun", "provision", "measuring", "run")),
+    *(Point("terminate worker", moment) for moment in ("provision", "measuring")),
+    *(Point("kill worker", moment, lives=True) for moment in ("build", "measuring")),
+    Point("kill command", "provision", lives=True),
+    Point("call it cancelled", "measuring", lives=True),
+    *(Point("kill server", moment) for moment in ("upload", "measuring")),
+    Point("kill up", "measuring", lives=True),
+    *(Point("lose host", moment) for moment in ("build", "provision", "measuring", "collect")),
+]  # fmt: skip
+
+CHOSEN = sample([(at, str(point)) for at, point in enumerate(POINTS)])
+
+
+@pytest.fixture(scope="module")
+def stations() -> Iterator[list[Station]]:
+    """All that were started, the last of them in use."""
+    started: list[Station] = []
+    yield started
+    for station in started:
+        if station.up:
+            station.close()
+
+
+@pytest.fixture
+def station(stations: list[Station], tmp_path_factory: pytest.TempPathFactory, venvs: Path) -> Station:
+    """One that is up: that of the test before; or another in its place, as a person would start it again."""
+    if not stations:
+        stations.append(Station(with_venvs(tmp_path_factory.mktemp("station"), venvs)))
+    elif not stations[-1].up:
+        stations.append(Station(stations[-1].home))
+    return stations[-1]
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that looks like one of ours, with a label, but of another ledger."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(7200)", str(STANDIN), "job-a1-w0000.json"],
+        env={**os.environ, "SLICEBENCH_LEASE": "run-0-e1", "SLICEBENCH_LEDGER_ID": "another"},
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("at", [at for at, _ in CHOSEN], ids=[name for _, name in CHOSEN])
+def test_nothing_is_left(station: Station, bystander: subprocess.Popen[bytes], at: int) -> None:
+    point, run_id = POINTS[at], f"run-{at}"
+    command = begin(station, run_id, point.moment)
+    DEEDS[point.deed](station, run_id, command)
+    if point.lives:
+        assert reap(station, dry_run=True) == [], "a run that lives is not the reaper's"
+        station.let_go(run_id)
+        wait_for(lambda: outcome(station, run_id).get("exit_code") == 0)
+    wait_for(lambda: reap(station) == [] and nothing_left(station, run_id))
+    assert "exit_code" in outcome(station, run_id), "the run's own folder tells how it ended"
+    if not point.lives and point.moment not in ("run", "collect"):
+        assert outcome(station, run_id)["exit_code"] != 0
+        assert outcome(station, run_id)["causes"]
+    assert bystander.poll() is None
+    if command.poll() is None:  # it waits for Prefect's word, which comes late
+        command.kill()
+    command.communicate(timeout=PATIENCE_S)
+
+
+def begin(station: Station, run_id: str, moment: str) -> subprocess.Popen[str]:
+    """Starts a run and returns its command once the run has come to that moment."""
+    folder = station.home / "suites" / run_id
+    suite = lay_suite(folder, "patient", go=str(folder / "go"))
+    words = ("--run-id", run_id, "--workers", "1", "--devices-per-worker", "1")
+    command = station.command("run", str(suite), *words)
+    if moment in ("run", "collect"):
+        station.let_go(run_id)
+    wait_for(lambda: reached(station, run_id, moment) or command.poll() is not None)
+    assert reached(station, run_id, moment), command.communicate()[0]
+    return command
+
+
+def reached(station: Station, run_id: str, moment: str) -> bool:
+    folder = station.folder(run_id)
+    if moment == "begun":
+        return (folder / "request.json").exists()
+    if moment == "measuring":
+        return station.measuring(run_id)
+    return (folder / STAGES_FOLDER / f"{moment}.json").exists()
+
+
+def outcome(station: Station, run_id: str) -> Mapping[str, object]:
+    try:
+        return dict(json.loads((station.folder(run_id) / "outcome.json").read_bytes()))
+    except FileNotFoundError:
+        return {}
+
+
+def nothing_left(station: Station, run_id: str) -> bool:
+    leases = station.leases(run_id)
+    return bool(leases) and all(one.state is State.GONE for one in leases) and not station.workload(run_id)
+
+
+def reap(station: Station, dry_run: bool = False) -> list[str]:
+    """Lets the reaper that needs no Prefect look once; returns the leases that it had to do something about."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli.main", "reap", "--json", *(["--dry-run"] if dry_run else [])],
+        cwd=Path(__file__).parents[2], env=station.environment, capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [one["lease_id"] for one in json.loads(done.stdout)["findings"] if one["did"] != "kept"]
+
+
+Deed = Callable[[Station, str, "subprocess.Popen[str]"], None]
+
+
+def to_flow(number: signal.Signals) -> Deed:
+    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+        station.flow_process(run_id).send_signal(number)
+
+    return deed
+
+
+def to_worker(number: signal.Signals) -> Deed:
+    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+        worker = station.prefect_worker("slicebench")
+        worker.send_signal(number)
+        worker.wait(PATIENCE_S)
+
+    return deed
+
+
+def call_it(state: str, name: str) -> Deed:
+    """Sets the state of the flow run, as its page in the UI does."""
+
+    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+        flow_run = station.flow_run(run_id)["id"]
+        body = {"state": {"type": state, "name": name}, "force": True}
+        assert station.call(f"flow_runs/{flow_run}/set_state", body)["status"] == "ACCEPT"
+
+    return deed
+
+
+def kill_command(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    command.kill()
+
+
+def kill_server(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    """`up` takes the rest down when its server is gone."""
+    (server,) = [one for one in children_of(station) if {"server", "start"} <= set(one.cmdline())]
+    server.kill()
+    assert station.process.wait(PATIENCE_S) != 0
+
+
+def kill_up(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    station.process.kill()
+    station.process.wait()
+
+
+def lose_host(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    """All that could say something is gone at once; only the workload's own processes are still there."""
+    victims = [psutil.Process(station.process.pid), *children_of(station)]
+    victims += [station.flow_process(run_id), psutil.Process(command.pid)]
+    for each in victims:
+        each.suspend()
+    for each in victims:
+        each.kill()
+    station.process.wait()
+
+
+def children_of(station: Station) -> list[psutil.Process]:
+    return psutil.Process(station.process.pid).children()
+
+
+DEEDS: Mapping[str, Deed] = {
+    "kill flow": to_flow(signal.SIGKILL),
+    "terminate flow": to_flow(signal.SIGTERM),
+    "interrupt flow": to_flow(signal.SIGINT),
+    "cancel": call_it("CANCELLING", "Cancelling"),
+    "terminate worker": to_worker(signal.SIGTERM),
+    "kill worker": to_worker(signal.SIGKILL),
+    "kill command": kill_command,
+    "call it cancelled": call_it("CANCELLED", "Cancelled"),
+    "kill server": kill_server,
+    "kill up": kill_up,
+    "lose host": lose_host,
+}
