@@ -11,11 +11,12 @@ import pytest
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import Inventories
+from tasks.leases.inventory import HERE, Inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
+from tasks.leases.resource import ResourceRef
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import until
 
@@ -87,3 +88,27 @@ def test_a_cloud_that_does_not_answer_is_not_an_empty_one(
     monkeypatch.undo()
     assert exit_code(reap(ledger, holding.inventories, patience=PATIENT, confirm_s=0.0)) is ExitCode.DONE
     assert rooms.names() == []
+
+
+def test_what_lies_behind_a_door_is_struck_off_before_the_door_goes(
+    ledger: DirectoryLedger, inventories: Inventories, tmp_path: Path
+) -> None:
+    """Whoever is killed once the door is gone leaves nothing in the lease that nobody could look at any more."""
+    written: list[list[str]] = []
+
+    class Doors(Rooms):
+        def delete(self, ref: ResourceRef, *, force: bool) -> None:
+            stored = ledger.read("run-e1")
+            assert stored is not None
+            written.append([one.name for one in stored.resources])
+            super().delete(ref, force=force)
+
+    far = replace(HERE, remote=True)
+    rooms = Rooms(tmp_path / "building", ledger.id, pace=far)
+    doors = Doors(tmp_path / "doors", ledger.id, kind="door", pace=far, after=frozenset({"room"}))
+    holding = claim(ledger, {**inventories, "room": rooms, "door": doors}, "run", "run")
+    doors.rent(holding, "front")
+    rooms.rent(holding, "blue")
+    assert holding.release("over", PATIENT).lease.state is State.GONE
+    assert written == [["front"]]
+    assert rooms.names() == doors.names() == []
