@@ -27,7 +27,7 @@ _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 """Between asking a busy server and asking again."""
 
 INSIST_S = 180.0
-"""How long a server is asked again that may have started a run without being able to say so."""
+"""How long a server is asked again that has to answer: it may have started a run without being able to say so."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,16 @@ class PrefectApi:
 
         A server that does not answer may have started it all the same: it is asked until it says.
         """
-        return _flow_run(
-            self._insist(
-                f"deployments/{deployment_id}/create_flow_run",
-                {
-                    "name": name,
-                    "parameters": parameters,
-                    # Asked again after an answer was lost, the server gives the flow run that it made the first time.
-                    "idempotency_key": uuid4().hex,
-                },
-            )
-        )
+        body = {
+            "name": name,
+            "parameters": parameters,
+            # Asked again after an answer was lost, the server gives the flow run that it made the first time.
+            "idempotency_key": uuid4().hex,
+        }
+        try:
+            return _flow_run(self._insist(f"deployments/{deployment_id}/create_flow_run", body))
+        except Unanswered as error:
+            raise Unanswered(f"{error}; whether the run was started, its UI will show") from error
 
     def flow_run(self, flow_run_id: str) -> FlowRunState:
         """Returns how a flow run is now."""
@@ -122,9 +121,9 @@ class PrefectApi:
         self._call("PATCH", f"work_pools/{pool}", {"is_paused": True})
 
     def schedules(self) -> list[tuple[str, str]]:
-        """Returns what starts by itself: the deployment's name, and when."""
+        """Returns what starts by itself: the deployment's name, and when. Asked of a server that is up, if slow."""
         found = []
-        for deployment in self._call("POST", "deployments/filter", {}):
+        for deployment in self._insist("deployments/filter", {}):
             for entry in deployment["schedules"]:
                 when = entry["schedule"]
                 if entry["active"] and "cron" in when:
@@ -139,9 +138,9 @@ class PrefectApi:
         while True:
             try:
                 return self._call("POST", path, body)
-            except Unanswered as error:
+            except Unanswered:
                 if time.monotonic() > deadline:
-                    raise Unanswered(f"{error}; whether the run was started, its UI will show") from error
+                    raise
                 time.sleep(_PAUSES_S[-1])
 
     def _call(self, method: str, path: str, body: Any, *, missing_ok: bool = False) -> Any:

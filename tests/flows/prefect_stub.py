@@ -15,7 +15,8 @@ AUTHORIZATION = "Basic dXNlcjpwYXNz"
 class PrefectStub:
     """Answers on `url`. `on_start` and `on_cancel` are called with a flow run when it is created or cancelled.
 
-    So many times as `lost_answers` says, a flow run is created and the connection cut before that is said.
+    So many times as `lost_answers` says, what is asked for (a flow run, the deployments) is done and the connection
+    cut before that is said.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class PrefectStub:
             do_PATCH = do_POST
 
             def _answer(self, body: Any) -> None:
-                if self.path.endswith("/create_flow_run") and stub.lost_answers:
+                if self.path.endswith(("/create_flow_run", "deployments/filter")) and stub.lost_answers:
                     stub.lost_answers -= 1
                     stub.answer(self.command, self.path.removeprefix("/api/"), body)
                     self.close_connection = True
@@ -93,6 +94,9 @@ class PrefectStub:
             return 201, {"status": "ACCEPT"}
         if path == "flow_runs/f1":
             return 200, self.flow_run
+        if path == "deployments/filter":
+            cron = {"schedule": {"cron": "0 2 * * *", "timezone": None}, "active": True}
+            return 200, [{"name": "nightly", "schedules": [cron]}, {"name": "adhoc", "schedules": []}]
         if path == "logs/filter":
             return 200, [{"message": line} for line in self.errors]
         return 404, {"detail": f"the stand-in knows no {path}"}

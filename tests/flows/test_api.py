@@ -124,6 +124,15 @@ def test_a_flow_run_whose_start_was_not_heard_of_is_asked_for_by_the_same_key(
     assert len({body["idempotency_key"] for _, _, body in server.calls}) == 1
 
 
+def test_a_server_too_slow_to_list_its_schedules_is_asked_again(
+    server: PrefectStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.api._PAUSES_S", (0.0, 0.0))
+    server.lost_answers = 2
+    with api_of(server) as api:
+        assert api.schedules() == [("nightly", "cron 0 2 * * * (UTC)")]
+
+
 def test_a_server_that_never_says_is_not_asked_for_ever(
     server: PrefectStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

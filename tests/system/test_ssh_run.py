@@ -31,6 +31,7 @@ from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Exited
 from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
 from tests.system.prefect_station import PATIENCE_S
+from tests.tasks.cloud.test_ssh import endpoint
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import hold, host_folder, python_with_jax
 from tests.waiting import until
@@ -106,14 +107,25 @@ def prepared(place: Path, hosts: list[Sshd], said: list[str], suite: str = SUITE
     return prepare(request, said.append)
 
 
+def seconds_for_a_call(hosts: list[Sshd]) -> float:
+    """Returns how long it takes here to dial hosts and start Python there; while workers start, it takes longer."""
+    pool = Pool()
+    began = time.monotonic()
+    told = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["python3", "-c", ""]).code)
+    assert set(told.values()) == {0}
+    pool.close()
+    return time.monotonic() - began
+
+
 def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd], place: Path) -> None:
     said: list[str] = []
     run = prepared(place, four_hosts, said)
     holding = hold(run)
     breaking = threading.Event()
+    every_s = max(4.0, 10 * seconds_for_a_call(four_hosts))
 
     def drop() -> None:
-        while not breaking.wait(4.0):  # a slow machine needs a while to dial four hosts again
+        while not breaking.wait(every_s):
             for host in four_hosts:
                 host.drop()
 
@@ -204,8 +216,6 @@ def test_a_hundred_hosts(place: Path) -> None:
     if reason := missing():
         pytest.skip(reason)
     with serve_ssh(100) as hosts:
-        from tests.tasks.cloud.test_ssh import endpoint
-
         pool = Pool()
         began = time.monotonic()
         told = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["echo", "here"]).output)
