@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-import paramiko
-from paramiko.pkey import UnknownKeyType
-
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import NotAdmitted, SshError, Unreachable
+from tasks.cloud.ssh_paramiko import UnknownKeyType, paramiko
 from tasks.cloud.ssh_trust import algorithms, expected_keys, verify
 
 # Paramiko logs each failed try with a traceback; the errors raised here say it better.

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-import paramiko
-
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import SshError, Unfit, Unreachable
+from tasks.cloud.ssh_paramiko import paramiko
 
 IO_S = 15.0
 """How long one step of a file transfer may stand still, seconds, before the link counts as lost."""

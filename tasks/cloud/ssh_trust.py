@@ -10,11 +10,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
-import paramiko
-from paramiko.pkey import UnknownKeyType
-
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import NotTrusted
+from tasks.cloud.ssh_paramiko import UnknownKeyType, paramiko
 
 
 def expected_keys(endpoint: Endpoint) -> tuple[paramiko.PKey, ...]:

@@ -52,9 +52,10 @@ if [ "$discard" = no ] && git rev-parse --quiet --verify HEAD > /dev/null && ! g
   exit 73
 fi
 if ! git cat-file -e "$sha^{commit}" 2> /dev/null; then
-  # Not every server gives out a commit by its hash.
-  git fetch --quiet --depth 1 --no-tags -- "$url" "$sha" 2> /dev/null ||
-    git fetch --quiet --depth 1 --no-tags -- "$url" "$ref"
+  # Not every server gives out a commit by its hash. By the ref that is kept here, the next one tells what it has;
+  # without it every update would bring the whole tree.
+  git fetch --quiet --depth 1 --no-tags -- "$url" "+$sha:refs/slicebench/last" 2> /dev/null ||
+    git fetch --quiet --depth 1 --no-tags -- "$url" "+$ref:refs/slicebench/last"
 fi
 git -c advice.detachedHead=false checkout --quiet --force --detach "$sha"
 git clean --quiet -fd
@@ -62,17 +63,20 @@ package=.
 [ -f checkpoint/pyproject.toml ] && package=checkpoint
 where() {
   (cd / && "$python" -c 'import importlib.util as u, os
-spec = u.find_spec("orbax.checkpoint")
+try: spec = u.find_spec("orbax.checkpoint")
+except ModuleNotFoundError: spec = None
 print(os.path.realpath(spec.origin) if spec and spec.origin else "nowhere")')
 }
-ours() { case $(where) in "$tree"/*) true;; *) false;; esac; }
+ours() { case $found in "$tree"/*) true;; *) false;; esac; }
+found=$(where)
 mark=$folder/source.installed
 key="$package $(git hash-object "$package/pyproject.toml") $python"
 if [ "$(cat "$mark" 2> /dev/null)" != "$key" ] || ! ours; then
   install --editable "$tree/$package"
   printf %s "$key" > "$mark"
+  found=$(where)
 fi
-ours || { echo "orbax.checkpoint would be imported from $(where), not from $tree" >&2; exit 70; }
+ours || { echo "orbax.checkpoint would be imported from $found, not from $tree" >&2; exit 70; }
 git rev-parse HEAD
 """
 

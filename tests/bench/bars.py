@@ -70,7 +70,7 @@ def bar(
     groups: int | None = None,
     unit: str = "s",
 ) -> Bar:
-    """Returns the bar for measurements of as many rounds of ours as of theirs, in seconds.
+    """Returns the bar for measurements of as many rounds of ours as of theirs, in seconds (or MiB).
 
     `allowance` is taken off ours before it is compared. `groups`: how many pairs of processes the rounds come from,
     equally many from each, one after the other; None: a pair of its own for each.
@@ -108,9 +108,11 @@ def interval(ratios: Sequence[float] | np.ndarray, groups: int | None = None) ->
     return float(low), float(high)
 
 
-def in_unit(seconds: float, unit: str) -> str:
-    """Returns seconds in `s` or `ms`, as many digits as mean something."""
-    return f"{seconds * 1e3:.1f} ms" if unit == "ms" else f"{seconds:.2f} s"
+def in_unit(value: float, unit: str) -> str:
+    """Returns seconds in `s` or `ms`, or a number of `MiB`, as many digits as mean something."""
+    if unit == "MiB":
+        return f"{value:.0f} MiB"
+    return f"{value * 1e3:.1f} ms" if unit == "ms" else f"{value:.2f} s"
 
 
 def table(bars: Sequence[Bar]) -> str:

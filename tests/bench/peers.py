@@ -48,22 +48,41 @@ def environment_python() -> Path:
 
     Both sides run in it, so that they differ in nothing else.
     """
-    home = Path(os.environ.get("SLICEBENCH_HOME") or Path.home() / ".cache" / "slicebench") / "bench"
     pins = [f"{name}=={version(name)}" for name in _SHARED]
-    venv = home / f"orbax-{version('orbax-checkpoint')}-jax-{version('jax')}-py{sys.version_info.minor}"
+    venv = (
+        bench_home() / f"orbax-{version('orbax-checkpoint')}-jax-{version('jax')}-py{sys.version_info.minor}"
+    )
     python = venv / "bin" / "python"
     if (venv / "complete").exists():
         return python
     print(f"making {venv} (TensorFlow: several hundred MB)", file=sys.stderr)
     shutil.rmtree(venv, ignore_errors=True)
+    install(venv, [*pins, *_OF_ORBAX])
+    (venv / "complete").touch()
+    return python
+
+
+def bench_home() -> Path:
+    """Returns the folder that keeps the peers' venvs from call to call."""
+    return Path(os.environ.get("SLICEBENCH_HOME") or Path.home() / ".cache" / "slicebench") / "bench"
+
+
+def install(venv: Path, packages: Sequence[str]) -> None:
+    """Makes a venv of this Python and installs packages into it, from the index that pip and uv are set up for."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if uv is None:
         raise RuntimeError("uv is missing; install slicebench's requirements")
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
-    install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
-    subprocess.run([*install, *pins, *_OF_ORBAX], check=True)
-    (venv / "complete").touch()
-    return python
+    command = [
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--compile-bytecode",
+        "--python",
+        str(venv / "bin" / "python"),
+    ]
+    subprocess.run([*command, *packages], check=True)
 
 
 def our_command(python: Path, suite: Path, devices: int, folder: Path, *, keep: bool) -> Sequence[str]:

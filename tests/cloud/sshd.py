@@ -56,6 +56,11 @@ class Sshd:
     process: subprocess.Popen[bytes]
 
     @property
+    def home(self) -> Path:
+        """$HOME of whoever logs in, where it was served with `homes`."""
+        return self.folder / "home"
+
+    @property
     def pin(self) -> str:
         kind, data, *_ = (self.folder / "host_key.pub").read_text().split()
         return f"{kind} {data}"
@@ -119,9 +124,17 @@ def a_user() -> str:
 
 @contextmanager
 def serve_ssh(
-    count: int, *, user: str | None = None, config: Sequence[str] = (), wrap: Sequence[str] = ()
+    count: int,
+    *,
+    user: str | None = None,
+    config: Sequence[str] = (),
+    wrap: Sequence[str] = (),
+    homes: bool = False,
 ) -> Iterator[list[Sshd]]:
-    """Runs `count` sshd; yields them. `config` are more lines of sshd_config; `wrap` a command that runs sshd."""
+    """Runs `count` sshd; yields them. `config` are more lines of sshd_config; `wrap` a command that runs sshd.
+
+    With `homes`, $HOME is a folder of its own on each; it goes with the sshd.
+    """
     user = user or a_user()
     folder = Path(tempfile.mkdtemp(prefix="slicebench-sshd-"))
     folder.chmod(0o755)  # sshd reads authorized keys as the user who logs in
@@ -133,7 +146,8 @@ def serve_ssh(
     started: list[Sshd] = []
     try:
         for number in range(1, count + 1):
-            started.append(_start(folder, number, port, user, key, config, wrap))
+            more = [*config, f"SetEnv HOME={_make_home(folder, number, user)}"] if homes else config
+            started.append(_start(folder, number, port, user, key, more, wrap))
         for sshd in started:
             _wait_until_up(sshd)
         yield started
@@ -147,7 +161,7 @@ def _start(
     folder: Path, number: int, port: int, user: str, key: Path, config: Sequence[str], wrap: Sequence[str]
 ) -> Sshd:
     own = folder / f"host-{number}"
-    own.mkdir()
+    own.mkdir(exist_ok=True)
     _keygen(own / "host_key")
     address = f"127.0.{1 + number // 250}.{number % 250}"
     text = _CONFIG.format(
@@ -165,6 +179,13 @@ def _start(
             start_new_session=True,
         )
     return Sshd(address, port, user, own, key, process)
+
+
+def _make_home(folder: Path, number: int, user: str) -> Path:
+    home = folder / f"host-{number}" / "home"
+    home.mkdir(parents=True)
+    shutil.chown(home, user)
+    return home
 
 
 def _keygen(file: Path) -> None:

@@ -122,6 +122,9 @@ def test_workers_import_the_head_that_was_asked_for(
     told = json.loads(capfd.readouterr().out)
     assert (told["commit"], told["ref"], told["workers"]) == (second, "refs/heads/main", 2)
     assert repository.imported() == "second"
+    clone = repository.home / "source"
+    kept = subprocess.check_output(["git", "for-each-ref", "--format=%(objectname)"], cwd=clone, text=True)
+    assert kept.split() == [second], "of what is here the next fetch brings nothing again"
 
     repository.git("checkout", "--quiet", "-b", "other")
     third = repository.commit("third")
@@ -129,7 +132,6 @@ def test_workers_import_the_head_that_was_asked_for(
     repository.git("checkout", "--quiet", "main")
     assert main([*code, "--pr", "7"]) == 0
     assert repository.imported() == "third"
-    clone = repository.home / "source"
     head = subprocess.run(["git", "symbolic-ref", "-q", "HEAD"], cwd=clone, capture_output=True, check=False)
     assert head.returncode == 1, "detached"
 
