@@ -216,12 +216,25 @@ def remove(folder: str, ledger: str) -> Answer:
     """Deletes a labelled folder, its label last: a deletion cut short is found again."""
     folder = os.path.expanduser(folder)
     if lease_of(folder, ledger):
+        _unmount_below(folder)
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             if name != LABEL:
                 shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
         shutil.rmtree(folder)
     return {}
+
+
+def _unmount_below(folder: str) -> None:
+    """Takes directories in memory out of a folder, with what is in them; root made them."""
+    inside = os.path.realpath(folder) + os.sep
+    with open("/proc/self/mounts") as stream:
+        mounted = [line.split()[1].replace("\\040", " ") for line in stream]
+    for path in (one for one in mounted if one.startswith(inside)):
+        words = [] if os.getuid() == 0 else ["sudo", "-n"]
+        ran = subprocess.run([*words, "umount", path], capture_output=True, check=False)
+        if ran.returncode:
+            raise OSError(errno.EPERM, f"{path} cannot be unmounted: {ran.stderr.decode().strip()}")
 
 
 def free_port(address: str) -> Answer:

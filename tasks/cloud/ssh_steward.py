@@ -12,7 +12,7 @@ from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import Unfit
 from tasks.cloud.ssh_link import Link
 
-Program = Literal["steward", "store", "pythons", "venv"]
+Program = Literal["steward", "store", "pythons", "venv", "ram"]
 
 _PROGRAMS = Path(__file__).parents[2] / "runtime" / "hosts"
 _BOOTSTRAP = (

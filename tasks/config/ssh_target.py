@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput
+from tasks.config import size
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,6 +73,11 @@ class SshTargetConfig(BaseModel):
     output: str | None = Field(
         None,
         description="Folder on the hosts for what workers write; shared by all hosts when there are several",
+    )
+    ram_directory: str | None = Field(
+        None,
+        pattern=size.PATTERN,
+        description="Size of a directory in the memory of each host, as 64GiB: the workers' local directory",
     )
     platform: Literal["cpu", "gpu", "tpu"] = Field("cpu", description="What the workers compute on")
     devices_per_worker: int | Literal["auto"] = Field(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput
+from tasks.config import size
 from tasks.config.duration import PATTERN, seconds
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
@@ -87,6 +88,11 @@ class TpuVmTargetConfig(BaseModel):
         description=f"Python of the venv that is made, brought where it is missing; not given: {_PYTHON}",
     )
     folder: str = Field("~/.slicebench", description="Where slicebench keeps its things on the workers")
+    ram_directory: str | None = Field(
+        None,
+        pattern=size.PATTERN,
+        description="Size of a directory in the memory of each worker, as 64GiB: the workers' local directory",
+    )
     limits: TpuLimits = Field(default_factory=lambda: TpuLimits.model_validate({}))
     platform: Literal["tpu", "cpu"] = Field("tpu", description="What the workers compute on")
 

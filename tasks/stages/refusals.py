@@ -59,7 +59,7 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
         raise BadInput(
             f"--local-directory {local_directory}: only workers on this machine use one so far, "
             f"not those of kind {target.kind}",
-            fix="leave --local-directory out",
+            fix="leave --local-directory out; hosts have a directory in memory with ram_directory: in the target file",
         )
 
 

@@ -12,10 +12,11 @@ from tasks.cloud.ssh_book import AddressBook
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.storage import Folder, open_folder
+from tasks.config.size import in_bytes
 from tasks.config.spec import RunSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.holding import OVERDUE_S, Holding
-from tasks.targets import ssh_plan, ssh_preflight, ssh_venvs
+from tasks.targets import ssh_plan, ssh_preflight, ssh_ram, ssh_venvs
 from tasks.targets.ssh_fetch import fetch
 from tasks.targets.ssh_fleet import CODE, OUTPUT, SUITE, Fleet, SupervisorCommand, raise_first, supervise
 from tasks.targets.ssh_sharing import Sharing, find_sharing, refusal
@@ -74,7 +75,11 @@ class SshTarget:
                 self._chosen()
             except BadInput as error:
                 problems += error.problems
-        if "://" not in plan.output and not any(isinstance(answer, SshError) for answer in answers.values()):
+        if any(isinstance(answer, SshError) for answer in answers.values()):
+            return problems
+        if self._config.ram_directory is not None:
+            problems += ssh_ram.shortages(self._pool, hosts, in_bytes(self._config.ram_directory))
+        if "://" not in plan.output:
             sharing = self._sharing(hosts, plan.output)
             refused = refusal(sharing, plan.workers, self._config.output is not None)
             problems += [refused] if refused else []
@@ -104,6 +109,8 @@ class SshTarget:
         for host in self._hosts(plan.workers):
             self._book.remember(host)
         self._fleet(plan.workers).make_folders(lease)
+        if self._config.ram_directory is not None:
+            ssh_ram.mount(self._fleet(plan.workers), lease, in_bytes(self._config.ram_directory))
         lease.live()
         return Workers(items, items[0].address, plan.devices_per_worker, plan.platform)
 
@@ -130,6 +137,8 @@ class SshTarget:
         """See Target."""
         fleet = self._fleet(len(uploaded.workers.items))
         output, fetched = self._output(fleet, uploaded.workload)
+        if self._config.ram_directory is not None:  # what attempts before left in memory goes
+            ssh_ram.mount(fleet, lease, in_bytes(self._config.ram_directory), keep=f"a{attempt}")
         ref = fleet.start(uploaded, attempt, lease, output)
         return replace(ref, output=fetched)
 
@@ -191,6 +200,7 @@ class SshTarget:
     def _fleet(self, workers: int) -> Fleet:
         if workers not in self._fleets:
             self._fleets[workers] = Fleet(
-                self._hosts(workers), self._pool, supervisor=self._supervisor, lease_s=self._lease_s
-            )
+                self._hosts(workers), self._pool, supervisor=self._supervisor, lease_s=self._lease_s,
+                local=ssh_ram.FOLDER if self._config.ram_directory else "",
+            )  # fmt: skip
         return self._fleets[workers]

@@ -44,7 +44,9 @@ def supervise(python: str, job: str) -> Sequence[str]:
 
 
 class Fleet:
-    """The hosts of one run: host i is worker i's. `lease_s`: how long supervisors live without a renewal."""
+    """The hosts of one run: host i is worker i's. `lease_s`: how long supervisors live without a renewal;
+    `local`: the local directory of each worker, below its folder; empty: it has none.
+    """
 
     def __init__(
         self,
@@ -53,11 +55,13 @@ class Fleet:
         *,
         supervisor: SupervisorCommand = supervise,
         lease_s: float = OVERDUE_S,
+        local: str = "",
     ) -> None:
         self.hosts = hosts
         self._pool = pool
         self._supervisor = supervisor
         self._lease_s = lease_s
+        self._local = local
         self._homes: dict[Host, str] = {}
         self._renewals: dict[Host, concurrent.futures.Future[None]] = {}
         self._lock = threading.Lock()
@@ -213,7 +217,7 @@ class Fleet:
         )
         token = secrets.token_hex(16)
         address = f"[{first}]" if ":" in first else first
-        jobs = []
+        jobs, name = [], f"a{attempt}"
         for worker, host in zip(workers.items, self.hosts, strict=True):
             folder = self.folder(host, workload.run_id, worker.index)
             jobs.append(
@@ -229,7 +233,7 @@ class Fleet:
                     suite=posixpath.join(folder, SUITE),
                     code=posixpath.join(folder, CODE),
                     output=self.absolute(host, output) if output else posixpath.join(folder, OUTPUT),
-                    scratch=posixpath.join(folder, "scratch", f"a{attempt}"),
+                    scratch=posixpath.join(folder, "scratch", name),
                     python=self.absolute(host, uploaded.image.python),
                     platform=workers.platform,
                     devices_per_worker=workers.devices_per_worker,
@@ -239,6 +243,7 @@ class Fleet:
                     lease_s=self._lease_s,
                     debug_dumps=workload.debug_dumps,
                     points=workload.points,
+                    local_directory=posixpath.join(folder, self._local, name) if self._local else None,
                 )
             )
         return jobs

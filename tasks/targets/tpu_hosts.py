@@ -54,6 +54,7 @@ def hosts_config(
             "key": key,
             "python": config.python,
             "folder": config.folder,
+            "ram_directory": config.ram_directory,
             "platform": plan.platform,
             "devices_per_worker": plan.devices_per_worker,
         }
