@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from flows.cli import tpu
 from flows.cli.tpu import Json, Name, Project, Zone
-from flows.cli.tpu_workers import Internal, Key, Port, User
+from flows.cli.tpu_workers import AS_MADE, LoginFlags
 from runtime.contract.errors import ExitCode
 
 
@@ -38,10 +38,7 @@ def update(
     discard: Annotated[
         bool, Parameter(negative="", help="Throw away changes made in the clone there")
     ] = False,
-    user: User = None,
-    key: Key = None,
-    internal: Internal = False,
-    port: Port = 22,
+    login: LoginFlags = AS_MADE,
     zone: Zone = None,
     project: Project = None,
     json: Json = False,
@@ -52,7 +49,7 @@ def update(
     from tasks.config.source import resolve_source
     from tasks.stages.tpu_update import FOLDER, PYTHON
     from tasks.stages.tpu_update import update as bring
-    from tasks.stages.tpu_workers import Login, workers
+    from tasks.stages.tpu_workers import workers
     from tasks.targets.tpu_setup import script_of, set_up
 
     asked = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
@@ -61,7 +58,7 @@ def update(
     )
     source = resolve_source(request)
     began = time.monotonic()
-    places = workers(tpu.office(project), name, (zone,) if zone else (), Login(user, key, internal, port))
+    places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen())
     pool = Pool()
     try:
         for script in setup:
@@ -92,18 +89,15 @@ def discover(
     name: Name,
     /,
     *,
-    user: User = None,
-    key: Key = None,
-    internal: Internal = False,
-    port: Port = 22,
+    login: LoginFlags = AS_MADE,
     zone: Zone = None,
     project: Project = None,
     json: Json = False,
 ) -> int:
     """Say who the workers of a TPU are, and whether each lets us in; nothing is changed."""
-    from tasks.stages.tpu_workers import Login, run_on, workers
+    from tasks.stages.tpu_workers import run_on, workers
 
-    places = workers(tpu.office(project), name, (zone,) if zone else (), Login(user, key, internal, port))
+    places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen())
     answers = run_on(places, ["hostname"], 30.0)
     found = [
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +16,36 @@ from flows.cli.tpu import Json, Name, Project, Zone
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from tasks.stages.tpu_workers import Answer
+    from tasks.stages.tpu_workers import Answer, Login
+    from tasks.targets.tpu_access import Way
 
-User = Annotated[str | None, Parameter(help="Whom to log in as; else as it was made with")]
-Key = Annotated[str | None, Parameter(help="Private key file; else the one it was made with")]
-Internal = Annotated[bool, Parameter(negative="", help="By internal addresses, from inside its network")]
-Port = Annotated[int, Parameter(help="Port of sshd")]
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LoginFlags:
+    """How to get into workers, as flags of every command that does."""
+
+    user: Annotated[str | None, Parameter(help="Whom to log in as; else as it was made with")] = None
+    key: Annotated[str | None, Parameter(help="Private key file; else the one it was made with")] = None
+    internal: Annotated[
+        bool, Parameter(negative="", help="By internal addresses, from inside its network")
+    ] = False
+    iap: Annotated[
+        bool, Parameter(negative="", help="Through a tunnel of Identity-Aware Proxy, by gcloud")
+    ] = False
+    port: Annotated[int, Parameter(help="Port of sshd")] = 22
+
+    def chosen(self) -> Login:
+        """Returns what they choose. Raises BadInput when they contradict each other."""
+        from tasks.stages.tpu_workers import Login
+
+        if self.internal and self.iap:
+            raise BadInput("--internal and --iap are two ways in", fix="give one of them")
+        way: Way = "iap" if self.iap else "internal" if self.internal else "external"
+        return Login(self.user, self.key, way, self.port)
+
+
+AS_MADE = LoginFlags()
 
 
 def exec_(
@@ -31,23 +56,19 @@ def exec_(
         tuple[int, ...], Parameter(negative="", help="These workers only (repeat the flag)")
     ] = (),
     timeout_s: Annotated[float, Parameter(help="Longest time for the command, seconds")] = 3600.0,
-    user: User = None,
-    key: Key = None,
-    internal: Internal = False,
-    port: Port = 22,
+    login: LoginFlags = AS_MADE,
     zone: Zone = None,
     project: Project = None,
     json: Json = False,
 ) -> int:
     """Run a command on all or some workers at once; exit code 1 when it fails on one, 3 when one cannot be asked."""
-    from tasks.stages.tpu_workers import Login, run_on, workers
+    from tasks.stages.tpu_workers import run_on, workers
 
     if not command:
         raise BadInput(
             "no command is given", fix=f"write it after --: slicebench tpu exec {name} -- hostname"
         )
-    login = Login(user, key, internal, port)
-    places = workers(tpu.office(project), name, (zone,) if zone else (), login, worker)
+    places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen(), worker)
     answers = run_on(places, command, timeout_s, (lambda answer: None) if json else _tell)
     if json:
         tpu.print_json({"name": name, "answers": [_as_data(answer) for answer in answers]})
@@ -63,18 +84,14 @@ def ssh(
         str, Parameter(allow_leading_hyphen=True, help="A command instead of a shell, after --")
     ],
     worker: Annotated[int, Parameter(help="Which worker, counted over all slices")] = 0,
-    user: User = None,
-    key: Key = None,
-    internal: Internal = False,
-    port: Port = 22,
+    login: LoginFlags = AS_MADE,
     zone: Zone = None,
     project: Project = None,
 ) -> int:
     """Open a shell on one worker; its host key is pinned from what the service says of it."""
-    from tasks.stages.tpu_workers import Login, shell_command, workers
+    from tasks.stages.tpu_workers import shell_command, workers
 
-    login = Login(user, key, internal, port)
-    [place] = workers(tpu.office(project), name, (zone,) if zone else (), login, (worker,))
+    [place] = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen(), (worker,))
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
         # Not exec: the file with the host key is to go afterwards.
         code = os.spawnvp(os.P_WAIT, "ssh", list(shell_command(place, name, Path(folder), command)))

@@ -42,4 +42,6 @@ class AddressBook:
 
 def _endpoint(fields: dict[str, Any]) -> Endpoint:
     jump = _endpoint(fields["jump"]) if fields.get("jump") else None
-    return record_of(Endpoint, fields, keys=tuple(fields["keys"]), jump=jump)
+    return record_of(
+        Endpoint, fields, keys=tuple(fields["keys"]), jump=jump, proxy=tuple(fields.get("proxy", ()))
+    )

@@ -12,12 +12,15 @@ from pathlib import Path
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import NotAdmitted, SshError, Unreachable
 from tasks.cloud.ssh_paramiko import UnknownKeyType, paramiko
+from tasks.cloud.ssh_proxy import through_command
 from tasks.cloud.ssh_trust import algorithms, expected_keys, verify
 
 # Paramiko logs each failed try with a traceback; the errors raised here say it better.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 _DEAD_PEER_MS = 20_000
+_PROXY_S = 30.0
+"""Commands to connect through, such as gcloud, take seconds to start."""
 _DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 
@@ -46,8 +49,22 @@ def dial(
     `through` is the open transport of the jump host.
     """
     expected = expected_keys(endpoint)
+    if endpoint.proxy:
+        with through_command(endpoint) as link:
+            return _greet(endpoint, max(connect_s, _PROXY_S), link, expected)
     with _as_unreachable(endpoint, connect_s):
-        link = _open_socket(endpoint, connect_s) if through is None else _tunnel(endpoint, connect_s, through)
+        way = _open_socket(endpoint, connect_s) if through is None else _tunnel(endpoint, connect_s, through)
+    return _greet(endpoint, connect_s, way, expected)
+
+
+def _greet(
+    endpoint: Endpoint,
+    connect_s: float,
+    link: socket.socket | paramiko.Channel,
+    expected: tuple[paramiko.PKey, ...],
+) -> paramiko.Transport:
+    """Turns a connection into a transport: both sides prove who they are."""
+    with _as_unreachable(endpoint, connect_s):
         transport = _Transport(link)
     try:
         with _as_unreachable(endpoint, connect_s):

@@ -11,7 +11,8 @@ class Endpoint:
     those in ~/.ssh (`default_keys`).
 
     `host_key` ("ssh-ed25519 AAAA…") pins the host; without it `known_hosts`, a file, must know it. `jump` is
-    the host through which this one is reached; it is verified likewise. Holds no secret.
+    the host through which this one is reached; it is verified likewise. `proxy` is a command whose input and output
+    are the connection. Holds no secret.
     """
 
     address: str
@@ -23,6 +24,7 @@ class Endpoint:
     agent: bool = False
     default_keys: bool = False
     jump: Endpoint | None = None
+    proxy: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         address = f"[{self.address}]" if ":" in self.address else self.address

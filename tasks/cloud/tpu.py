@@ -77,15 +77,16 @@ class CloudTpu:
         with told(f"list the runtime versions of {zone}"):
             return [message.version for message in self._read("", call, parent=parent)]
 
-    def host_keys(self, zone: str, name: str) -> Sequence[Sequence[str]]:
-        """Returns, per worker that told them so far, its SSH host keys as "ssh-ed25519 AAAA…"."""
+    def guests(self, zone: str, name: str, path: str = "hostkeys/") -> Sequence[Mapping[str, str]]:
+        """Returns, per worker that told so far, what it says of itself, by default its SSH host keys by their types."""
         from google.cloud import tpu_v2
 
-        request = tpu_v2.GetGuestAttributesRequest(name=self._node_name(zone, name), query_path="hostkeys/")
-        answer = self._read(f"read the host keys of {name}", client().get_guest_attributes, request=request)
+        request = tpu_v2.GetGuestAttributesRequest(name=self._node_name(zone, name), query_path=path)
+        answer = self._read(
+            f"read the guest attributes of {name}", client().get_guest_attributes, request=request
+        )
         return [
-            [f"{item.key} {item.value}" for item in worker.query_value.items if item.namespace == "hostkeys"]
-            for worker in answer.guest_attributes
+            {item.key: item.value for item in worker.query_value.items} for worker in answer.guest_attributes
         ]
 
     # What is made and unmade

@@ -41,6 +41,9 @@ class HostConfig(BaseModel):
         None, description="What the other workers reach it by, if not address"
     )
     jump: JumpConfig | None = None
+    proxy_command: tuple[str, ...] = Field(
+        (), description="Words of a command whose input and output are the connection to this host's sshd"
+    )
 
 
 def _host(value: Any) -> Any:

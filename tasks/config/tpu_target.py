@@ -70,8 +70,9 @@ class TpuVmTargetConfig(BaseModel):
     subnetwork: str | None = None
     service_account: str | None = Field(None, description="E-mail of the account that workers act as")
     tags: tuple[str, ...] = Field((), description="Network tags, for firewall rules")
-    addresses: Literal["external", "internal"] = Field(
-        "external", description="Where workers are reached; internal needs a way into the network"
+    addresses: Literal["external", "internal", "iap"] = Field(
+        "external",
+        description="Where workers are reached; internal needs a way into the network, iap (a tunnel) gcloud",
     )
     user: str = Field("slicebench", min_length=1, description="Whom to log in as; made when it is missing")
     ssh_port: int = Field(22, gt=0, lt=65536)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import getpass
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Ran
 from tasks.cloud.tpu_model import Node
 from tasks.stages.tpus import Office, key_file, status
-from tasks.targets.tpu_access import Access, endpoints
+from tasks.targets import tpu_iap
+from tasks.targets.tpu_access import Access, Way, endpoints
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Login:
 
     user: str | None = None
     key: str | None = None
-    internal: bool = False
+    way: Way = "external"
     port: int = 22
 
 
@@ -59,6 +61,8 @@ def workers(
 
     Raises BadInput for an index there is none of, InfrastructureError when a slice is not READY.
     """
+    if login.way == "iap" and (problems := tpu_iap.lacking()):
+        raise BadInput(problems)
     standing = status(office, name, zones)
     idle = next((node for node in standing.nodes if node.state != "READY"), None)
     if idle is not None or not standing.nodes:
@@ -129,6 +133,8 @@ def shell_command(place: Place, name: str, folder: Path, command: Sequence[str] 
         words += ["-o", f"{key}={value}"]
     for key in endpoint.keys:
         words += ["-i", key]
+    if endpoint.proxy:
+        words += ["-o", f"ProxyCommand={shlex.join(endpoint.proxy)}"]
     return [*words, f"{endpoint.user}@{endpoint.address}", *(("--", *command) if command else ())]
 
 
@@ -141,7 +147,7 @@ def _access(office: Office, name: str, node: Node, login: Login) -> Access:
         user=login.user or ours or getpass.getuser(),
         key=login.key or (str(file) if ours else None),
         port=login.port,
-        external=not login.internal,
+        way=login.way,
     )
 
 

@@ -62,6 +62,7 @@ def host_of(config: SshTargetConfig, host: HostConfig) -> Host:
         known_hosts=config.known_hosts,
         agent=config.agent,
         default_keys=config.default_keys,
+        proxy=host.proxy_command,
     )
     jump = host.jump or config.jump
     return Host(

@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import Busy
 from tasks.cloud.tpu_model import Address, Node
+from tasks.targets.tpu_iap import tunnel
+
+Way = Literal["external", "internal", "iap"]
+"""By which address one logs in; iap: through a tunnel of Identity-Aware Proxy."""
 
 _PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
 
@@ -22,7 +27,7 @@ class Access:
     user: str
     key: str | None = None
     port: int = 22
-    external: bool = True
+    way: Way = "external"
 
 
 def endpoints(
@@ -33,6 +38,7 @@ def endpoints(
     Raises InfrastructureError when one has no address that fits, or does not tell its key in time.
     """
     keys = _host_keys(tpu, node, patience_s, poll_s)
+    proxies = _tunnels(tpu, node, access) if access.way == "iap" else [()] * len(node.addresses)
     return [
         Endpoint(
             address=_address(node, worker, address, access),
@@ -42,6 +48,7 @@ def endpoints(
             host_key=keys[worker],
             agent=access.key is None,
             default_keys=access.key is None,
+            proxy=proxies[worker],
         )
         for worker, address in enumerate(node.addresses)
     ]
@@ -53,7 +60,10 @@ def _host_keys(tpu: CloudTpu, node: Node, patience_s: float, poll_s: float) -> S
     told: Sequence[Sequence[str]] = ()
     while True:
         try:
-            told = tpu.host_keys(node.zone, node.name)
+            told = [
+                [f"{kind} {key}" for kind, key in guest.items() if kind.startswith(("ssh-", "ecdsa-"))]
+                for guest in tpu.guests(node.zone, node.name)
+            ]
         except Busy as error:  # it is not READY any more, or not yet
             if time.monotonic() - begin > patience_s:
                 raise InfrastructureError(f"{node.name} does not tell its host keys: {error}") from error
@@ -69,17 +79,30 @@ def _host_keys(tpu: CloudTpu, node: Node, patience_s: float, poll_s: float) -> S
         time.sleep(poll_s)
 
 
+def _tunnels(tpu: CloudTpu, node: Node, access: Access) -> list[tuple[str, ...]]:
+    """Returns the way into each worker through Identity-Aware Proxy, which knows workers by their instances' names."""
+    names = [guest.get("hostname", "") for guest in tpu.guests(node.zone, node.name, "")]
+    if len(names) != len(node.addresses) or not all(names):
+        raise InfrastructureError(
+            f"{sum(map(bool, names))} of {len(node.addresses)} workers of {node.name} told the names of their "
+            "instances, which tunnels need: guest attributes may be disabled (metadata enable-guest-attributes)"
+        )
+    # A name may be told with its domain, which gcloud does not want.
+    return [tuple(tunnel(node.project, node.zone, name.partition(".")[0], access.port)) for name in names]
+
+
 def _rank(key: str) -> int:
     kind = key.split()[0]
     return _PREFERRED.index(kind) if kind in _PREFERRED else len(_PREFERRED)
 
 
 def _address(node: Node, worker: int, address: Address, access: Access) -> str:
-    if not access.external:
+    if access.way != "external":
         return address.internal
     if address.external is None:
         raise InfrastructureError(
-            f"worker {worker} of {node.name} has no external address: write addresses: internal, and run from "
-            "inside its network, or make it with external addresses"
+            f"worker {worker} of {node.name} has no external address: reach it from inside its network "
+            "(addresses: internal, or --internal) or through a tunnel (addresses: iap, or --iap), or make it with "
+            "external addresses"
         )
     return address.external

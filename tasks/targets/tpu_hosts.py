@@ -42,6 +42,7 @@ def hosts_config(
             "host_key": endpoint.host_key,
             "group": node.name,
             "internal_address": address.internal,
+            "proxy_command": endpoint.proxy,
         }
         for node, of_slice in zip(nodes, hosts, strict=True)
         for endpoint, address in zip(of_slice, node.addresses, strict=True)

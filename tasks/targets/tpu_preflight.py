@@ -10,11 +10,14 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError, Unavailable
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.tpus import QUEUED
+from tasks.targets import tpu_iap
 from tasks.targets.types import Plan
 
 
 def preflight(tpu: CloudTpu, config: TpuVmTargetConfig, plan: Plan) -> list[Problem]:
     """Returns what is wrong, zone by zone. An error where no zone can serve, a warning where another still can."""
+    if config.addresses == "iap" and (missing := tpu_iap.lacking()):
+        return missing
     if config.existing is not None:
         return []  # acquire looks for it, and adopts what it finds
     by_zone = {zone: _zone(tpu, config, zone) for zone in config.zones}

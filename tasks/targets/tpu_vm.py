@@ -114,7 +114,7 @@ class TpuVmTarget:
             self._config.user,
             str(folder / KEY_FILE),
             self._config.ssh_port,
-            self._config.addresses == "external",
+            self._config.addresses,
         )
         hosts = [endpoints(self._tpu(), node, access, poll_s=self._poll_s) for node in slices.nodes]
         config = hosts_config(self._config, plan, slices.nodes, hosts)

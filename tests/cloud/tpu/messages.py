@@ -87,7 +87,7 @@ def operation_message(world: World, name: str) -> operations_pb2.Operation:
 def guest_attributes(
     world: World, name: str, query: str, workers: list[str]
 ) -> tpu_v2.GetGuestAttributesResponse:
-    """Returns what the guests of a node published: their SSH host keys."""
+    """Returns what the guests of a node published: their SSH host keys; asked for everything, also their names."""
     node = world["nodes"][name]
     answer = []
     for worker, index in enumerate(node["hosts"]):
@@ -96,7 +96,15 @@ def guest_attributes(
             continue
         kind, _, key = host["host_key"].partition(" ")
         entries = [tpu_v2.GuestAttributesEntry(namespace="hostkeys", key=kind, value=key)]
-        value = tpu_v2.GuestAttributesValue(items=entries if query.startswith("hostkeys") else [])
+        if not query:
+            entries.append(
+                tpu_v2.GuestAttributesEntry(
+                    namespace="guest", key="hostname", value=f"t1v-{index}-w-{worker}"
+                )
+            )
+        value = tpu_v2.GuestAttributesValue(
+            items=entries if not query or query.startswith("hostkeys") else []
+        )
         answer.append(tpu_v2.GuestAttributes(query_path=query, query_value=value))
     return tpu_v2.GetGuestAttributesResponse(guest_attributes=answer)
 

@@ -226,7 +226,8 @@ def test_host_keys_types_and_versions_are_told(tpu: CloudTpu, tpu_cloud: Cloud) 
         world["hosts"] = [{"address": f"127.0.1.{i}", "host_key": f"ssh-ed25519 KEY{i}"} for i in range(4)]
     tpu.create_node(ZONE, "n1", REQUEST)
     ready(tpu)
-    assert tpu.host_keys(ZONE, "n1") == [[f"ssh-ed25519 KEY{i}"] for i in range(4)]
+    assert tpu.guests(ZONE, "n1") == [{"ssh-ed25519": f"KEY{i}"} for i in range(4)]
+    assert [one["hostname"] for one in tpu.guests(ZONE, "n1", "")] == [f"t1v-{i}-w-{i}" for i in range(4)]
     assert "v5litepod-8" in tpu.types(ZONE)
     assert "v4-8" not in tpu.types(ZONE)
     assert "v2-alpha-tpuv6e" in tpu.runtime_versions(ZONE)
