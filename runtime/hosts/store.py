@@ -76,16 +76,14 @@ def _digest(path: str) -> str:
         return ""
 
 
-def main() -> None:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Answers one request."""
-    request = json.load(sys.stdin)
     op = request.pop("op")
     try:
-        told: dict[str, Any] = {"answer": missing(**request) if op == "missing" else lay(**request)}
+        return {"answer": missing(**request) if op == "missing" else lay(**request)}
     except OSError as error:
-        told = {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-    print(json.dumps(told))
+        return {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(answer(json.load(sys.stdin))))

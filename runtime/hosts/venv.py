@@ -279,16 +279,14 @@ def _delete(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def main() -> None:
+def answer(request: Answer) -> Answer:
     """Answers one request."""
-    request = json.load(sys.stdin)
     op = request.pop("op")
     try:
-        told: Answer = {"answer": {"make": make}[op](**request)}
+        return {"answer": {"make": make}[op](**request)}
     except OSError as error:
-        told = {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-    print(json.dumps(told))
+        return {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(answer(json.load(sys.stdin))))

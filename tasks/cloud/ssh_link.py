@@ -56,7 +56,7 @@ class Link:
     def run(self, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Ran:
         """Runs a command to its end, without a terminal, giving it `stdin`; its whole output is returned."""
         until = time.monotonic() + timeout_s
-        with self._lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"):
+        with self.lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"):
             channel = self.transport.open_session(timeout=min(IO_S, timeout_s))
             try:
                 channel.settimeout(timeout_s)
@@ -72,6 +72,18 @@ class Link:
         if code == -1 and not self.alive:
             raise Unreachable(str(self.endpoint), "lost", f"the link broke while {command[0]} ran")
         return Ran(code, output, errors.decode("utf-8", "replace"))
+
+    @contextlib.contextmanager
+    def talk(self, command: Sequence[str]) -> Iterator[Talk]:
+        """Starts a command that is spoken with, line by line; leaving the context hangs up on it."""
+        with self.lost_when_broken(f"{command[0]} did not start within {IO_S:g} s"):
+            channel = self.transport.open_session(timeout=IO_S)
+            channel.settimeout(IO_S)
+            channel.exec_command(shlex.join(command))
+        try:
+            yield Talk(self, channel)
+        finally:
+            channel.close()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Returns at most `size` bytes of a file from `offset` on; fewer only at its end."""
@@ -146,7 +158,7 @@ class Link:
     @contextlib.contextmanager
     def _sftp_step(self, path: str) -> Iterator[paramiko.SFTPClient]:
         name = str(self.endpoint)
-        with self._files, self._lost_when_broken(f"no answer about {path} within {IO_S:g} s"):
+        with self._files, self.lost_when_broken(f"no answer about {path} within {IO_S:g} s"):
             try:
                 yield self._open_sftp()
             except TimeoutError:
@@ -169,7 +181,7 @@ class Link:
         return self._sftp
 
     @contextlib.contextmanager
-    def _lost_when_broken(self, when_silent: str) -> Iterator[None]:
+    def lost_when_broken(self, when_silent: str) -> Iterator[None]:
         """Closes the link and raises Unreachable for all that a broken one brings."""
         name = str(self.endpoint)
         try:
@@ -183,6 +195,41 @@ class Link:
             self.close()
             told = " ".join(str(error).split()) or type(error).__name__
             raise Unreachable(name, "lost", f"the link broke: {told}") from error
+
+
+class Talk:
+    """A command that runs and answers. Used by one thread."""
+
+    def __init__(self, link: Link, channel: paramiko.Channel) -> None:
+        self._link = link
+        self._channel = channel
+        self._heard = b""
+
+    def exchange(self, content: bytes, timeout_s: float) -> Ran:
+        """Says something; returns the line that is answered, or what the command came to if it ended instead."""
+        until = time.monotonic() + timeout_s
+        channel = self._channel
+        with self._link.lost_when_broken(f"no answer within {timeout_s:g} s"):
+            channel.settimeout(timeout_s)
+            try:
+                channel.sendall(content)
+            except TimeoutError:
+                raise
+            except OSError:
+                pass  # it has ended: its exit code tells
+            while b"\n" not in self._heard and (data := channel.recv(1 << 16)):
+                self._heard += data
+                channel.settimeout(max(0.1, until - time.monotonic()))
+            line, ended, self._heard = self._heard.partition(b"\n")
+            if ended:
+                return Ran(0, line, "")
+            errors = _drain(channel.recv_stderr, channel, until)
+            if not channel.status_event.wait(max(0.1, until - time.monotonic())):
+                raise TimeoutError
+            code = channel.recv_exit_status()
+        if code == -1 and not self._link.alive:
+            raise Unreachable(str(self._link.endpoint), "lost", "the link broke before the answer")
+        return Ran(code, line, errors.decode("utf-8", "replace"))
 
 
 def _feed(channel: paramiko.Channel, content: bytes) -> None:

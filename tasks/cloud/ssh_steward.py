@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import Unfit
-from tasks.cloud.ssh_link import Link
+from tasks.cloud.ssh_link import Link, Ran, Talk
 
 Program = Literal["steward", "store", "pythons", "venv", "ram"]
+Talking = Literal["store", "venv"]
+"""Those that answer several requests: they have a function `answer`."""
+
 
 _PROGRAMS = Path(__file__).parents[2] / "runtime" / "hosts"
 _BOOTSTRAP = (
     "import sys;p=sys.stdin.buffer.read(int(sys.stdin.buffer.readline()));exec(compile(p,'steward','exec'))"
 )
+# Answers one request after another, of several programs if need be; each is sent with the first to it.
+_LOOP = """
+import json, sys
+said, known = sys.stdin.buffer, {}
+while True:
+    head = said.readline().split()
+    if not head:
+        break
+    name, sizes = head[0].decode(), [int(size) for size in head[1:]]
+    text, asked = [said.read(size) for size in sizes]
+    if [len(text), len(asked)] != sizes:
+        break
+    if text:
+        known[name] = {"__name__": name}
+        exec(compile(text, name, "exec"), known[name])
+    print(json.dumps(known[name]["answer"](json.loads(asked))), flush=True)
+"""
 _NO_SPACE = ("ENOSPC", "EDQUOT", "EFBIG")
 
 
@@ -38,7 +60,35 @@ def ask(
     """
     text = _text(program)
     stdin = b"%d\n" % len(text) + text + json.dumps({"op": op, **fields}).encode()
-    ran = link.run(["sh", "-c", _command(host, packages)], stdin, timeout_s)
+    return _answer(host, op, link.run(["sh", "-c", _command(host, _BOOTSTRAP, packages)], stdin, timeout_s))
+
+
+class Conversation:
+    """Requests to one process on a host, which starts once for all of them. Used by one thread."""
+
+    def __init__(self, host: Host, talk: Talk) -> None:
+        self._host = host
+        self._talk = talk
+        self._known: set[str] = set()
+
+    def ask(self, op: str, *, program: Talking, timeout_s: float = 60.0, **fields: Any) -> dict[str, Any]:
+        """Returns and raises what `ask` does."""
+        text = b"" if program in self._known else _text(program)
+        asked = json.dumps({"op": op, **fields}).encode()
+        head = f"{program} {len(text)} {len(asked)}\n".encode()
+        self._known.add(program)
+        return _answer(self._host, op, self._talk.exchange(head + text + asked, timeout_s))
+
+
+@contextlib.contextmanager
+def converse(link: Link, host: Host) -> Iterator[Conversation]:
+    """Opens a conversation with a host's Python."""
+    with link.talk(["sh", "-c", _command(host, _LOOP)]) as talk:
+        yield Conversation(host, talk)
+
+
+def _answer(host: Host, op: str, ran: Ran) -> dict[str, Any]:
+    """Returns what a program answered; raises what it told instead."""
     told = " ".join(ran.errors.split())[-300:]
     if ran.code in (126, 127):
         python = host.python or "python3"
@@ -55,10 +105,10 @@ def ask(
     return answer
 
 
-def _command(host: Host, packages: bool) -> str:
+def _command(host: Host, program: str, packages: bool = False) -> str:
     """Returns a line for sh. A configured Python that is gone must not keep us from cleaning up."""
     options = "-I" if packages else "-I -S"
-    run = f"{options} -c {shlex.quote(_BOOTSTRAP)}"
+    run = f"{options} -c {shlex.quote(program)}"
     if host.python is None:
         return f"exec python3 {run}"
     python = shell_path(host.python)

@@ -118,18 +118,19 @@ class SshTarget:
         """See Target. `suite` and `code` are relative to each worker's folder. Makes venvs where they are missing."""
         fleet, workload = self._fleet(len(workers.items)), bundle.workload
         if self._config.python is not None:
-            fleet.upload(workload.run_id, bundle.files)
+            raise_first(fleet.upload(workload.run_id, bundle.files, lambda host, talk: None))
             return Uploaded(SUITE, CODE, workers, image, workload)
         kit = ssh_venvs.kit_of(image)
-        fleet.upload(workload.run_id, {**bundle.files, **ssh_venvs.kit_files(kit)})
-        folders = {
-            host: fleet.folder(host, workload.run_id, number) for number, host in enumerate(fleet.hosts)
-        }
+        choice, folders = self._chosen(), fleet.folders(workload.run_id)
         self._say(f"venv {kit.key} on {len(folders)} hosts: made where it is missing, which takes minutes")
-        made = ssh_venvs.make_venvs(self._pool, folders, kit, self._chosen())
+        made = fleet.upload(
+            workload.run_id,
+            {**bundle.files, **ssh_venvs.kit_files(kit)},
+            lambda host, talk: ssh_venvs.make_venv(talk, host, folders[host], kit, choice),
+        )
         ssh_venvs.write_logs(made, open_folder(workload.output))
         raise_first(made)
-        image, told = ssh_venvs.image_of(image, made, self._chosen(), self._config.folder)
+        image, told = ssh_venvs.image_of(image, made, choice, self._config.folder)
         self._say(told)
         return Uploaded(SUITE, CODE, workers, image, workload)
 

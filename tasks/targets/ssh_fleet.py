@@ -16,7 +16,7 @@ from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
-from tasks.cloud.ssh_steward import ask
+from tasks.cloud.ssh_steward import Conversation, ask
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.hosts import PROCESS, RUNS, folder_ref, process_ref
 from tasks.targets.ssh_follow import Watched, follow_hosts
@@ -84,10 +84,15 @@ class Fleet:
 
         self.everywhere(make)
 
-    def upload(self, run_id: str, files: Mapping[str, str]) -> None:
-        """Lays out a bundle in each worker's folder."""
-        folders = {host: self.folder(host, run_id, worker) for worker, host in enumerate(self.hosts)}
-        raise_first(upload(self._pool, folders, files))
+    def folders(self, run_id: str) -> Mapping[Host, str]:
+        """Returns the absolute path of each worker's folder."""
+        return {host: self.folder(host, run_id, worker) for worker, host in enumerate(self.hosts)}
+
+    def upload(
+        self, run_id: str, files: Mapping[str, str], then: Callable[[Host, Conversation], T]
+    ) -> Mapping[Host, T | SshError]:
+        """Lays out a bundle in each worker's folder, then does something there; returns what came of it."""
+        return upload(self._pool, self.folders(run_id), files, then)
 
     def start(self, uploaded: Uploaded, attempt: int, lease: Holding, output: str) -> WorkloadRef:
         """Starts a supervisor on each host. Called again for an attempt all of which runs, it only says so;

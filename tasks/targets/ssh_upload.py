@@ -8,12 +8,16 @@ import posixpath
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Host
+from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
-from tasks.cloud.ssh_steward import ask
+from tasks.cloud.ssh_steward import Conversation, converse
+
+T = TypeVar("T")
 
 STORE = "store"
 """Below a host's folder: files by their SHA-256, which runs share."""
@@ -21,10 +25,16 @@ STORE = "store"
 _UPLOAD_S = 300.0
 
 
-def upload(pool: Pool, folders: Mapping[Host, str], files: Mapping[str, str]) -> Mapping[Host, object]:
-    """Lays out `files` (name → path here) in `<folder>/bundle` on each host; `folders` are there and absolute.
+def upload(
+    pool: Pool,
+    folders: Mapping[Host, str],
+    files: Mapping[str, str],
+    then: Callable[[Host, Conversation], T],
+) -> Mapping[Host, T | SshError]:
+    """Lays out `files` (name → path here) in `<folder>/bundle` on each host, and does there what comes `then`.
 
-    Returns for each host None or its SshError. Raises InfrastructureError when a file here cannot be read.
+    `folders` are there and absolute. All of it is one conversation with each host; returns for each what came of
+    it, or its SshError. Raises InfrastructureError when a file here cannot be read.
     """
     try:
         contents = {name: Path(path).read_bytes() for name, path in files.items()}
@@ -34,29 +44,37 @@ def upload(pool: Pool, folders: Mapping[Host, str], files: Mapping[str, str]) ->
     by_digest = {digests[name]: content for name, content in contents.items()}
     packed: dict[frozenset[str], bytes] = {}
 
-    def bring(host: Host) -> Callable[[Link], None]:
+    def bring(link: Link, host: Host, talk: Conversation) -> None:
         store, folder = posixpath.join(host.folder, STORE), folders[host]
+        missing = talk.ask(
+            "missing", program="store", timeout_s=_UPLOAD_S, store=store, digests=sorted(by_digest)
+        )["missing"]
+        archive = ""
+        if missing:
+            key = frozenset(missing)
+            content = packed.get(key) or packed.setdefault(key, _pack(by_digest, missing))
+            archive = posixpath.join(folder, "incoming.tar")
+            link.write(archive, content, 0o600)
+        into = posixpath.join(folder, "bundle")
+        talk.ask(
+            "lay",
+            program="store",
+            timeout_s=_UPLOAD_S,
+            store=store,
+            archive=archive,
+            into=into,
+            files=digests,
+        )
 
-        def task(link: Link) -> None:
-            missing = ask(
-                link, host, "missing", program="store", timeout_s=_UPLOAD_S,
-                store=store, digests=sorted(by_digest),
-            )["missing"]  # fmt: skip
-            archive = ""
-            if missing:
-                key = frozenset(missing)
-                content = packed.get(key) or packed.setdefault(key, _pack(by_digest, missing))
-                archive = posixpath.join(folder, "incoming.tar")
-                link.write(archive, content, 0o600)
-            into = posixpath.join(folder, "bundle")
-            ask(
-                link, host, "lay", program="store", timeout_s=_UPLOAD_S,
-                store=store, archive=archive, into=into, files=digests,
-            )  # fmt: skip
+    def task(host: Host) -> Callable[[Link], T]:
+        def do(link: Link) -> T:
+            with converse(link, host) as talk:
+                bring(link, host, talk)
+                return then(host, talk)
 
-        return task
+        return do
 
-    told = pool.all({host.endpoint: bring(host) for host in folders})
+    told = pool.all({host.endpoint: task(host) for host in folders})
     return {host: told[host.endpoint] for host in folders}
 
 

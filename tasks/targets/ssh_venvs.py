@@ -14,7 +14,7 @@ from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
-from tasks.cloud.ssh_steward import ask
+from tasks.cloud.ssh_steward import Conversation, ask
 from tasks.cloud.storage import Folder
 from tasks.config.home import kits_folder
 from tasks.targets.types import Image, Interpreter
@@ -116,27 +116,18 @@ def kit_files(kit: Kit) -> Mapping[str, str]:
     return {f"{KIT}/{name}": path for name, path in kit.files.items()}
 
 
-def make_venvs(
-    pool: Pool, folders: Mapping[Host, str], kit: Kit, choice: Choice
-) -> Mapping[Host, Made | SshError]:
-    """Makes a kit's venv on each host where it is missing; `folders` are the workers', with the bundle in them."""
-
-    def task(host: Host) -> Callable[[Link], Made]:
-        fields: dict[str, Any] = {
-            "venvs": posixpath.join(host.folder, VENVS),
-            "base": kit.base,
-            "layer": "" if kit.base == kit.key else kit.key,
-            "python": choice.paths[host],
-            "kit": posixpath.join(folders[host], "bundle", KIT),
-            "labels": folders[host],
-            "limit_s": _MAKE_S,
-        }
-        return lambda link: Made(
-            **ask(link, host, "make", program="venv", timeout_s=_MAKE_S + 60.0, **fields)
-        )
-
-    told = pool.all({host.endpoint: task(host) for host in folders})
-    return {host: told[host.endpoint] for host in folders}
+def make_venv(talk: Conversation, host: Host, folder: str, kit: Kit, choice: Choice) -> Made:
+    """Makes a kit's venv on a host where it is missing; `folder` is the worker's, with the bundle in it."""
+    fields: dict[str, Any] = {
+        "venvs": posixpath.join(host.folder, VENVS),
+        "base": kit.base,
+        "layer": "" if kit.base == kit.key else kit.key,
+        "python": choice.paths[host],
+        "kit": posixpath.join(folder, "bundle", KIT),
+        "labels": folder,
+        "limit_s": _MAKE_S,
+    }
+    return Made(**talk.ask("make", program="venv", timeout_s=_MAKE_S + 60.0, **fields))
 
 
 def write_logs(made: Mapping[Host, Made | SshError], folder: Folder) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_book import AddressBook
 from tasks.cloud.ssh_link import Link
-from tasks.cloud.ssh_steward import ask
+from tasks.cloud.ssh_steward import Conversation, ask
 from tasks.cloud.storage import open_folder
 from tasks.config.home import hosts_folder, ledger_folder, scratch_folder
 from tasks.config.ssh_target import SshTargetConfig
@@ -97,7 +97,7 @@ def inventories(ledger: DirectoryLedger | PluggedLedger) -> Inventories:
 
 def play(place: Path, config: SshTargetConfig, run_id: str, plug: Plug) -> None:
     """Plays all stages over SSH; each thing that is changed on a host is a moment."""
-    write = Link.write
+    write, talk_ask = Link.write, Conversation.ask
 
     def plugged_write(link: Link, path: str, content: bytes, mode: int = 0o644) -> None:
         plug.around(f"write {Path(path).name}", lambda: write(link, path, content, mode))
@@ -107,6 +107,11 @@ def play(place: Path, config: SshTargetConfig, run_id: str, plug: Plug) -> None:
             return ask(link, host, op, **fields)
         return plug.around(op, lambda: ask(link, host, op, **fields))
 
+    def plugged_talk(talk: Conversation, op: str, **fields: Any) -> dict[str, Any]:
+        if op not in MUTATING:
+            return talk_ask(talk, op, **fields)
+        return plug.around(op, lambda: talk_ask(talk, op, **fields))
+
     def let_go(progress: Progress) -> None:
         for scratch in (place / "home" / "runs").glob(f"{run_id}-w*/scratch/a*"):
             (scratch / "go").touch()
@@ -114,7 +119,7 @@ def play(place: Path, config: SshTargetConfig, run_id: str, plug: Plug) -> None:
     with (
         mock.patch.object(Link, "write", plugged_write),
         mock.patch("tasks.targets.ssh_fleet.ask", plugged_ask),
-        mock.patch("tasks.targets.ssh_upload.ask", plugged_ask),
+        mock.patch.object(Conversation, "ask", plugged_talk),
         mock.patch("tasks.targets.ssh_sharing.ask", plugged_ask),
         mock.patch("tasks.cloud.ssh_steward.ask", plugged_ask),
     ):
