@@ -14,6 +14,7 @@ from typing import Any
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError, SlicebenchError
 from tasks.cloud.storage import Folder
 from tasks.follow import Sampler
@@ -85,7 +86,7 @@ class Narrator:
 
     def _tell_left_out(self) -> None:
         if held := self._sampler.left_out():
-            self._log(f"… {held} lines are only in {RUN_LOG}")
+            self._log(f"… {counted(held, 'line')} only in {RUN_LOG}")
 
     def _keep_writing(self) -> None:
         """A thread of its own, because a run that has just said something may then be silent for an hour."""

@@ -13,6 +13,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
 from flows.attempt import run_id_of
+from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
 from tasks.config.home import ledger_uri, scratch_folder
 from tasks.leases import reaper
@@ -38,7 +39,7 @@ def reap() -> State[Any]:
     if code is not ExitCode.DONE:
         worst = next(finding for finding in findings if finding.exit_code is code)
         return Failed(message=f"{code.name}: {worst.lease_id}: {worst.why}")
-    return Completed(message=f"{released} of {len(findings)} leases released")
+    return Completed(message=f"{released} of {counted(len(findings), 'lease')} released")
 
 
 def _ended_in_prefect() -> Callable[[Lease], bool]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.redaction import Redaction
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
@@ -132,7 +133,7 @@ class Follower:
 
     def _tell_left_out(self) -> None:
         if count := self._sampler.left_out():
-            self._say(f"… {count} lines left out here; all are in {self._logs}")
+            self._say(f"… {counted(count, 'line')} left out here; all are in {self._logs}")
 
     def _file(self, worker: int) -> _LogFile:
         if worker not in self._files:

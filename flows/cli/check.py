@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import cyclopts
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
 from runtime.contract.expand import dropped, expand
 from runtime.contract.overrides import apply_overrides
@@ -86,15 +87,11 @@ def _check_target(file: str) -> Checked:
 
 
 def _summary(suite: Suite, points: int) -> str:
-    repeats = f"{suite.num_repeats} repeat{'s' if suite.num_repeats > 1 else ''}"
+    repeats = counted(suite.num_repeats, "repeat")
     warmup = f" after {suite.warmup} to warm up" if suite.warmup else ""
     left_out = len(dropped(suite))
-    invalid = (
-        f", {left_out} invalid combination{'s' if left_out > 1 else ''} of options left out"
-        if left_out
-        else ""
-    )
-    return f"{points} point{'s' if points > 1 else ''}, {repeats} each{warmup}{invalid}"
+    invalid = f", {counted(left_out, 'invalid combination')} of options left out" if left_out else ""
+    return f"{counted(points, 'point')}, {repeats} each{warmup}{invalid}"
 
 
 def _tell(checked: Checked) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.cli.run import NO_FLAGS, Flags, request_of
+from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode, Problem
 
 
@@ -59,18 +60,16 @@ def _stops(problems: list[Problem]) -> bool:
 
 def _lines(told: dict[str, Any], build_said: str) -> list[str]:
     """Returns the plan for people: one fact a line."""
+    from tasks.leases.keeping import in_dollars
+
     made = [f"{ref['kind']} {ref['name']} ({ref['scope']})" for ref in told["resources"] if ref["ours"]]
     price = told["price_per_hour"]
     facts = {
-        "suite": f"{told['suite']}: {told['points']} points, {told['repeats']} repeats each",
-        "target": f"{told['target']}: {told['slices']} slice(s), {told['workers']} worker(s) × "
-        f"{told['devices_per_worker']} {told['platform']} device(s)",
+        "suite": f"{told['suite']}: {counted(told['points'], 'point')}, {counted(told['repeats'], 'repeat')} each",
+        "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
+        f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": "; ".join(made) or "nothing",
-        "price": "not known"
-        if price is None
-        else f"${price:.2f} an hour"
-        if price
-        else "nothing beyond this machine",
+        "price": "not known" if price is None else in_dollars(price),
         "build": build_said,
         "output": told["output"],
     }

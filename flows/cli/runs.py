@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.cli.wrong_flags import checked_range
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
@@ -51,7 +52,10 @@ def runs(
         if run.state.startswith("damaged"):
             print(printable(f"{run.run_id} is {run.state}"), file=sys.stderr)
     if len(shown) < len(found):
-        print(f"{len(found) - len(shown)} earlier ones: --last {len(found)}", file=sys.stderr)
+        print(
+            f"{counted(len(found) - len(shown), 'earlier run')} not shown: --last {len(found)}",
+            file=sys.stderr,
+        )
     return ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import Problem
 from runtime.contract.generators import Requirement, find
 from runtime.contract.job import Platform
@@ -92,7 +93,7 @@ def why_mesh_unfit(mesh: MeshSpec, backend: Backend) -> str | None:
     named = f"mesh {shape or 'of one device'}"
     total = math.prod(mesh.sizes)
     if total != backend.devices:
-        return f"{named} takes {_devices(total)}, the target has {backend.devices}"
+        return f"{named} takes {counted(total, 'device')}, the target has {backend.devices}"
     if mesh.dcn_parallelism is None or backend.platform == "cpu":
         return None
     dcn = math.prod(mesh.dcn_parallelism.get(axis, 1) for axis in mesh.mesh_axes)
@@ -106,12 +107,9 @@ def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backen
     why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
     if any(needs(point) <= backend.has | OF_THE_VENV for point in points):
         sizes = sorted({math.prod(point.mesh.sizes) for point in points if point.mesh is not None})
-        fix = f"use a target with {' or '.join(str(size) for size in sizes)} devices, or change mesh_config"
+        told = [*map(str, sizes[:-1]), counted(sizes[-1], "device")]
+        fix = f"use a target with {' or '.join(told)}, or change mesh_config"
         return Problem("error", None, "no mesh fits the target", why, fix)
     return Problem(
         "error", None, "no point can run on the target", why, "choose other options or another target"
     )
-
-
-def _devices(count: int) -> str:
-    return f"{count} device{'' if count == 1 else 's'}"

@@ -176,7 +176,7 @@ def _sharding(node: Node, dimensions: int, found: Findings) -> Sharding | None:
     if items is None:
         return None
     if len(items) > dimensions:
-        what = f"sharding has {len(items)} entries, the array {dimensions} dimensions"
+        what = f"sharding has more entries than the array dimensions: {len(items)}, not {dimensions}"
         found.error(node.place, what, fix="remove the surplus entries")
     result: list[str | tuple[str, ...] | None] = []
     for item in items:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from tasks.config import size
 
@@ -144,7 +145,7 @@ class SshTargetConfig(BaseModel):
         if workers is not None and (workers > self.workers or workers % self.slices):
             each = f", evenly over {self.slices} groups" if self.slices > 1 else ""
             raise BadInput(
-                f"{workers} workers were asked for; the target has {self.workers} hosts{each}",
+                f"--workers {workers}: the target has {counted(self.workers, 'host')}{each}",
                 fix="name more hosts in the target file, or ask for fewer workers",
             )
         hosts = self.hosts if workers is None else self.used(workers)

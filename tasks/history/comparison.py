@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from runtime.contract.counting import counted
 from runtime.contract.metrics import describe
 from tasks.history.effect import ENOUGH_RUNS, Effect, measure_effect
 from tasks.history.fingerprint import difference
@@ -188,6 +189,7 @@ def _reason(
     if verdict is Verdict.INCONCLUSIVE:
         most = max((one.effect.baseline_runs for one in series if one.effect), default=0)
         if most < ENOUGH_RUNS:
-            return f"compared with {most} earlier run{'s' * (most > 1)}; {ENOUGH_RUNS} are needed to judge"
+            return f"compared with {counted(most, 'earlier run')}; {ENOUGH_RUNS} are needed to judge"
         return f"for {counts[verdict]} of {len(series)} series the data cannot tell"
-    return f"{len(series)} series lie within the noise of {len(baseline)} earlier runs"
+    lie = "lies" if len(series) == 1 else "lie"
+    return f"{len(series)} series {lie} within the noise of {counted(len(baseline), 'earlier run')}"

@@ -82,7 +82,7 @@ def in_dollars(price_per_hour: float | None) -> str:
     """Returns a price for people; one that nobody knows is not called free."""
     if price_per_hour is None:
         return "price not known"
-    return f"${price_per_hour:.2f} an hour" if price_per_hour else "no price beyond this machine"
+    return f"${price_per_hour:.2f} an hour" if price_per_hour else "nothing beyond what is there already"
 
 
 def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:

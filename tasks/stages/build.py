@@ -29,7 +29,10 @@ _KEPT_TREES_S = 30 * 86400.0
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """Whether a build would make something new; `changed`: which inputs differ from the last of its kind."""
+    """Whether a build would make something new; `changed`: which inputs differ from the last of its kind, or why else.
+
+    `key` None: not known yet, or no venv of ours. `jax`: its version, or in words where it comes from.
+    """
 
     rebuild: bool
     key: str | None
@@ -38,8 +41,8 @@ class BuildPlan:
 
     def __str__(self) -> str:
         if not self.rebuild:
-            return f"nothing new: venv {self.key} is there already"
-        return f"a new venv{f' {self.key}' if self.key else ''}, because of {'; '.join(self.changed)}"
+            return f"nothing new: {f'venv {self.key} is there already' if self.key else self.jax}"
+        return f"a new venv{f' {self.key}' if self.key else ''} ({'; '.join(self.changed)})"
 
 
 def build(run: Run, *, lock: Lock | None = None) -> Image:
@@ -103,16 +106,16 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
     if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
-        why = f"{spec.target_name} naming no python: each host makes it, unless it has it"
+        why = f"target {spec.target_name} names no python, so each host that has none yet makes it"
         return BuildPlan(True, None, (why,), spec.source.jax_version)
     if spec.target.python is not None:
         _refuse_sources(spec)
-        return BuildPlan(False, f"of {spec.target.python}", (), "as it is installed there")
+        return BuildPlan(False, None, (), f"what is installed in {spec.target.python}")
     tree = None
     if spec.source.repo is not None:
         tree = known_tree(spec.source, home() / "sources")
         if tree is None:
-            new = ("source: these files have not been built here yet",)
+            new = ("these source files have not been built here yet",)
             return BuildPlan(True, None, new, spec.source.jax_version)
     recipe = recipe_of(request_of(spec), tree, lock or Lock(), _quiet)
     key, venvs = recipe.key(), home() / "venvs"

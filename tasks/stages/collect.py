@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import Problem
 from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.record import record_of
@@ -55,7 +56,9 @@ def collect(run: Run) -> Results:
     run.folder.write(POINTS_FILE, results.to_json().encode())
     for trouble in results.troubles:
         run.say(trouble.what)
-    run.say(f"{results.samples} samples of {results.passed} of {len(results.points)} benchmarks collected")
+    run.say(
+        f"{counted(results.samples, 'sample')} of {results.passed} of {len(results.points)} benchmarks collected"
+    )
     whole = results.passed == len(results.points) and not any(
         trouble.kind in ("missing", "damaged") for trouble in results.troubles
     )
@@ -81,7 +84,7 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
     table, repeated = join_parts(parts.samples)
     if repeated:
         parts.troubles.append(
-            Trouble("duplicate", f"{repeated} samples were there twice; the later ones count")
+            Trouble("duplicate", f"{counted(repeated, 'sample')} came twice; what came later counts")
         )
     started_as = read_attempts(run)
     plan = run.target.plan(run.spec)

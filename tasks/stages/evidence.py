@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract import progress
+from runtime.contract.counting import counted
 from runtime.contract.errors import Place
 from runtime.contract.names import STREAM_FILE
 from tasks.cloud.storage import Folder
@@ -108,7 +109,10 @@ def _step(body: progress.Body) -> tuple[str, str] | None:
         case progress.Init(phase="begin"):
             return "joining", "joining the others in jax.distributed"
         case progress.Init():
-            return "joined", f"joined: {body.process_count} workers, {body.device_count} devices"
+            return (
+                "joined",
+                f"joined: {counted(body.process_count or 0, 'worker')}, {counted(body.device_count or 0, 'device')}",
+            )
         case progress.Operation(phase="begin"):
             where = f"{body.benchmark}, repeat {body.repeat}, point {body.point + 1} of {body.points}"
             return "operation", f"in {body.operation} of {where}"
@@ -119,7 +123,7 @@ def _step(body: progress.Body) -> tuple[str, str] | None:
         case progress.PointPhase():
             return "joined", f"after {body.benchmark}: {body.status}"
         case progress.Done():
-            return "done", f"through its suite: {body.points} points, {body.failed} failed"
+            return "done", f"through its suite: {counted(body.points, 'point')}, {body.failed} failed"
         case progress.WorkerExited():
             return "exited", f"ended with code {body.code}" + (f": {body.cause}" if body.cause else "")
         case progress.Exited():

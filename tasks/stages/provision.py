@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from tasks.leases.holding import Holding
 from tasks.leases.locks import lock
@@ -37,9 +38,7 @@ def provision(run: Run, lease: Holding) -> Workers:
         lock(lease, scope, name, wait_s=run.spec.wait_for_lock_s, say=run.say)
     lease.describe(shape_of(run), plan.price_per_hour)
     workers = run.target.acquire(plan, lease)
-    total = len(workers.items) * workers.devices_per_worker
-    run.say(
-        f"{len(workers.items)} workers x {workers.devices_per_worker} {workers.platform} devices = {total}"
-    )
+    count, each = len(workers.items), workers.devices_per_worker
+    run.say(f"{counted(count, 'worker')} x {counted(each, f'{workers.platform} device')} = {count * each}")
     run.mark("provision", lease_id=lease.lease.lease_id, workers=asdict(workers))
     return workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Place
 from tasks.cloud.storage import open_folder, probe_writable
 from tasks.config.home import HOME_VARIABLE, home
@@ -20,8 +21,8 @@ def refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) 
     target = spec.target_name
     if request.workers is not None and plan.workers != request.workers:
         raise BadInput(
-            f"--workers {request.workers}: the suite's meshes take {plan.workers * plan.devices_per_worker} devices, "
-            "which so many workers cannot share evenly",
+            f"--workers {request.workers}: the suite's meshes take "
+            f"{counted(plan.workers * plan.devices_per_worker, 'device')}, which so many workers cannot share evenly",
             fix=f"use --workers {plan.workers}, or change mesh_config",
         )
     if spec.keep != "never" and not plan.keepable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
 from tasks.config.duration import in_words
 from tasks.leases.holding import Holding
@@ -29,7 +30,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
             f"{done.lease.lease_id}: not proven gone: {'; '.join((*left, *done.problems))}. "
             "The reaper keeps trying; see `slicebench leases`, then `slicebench reap`"
         )
-    run.say(f"{len(done.deleted)} resource{'s' * (len(done.deleted) != 1)} given back, nothing is left")
+    run.say(f"{counted(len(done.deleted), 'resource')} given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
 

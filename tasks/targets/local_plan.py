@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, devices_wanted, fit
 from runtime.contract.suite import ArraySpec, CheckpointSpec
@@ -70,7 +71,7 @@ def divide(config: Shape, wanted: int | None, warnings: list[Problem] | None = N
     """
     if config.workers % config.slices:
         raise BadInput(
-            f"{config.workers} workers cannot be divided evenly over {config.slices} slices",
+            f"{counted(config.workers, 'worker')} cannot be divided evenly over {config.slices} slices",
             fix=f"use {config.slices * -(-config.workers // config.slices)} workers, or fewer slices",
         )
     if config.devices_per_worker != "auto":
@@ -81,12 +82,15 @@ def divide(config: Shape, wanted: int | None, warnings: list[Problem] | None = N
     workers = next((count for count in fewer if wanted % count == 0), None)
     if workers is None:
         raise BadInput(
-            f"the suite's meshes take {wanted} devices, which {config.slices} slices cannot share evenly",
+            f"the suite's meshes take {counted(wanted, 'device')}, which {config.slices} slices cannot share evenly",
             fix="use fewer slices, or say devices_per_worker",
         )
     if workers < config.workers and warnings is not None:
-        why = f"the suite's meshes take {wanted} devices, which {config.workers} workers cannot share evenly"
-        warnings.append(Problem("warning", None, f"{workers} of {config.workers} workers are used", why))
+        takes = counted(wanted, "device")
+        why = f"the suite's meshes take {takes}, which {config.workers} workers cannot share evenly"
+        warnings.append(
+            Problem("warning", None, f"only {workers} of {config.workers} workers can be used", why)
+        )
     return workers, wanted // workers
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from runtime.contract import progress
+from runtime.contract.counting import counted
 from runtime.contract.progress import Record
 from tasks.targets.types import Event, Exited, LogLine, Progress
 
@@ -145,15 +146,16 @@ def _words(body: progress.Body) -> str:
         case progress.Init(phase="begin"):
             return "the worker joins the others"
         case progress.Init():
-            return f"the worker has joined: {body.process_count} workers, {body.device_count} devices"
+            devices = counted(body.device_count or 0, "device")
+            return f"the worker has joined: {counted(body.process_count or 0, 'worker')}, {devices}"
         case progress.Done():
-            return f"the worker is through {body.points} points, {body.failed} failed"
+            return f"the worker is through {counted(body.points, 'point')}, {body.failed} failed"
         case progress.Started():
             return f"session {body.session} started at point {body.first_point} (pid {body.pid})"
         case progress.Deadline():
             where = f" in {body.operation}" if body.operation else ""
-            named = ", ".join(str(worker) for worker in body.stragglers)
-            return f"deadline of {body.limit_s:g} s for {body.what} passed{where}; held up by worker {named}"
+            named = f"worker{'s'[: len(body.stragglers) > 1]} {', '.join(map(str, body.stragglers))}"
+            return f"deadline of {body.limit_s:g} s for {body.what} passed{where}; held up by {named}"
         case progress.Stacks():
             return f"stacks of the worker:\n{body.text}"
         case progress.WorkerExited():

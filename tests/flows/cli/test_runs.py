@@ -83,7 +83,7 @@ def test_only_the_last_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["runs", "--output", str(tmp_path), "--last", "2"]) == 0
     shown = capsys.readouterr()
     assert [line.split()[0] for line in shown.out.splitlines()[1:]] == ["run-2", "run-3"]
-    assert "2 earlier ones" in shown.err
+    assert "2 earlier runs not shown: --last" in shown.err
 
 
 def test_the_default_output_may_be_empty(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_a_request_takes_as_many_hosts_of_each_group(tmp_path: Path) -> None:
     assert target.with_choices(None, 4).devices_per_worker == 4
     with pytest.raises(BadInput, match="has 4 hosts, evenly over 2 groups"):
         target.with_choices(3, None)
-    with pytest.raises(BadInput, match="5 workers were asked for; the target has 4 hosts"):
+    with pytest.raises(BadInput, match="--workers 5: the target has 4 hosts"):
         target.with_choices(5, None)
 
 

@@ -159,20 +159,19 @@ def test_plan_says_what_would_be_made_and_why(
 ) -> None:
     released = make_run(tmp_path).spec
     plan = explain_build(released, lock=lock)
-    assert plan.rebuild and plan.changed == ("nothing has been built here yet",)
+    assert plan.rebuild and str(plan) == f"a new venv {plan.key} (nothing has been built here yet)"
     assert list(clean_environment.iterdir()) == [], "explaining makes nothing"
     build(make_run(tmp_path), lock=lock)
     assert explain_build(released, lock=lock) == dataclasses.replace(plan, rebuild=False, changed=())
     newer = dataclasses.replace(released, source=SourceSpec(jax_version="0.10.0"))
     changed = explain_build(newer, lock=lock)
     assert changed.changed == ("jax: locked → 0.10.0",)
-    assert str(changed) == f"a new venv {changed.key}, because of jax: locked → 0.10.0"
+    assert str(changed) == f"a new venv {changed.key} (jax: locked → 0.10.0)"
 
     branch = SourceSpec(repo=str(repo), branch="main")
     from_source = dataclasses.replace(released, source=branch)
-    assert explain_build(from_source, lock=lock).changed == (
-        "source: these files have not been built here yet",
-    )
+    unseen = explain_build(from_source, lock=lock)
+    assert str(unseen) == "a new venv (these source files have not been built here yet)"
     build(make_run(tmp_path, branch, "b"), lock=lock)
     assert not explain_build(from_source, lock=lock).rebuild
     local = dataclasses.replace(released, source=SourceSpec(repo=str(repo)))
@@ -230,7 +229,7 @@ def test_a_python_here_runs_what_it_holds(tmp_path: Path, clean_environment: Pat
     assert image.python == sys.executable and image.versions["jax"] == importlib.metadata.version("jax")
     assert not (clean_environment / "venvs").exists()
     plan = explain_build(run.spec)
-    assert not plan.rebuild and plan.key == f"of {sys.executable}"
+    assert str(plan) == f"nothing new: what is installed in {sys.executable}"
     with pytest.raises(BadInput, match=r"generator nowhere\.Mine cannot be imported"):
         build(make_run(tmp_path, target=config, points=[point("nowhere.Mine", "user")]))
     for source in (SourceSpec(repo="/some/tree"), SourceSpec(jax_version="newest")):
