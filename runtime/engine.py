@@ -54,6 +54,7 @@ class Engine:
             worker=self._member.worker,
             collectors=default_collectors(),
             announce=self._announce,
+            redact=self._redact,
         )
 
     def run(self, fitted: Sequence[Fitted]) -> ExitCode:

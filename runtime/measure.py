@@ -106,6 +106,7 @@ class Recorder:
     `announce(operation, phase)` is called before and after each block, outside its time: the worker tells its
     supervisor, which holds the deadline. To be used from one thread. Time is read closest to the block: no
     collector's work is inside it. An outer block's time does contain the bookkeeping of blocks nested in it.
+    User code names operations, metrics and units, with whatever it likes: `redact` takes secrets out of them.
     """
 
     def __init__(
@@ -117,11 +118,12 @@ class Recorder:
         worker: int = 0,
         collectors: Sequence[Collector] = (),
         announce: Announce = lambda operation, phase: None,
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._journal = journal
         self._run_id, self._attempt, self._worker = run_id, attempt, worker
         self._collectors = tuple(collectors)
-        self._announce = announce
+        self._announce, self._redact = announce, redact
         self._repeat: _Repeat | None = None
         self._occurrences: Counter[str] = Counter()
         self._open: list[Operation] = []
@@ -227,10 +229,10 @@ class Recorder:
                     repeat=repeat.repeat,
                     occurrence=of.occurrence,
                     worker=self._worker,
-                    operation=of.name,
-                    metric=value.metric,
+                    operation=self._redact(of.name),
+                    metric=self._redact(value.metric),
                     value=float(value.value),
-                    unit=value.unit,
+                    unit=self._redact(value.unit),
                     warmup=repeat.warmup,
                     started_at=self._started.get(of, repeat.started_at),
                 )

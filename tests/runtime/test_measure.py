@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import CheckpointSpec, Point
 from runtime.measure import BETWEEN, Collector, Operation, Probe, Recorder, Value
@@ -68,6 +69,18 @@ def test_sample_says_where_it_is_from() -> None:
     assert (sample.run_id, sample.attempt, sample.worker, sample.point) == ("r", 2, 5, 3)
     assert (sample.benchmark, sample.benchmark_key, sample.repeat, sample.warmup) == ("Bench", "abc", 7, True)
     assert (sample.unit, sample.occurrence) == ("s", 0)
+
+
+def test_names_that_user_code_chose_are_redacted() -> None:
+    kept = Kept()
+    recorder = Recorder(kept, run_id="r", redact=Redaction(["hunter2"]))
+    with recorder.repeat(POINT, 0, False):
+        with recorder.measure("save hunter2"):
+            pass
+        recorder.value("save hunter2", "hunter2 \x1b[0mmetric", 1.0, "hunter2s")
+    *_, told = kept.of("save (redacted)", "(redacted) metric")
+    assert told.unit == "(redacted)s"
+    assert "hunter2" not in str(list(kept))
 
 
 def test_occurrences_count_within_a_repeat() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode, Leaked
+from runtime.contract.names import STREAM_FILE
+from tasks.config.home import home, ledger_folder
 from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
@@ -49,6 +51,27 @@ def test_a_run_that_succeeds_leaves_markers_logs_and_nothing_else_alive(tmp_path
     assert stages == ["provision", "run", "teardown", "upload"]
     assert outcome_of(run) == outcome
     assert run_workload(run, uploaded, holding) == outcome, "a finished stage does nothing again"
+
+
+def test_no_secret_is_in_markers_ledger_logs_or_anything_said(tmp_path: Path) -> None:
+    secret, said = "hf_Geheim42", list[str]()
+    about = spec(tmp_path, workload="tell")
+    about = replace(about, env={**about.env, "HF_TOKEN": secret}, secret_env=frozenset({"HF_TOKEN"}))
+    run = make_run(about, said)
+    uploaded, holding = prepare(run)
+    outcome = run_workload(run, uploaded, holding)
+    assert outcome.attempts[0].cause == "worker 0: (redacted) was refused"
+    ledger = ledger_folder().rglob("*")
+    assert not [file for file in ledger if file.is_file() and secret in file.read_text()]
+    teardown(run, holding)
+    # Workers' own streams are redacted by their supervisors, for which a stand-in stands here.
+    places = (*home().rglob("*"), *tmp_path.rglob("*"))
+    written = [file for file in places if file.is_file() and file.name != STREAM_FILE]
+    assert {"run.json", "teardown.json", "worker-0000.log", "run-1-e1.json"} <= {
+        file.name for file in written
+    }
+    assert not [file for file in written if secret.encode() in file.read_bytes()]
+    assert secret not in "".join(said) and "it is (redacted)" in "".join(said)
 
 
 def test_a_workload_that_fails_is_an_outcome_with_the_cause(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 `WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), hold (until a signal), wait
 (until a file `go` is in its scratch, or a signal), count (300 lines, 10 ms apart), write (files into the output),
+tell (say the value of HF_TOKEN, and end with a cause that names it),
 measure (run the POINTS points that the job asks for, and write down a result and a sample of each; one fails while
 a file `broken-POINT-WORKER` is in the output).
 """
@@ -58,6 +59,9 @@ def main() -> int:
             for name in ("results/deep/er/file", "checkpoints/large"):
                 Path(job.output, name).parent.mkdir(parents=True)
                 Path(job.output, name).write_bytes(b"result")
+        if what == "tell":
+            say(progress.Log(f"it is {job.env['HF_TOKEN']}"))
+            return end(1, f"worker 0: {job.env['HF_TOKEN']} was refused")
         if what == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         say(progress.Operation("end", 0, 1, "tiny", 0, "save"))
