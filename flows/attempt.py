@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
 from tasks.config.request import RunRequest
+from tasks.config.run_names import run_id_for, suite_stem
 from tasks.stages.files import REQUEST_FILE
-
-_LONGEST_STEM = 37
 
 
 def run_id_of(flow_run_id: UUID, created: datetime | None, parameters: Mapping[str, Any]) -> str:
@@ -24,15 +21,13 @@ def run_id_of(flow_run_id: UUID, created: datetime | None, parameters: Mapping[s
     """
     if asked := parameters.get("run_id"):
         return str(asked)
-    plain = re.sub(r"[^a-z0-9]+", "-", _stem(str(parameters["suite"])).lower()).strip("-")
-    stem = plain[:_LONGEST_STEM].strip("-") or "run"
-    when = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
-    return f"{stem}-{when:%Y%m%d-%H%M%S}-{flow_run_id.hex[-8:]}"
+    when = created or datetime.fromtimestamp(0, UTC)
+    return run_id_for(str(parameters["suite"]), when, flow_run_id.hex[-8:])
 
 
 def name_of(suite: str, target: str) -> str:
     """Returns what a flow run is called in the UI: what runs where, without folders."""
-    return f"{_stem(suite)} on {_stem(target)}"
+    return f"{suite_stem(suite)} on {suite_stem(target)}"
 
 
 def name_of_this_flow_run() -> str:
@@ -40,10 +35,6 @@ def name_of_this_flow_run() -> str:
     from prefect.runtime import flow_run
 
     return name_of(str(flow_run.parameters["suite"]), str(flow_run.parameters["target"]))
-
-
-def _stem(path: str) -> str:
-    return PurePosixPath(path).name.removesuffix(".yaml").removesuffix(".yml")
 
 
 def run_uri(run_id: str, output: str | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from tasks.config.home import runs_folder
 from tasks.config.load import load_target
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
+from tasks.config.run_names import checked_run_id, run_id_for
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
@@ -43,7 +44,6 @@ from tasks.stages.refusals import (
 )
 from tasks.targets.open import open_target
 
-_RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _Resolved = TypeVar("_Resolved")
 
 
@@ -126,7 +126,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     target = gather(lambda: load_target(target_path)) if target_path else None
     source = gather(lambda: resolve_source(request))
     env = gather(lambda: _environment(request, environ))
-    run_id = gather(lambda: _checked_run_id(request.run_id or _new_run_id(request.suite)))
+    run_id = gather(lambda: checked_run_id(request.run_id or _new_run_id(request.suite)))
     output = gather(lambda: open_folder(request.output or str(runs_folder())).uri)
     gather(lambda: refuse_local_directory(request.local_directory, target))
     if problems or not (
@@ -163,7 +163,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     plan = open_target(spec.target).plan(spec)
     refuse_flags_without_effect(request, spec, plan)
     if spec.lease is not None:
-        _checked_run_id(spec.lease)
+        checked_run_id(spec.lease)
     return replace(spec, points=plan.points)
 
 
@@ -176,7 +176,7 @@ def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
     """Finds a run that exists, as it was asked for at first."""
     if request.run_id is None:
         raise BadInput("resume needs the id of a run", fix="name it: --resume RUN")
-    _checked_run_id(request.run_id)
+    checked_run_id(request.run_id)
     folder = open_folder(request.output or str(runs_folder())).child(request.run_id)
     stored, text = folder.read(REQUEST_FILE), folder.read(SUITE_FILE)
     if stored is None or text is None:
@@ -248,15 +248,4 @@ def _deadlines(request: RunRequest) -> Deadlines:
 
 
 def _new_run_id(suite: str) -> str:
-    """Returns a name that sorts by time, says what ran, and is new."""
-    stem = re.sub(r"[^a-z0-9]+", "-", Path(suite).stem.lower()).strip("-")[:36].strip("-") or "run"
-    return f"{stem}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-
-
-def _checked_run_id(run_id: str) -> str:
-    if not _RUN_ID.fullmatch(run_id):
-        raise BadInput(
-            f"{run_id!r} cannot be the name of a run",
-            fix="use up to 63 of a-z, 0-9 and -, no - at either end",
-        )
-    return run_id
+    return run_id_for(suite, datetime.now(UTC), secrets.token_hex(2))
