@@ -6,9 +6,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from flows.serving.ephemeral import ephemeral_server
+from flows.signals import answered
 from flows.terminal import Terminal
 from runtime.contract.errors import Interrupted
 from tasks.config.request import RunRequest
@@ -20,7 +20,6 @@ _QUIET = {
     # The server is ours and near: an answer that does not come within seconds will not come.
     "PREFECT_CLIENT_MAX_RETRIES": "2",
 }
-
 
 _FLUSH_S = 5.0
 
@@ -60,11 +59,8 @@ def _flushed() -> Iterator[None]:
 def _sigterm_raises() -> Iterator[None]:
     """Outside the flow, where Prefect does not do it, SIGTERM ends the process by an exception too."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise Interrupted("interrupted by SIGTERM")
+    def interrupt(number: signal.Signals) -> None:
+        raise Interrupted(f"interrupted by {number.name}")
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
+    with answered((signal.SIGTERM,), interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -6,11 +6,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
+from flows.signals import answered
 from tasks.stages.context import Say
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -21,16 +19,12 @@ def undisturbed(say: Say, *, tolerated: int = 1) -> Iterator[None]:
         return
     left = tolerated
 
-    def answer(number: int, frame: FrameType | None) -> None:
+    def answer(number: signal.Signals) -> None:
         nonlocal left
         if left <= 0:
             raise KeyboardInterrupt
         left -= 1
         say("giving back what was made, a moment … (once more: leave; `slicebench reap` does the rest)")
 
-    before = {number: signal.signal(number, answer) for number in _SIGNALS}
-    try:
+    with answered((signal.SIGINT, signal.SIGTERM), answer):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,12 +6,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable
 from flows.attempt import name_of
 from flows.preload import preload
 from flows.server import known_server
+from flows.signals import answered
 from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
@@ -157,7 +157,7 @@ class _Following:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        def ask(number: int, frame: FrameType | None) -> None:
+        def ask(number: signal.Signals) -> None:
             self._asked_to_stop += 1
             self._terminal.stopping()
             self._tell(
@@ -166,9 +166,5 @@ class _Following:
                 else "left; `slicebench leases` shows what is still being given back"
             )
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with answered((signal.SIGINT, signal.SIGTERM), ask):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
