@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.local_storage import replacing
 from tasks.cloud.storage import checked_name
 
 if TYPE_CHECKING:
@@ -134,12 +133,6 @@ class GsFolder:
     def upload(self, source: str, name: str) -> None:
         with self._told(name):
             self._blob(name).upload_from_filename(source, timeout=_CALL_S, retry=_retry())
-
-    def download(self, name: str, destination: str) -> None:
-        from pathlib import Path
-
-        with self._told(name), replacing(Path(destination)) as file:
-            self._blob(name).download_to_file(file, timeout=_CALL_S, retry=_retry())
 
     def _bucket(self) -> storage.Bucket:
         return bucket_of(self.bucket)

@@ -98,11 +98,6 @@ class LocalFolder:
         with _told(Path(source)), Path(source).open("rb") as original, replacing(self._path(name)) as file:
             shutil.copyfileobj(original, file)
 
-    def download(self, name: str, destination: str) -> None:
-        path = self._path(name)
-        with _told(path), path.open("rb") as original, replacing(Path(destination)) as file:
-            shutil.copyfileobj(original, file)
-
     def _path(self, name: str) -> Path:
         return self.path / checked_name(name)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 
@@ -44,9 +45,6 @@ class Folder(Protocol):
     def upload(self, source: str, name: str) -> None:
         """Copies a local file in."""
 
-    def download(self, name: str, destination: str) -> None:
-        """Copies a file out to a local path."""
-
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
@@ -74,6 +72,14 @@ def open_folder(uri: str) -> Folder:
 
     prefix = (parts["prefix"] or "").strip("/")
     return GsFolder(parts["bucket"], checked_name(prefix) if prefix else "")
+
+
+def read_json(folder: Folder, name: str) -> Any:
+    """Returns what a JSON file holds; None when it is not there or is damaged. For who goes on without it."""
+    try:
+        return json.loads(folder.read(name) or b"null")
+    except ValueError:
+        return None
 
 
 def checked_name(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.contract.errors import ExitCode
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, read_json
 
 REQUEST_FILE = "request.json"
 """What was asked for: a folder that has it is a run."""
@@ -33,11 +33,11 @@ class End:
 
 def begin_pass(folder: Folder, now: float) -> None:
     """Writes down that a pass begins, and takes back how the one before ended: the run goes on."""
-    outcome = _read(folder, OUTCOME_FILE)
+    outcome = read_json(folder, OUTCOME_FILE)
     finished_at = outcome.get("finished_at") if isinstance(outcome, Mapping) else None
     passes = _passes(folder)
     if not passes and finished_at is not None:  # of a slicebench that did not write passes down
-        request = _read(folder, REQUEST_FILE)
+        request = read_json(folder, REQUEST_FILE)
         created_at = request.get("created_at") if isinstance(request, Mapping) else None
         passes = [{"began_at": created_at or finished_at, "ended_at": finished_at}]
     # Of one that was never told to have ended nothing is known but that it began.
@@ -79,16 +79,9 @@ def _closed(one: Mapping[str, Any], at: float) -> dict[str, Any]:
 
 def _passes(folder: Folder) -> list[Mapping[str, Any]]:
     """Returns the passes so far. They say how long a run took and no more: a damaged file is none."""
-    found = _read(folder, PASSES_FILE)
+    found = read_json(folder, PASSES_FILE)
     rows = found if isinstance(found, list) else []
     return [one for one in rows if isinstance(one, dict) and {"began_at", "ended_at"} <= one.keys()]
-
-
-def _read(folder: Folder, name: str) -> Any:
-    try:
-        return json.loads(folder.read(name) or b"null")
-    except ValueError:
-        return None
 
 
 def _write(folder: Folder, name: str, content: Any) -> None:

@@ -14,6 +14,7 @@ from runtime.contract.errors import Problem
 from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.record import record_of
 from runtime.contract.results import SCHEMA_VERSION, PointResult
+from tasks.cloud.storage import read_json
 from tasks.history.fingerprint import fingerprint
 from tasks.history.outcomes import point_outcomes, troubles_of
 from tasks.history.reading import attempts_of, load_results
@@ -159,10 +160,8 @@ def _add(parts: Parts, run_id: str, kind: str, of: tuple[int, int], content: byt
 
 def _asked_at(run: Run) -> float | None:
     """Returns when the run was asked for, as its request says; None when that cannot be read."""
-    try:
-        asked = json.loads(run.folder.read(REQUEST_FILE) or b"{}").get("created_at")
-    except (ValueError, AttributeError):
-        return None
+    request = read_json(run.folder, REQUEST_FILE)
+    asked = request.get("created_at") if isinstance(request, dict) else None
     return float(asked) if isinstance(asked, int | float) else None
 
 

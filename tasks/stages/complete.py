@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import STAGES_FOLDER
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, read_json
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE
 from tasks.history.verdict import VERDICTS_FILE
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE
@@ -23,24 +22,14 @@ def complete(folder: Folder) -> Mapping[str, Any] | None:
     A regression is how a run ended well with numbers that are worse. Raises InfrastructureError when the storage
     fails; a damaged file is something left to do.
     """
-    outcome = _object(folder, OUTCOME_FILE)
-    if outcome is None or outcome.get("exit_code") not in (ExitCode.DONE, ExitCode.REGRESSION):
+    outcome = read_json(folder, OUTCOME_FILE)
+    if not isinstance(outcome, dict) or outcome.get("exit_code") not in (ExitCode.DONE, ExitCode.REGRESSION):
         return None
-    markers = {stage: _object(folder, f"{STAGES_FOLDER}/{stage}.json") for stage in _NEEDED}
-    if not all(markers.values()) or not _outputs(markers["collect"]).get("whole"):
+    markers = {stage: read_json(folder, f"{STAGES_FOLDER}/{stage}.json") for stage in _NEEDED}
+    if not all(isinstance(marker, dict) for marker in markers.values()):
+        return None
+    outputs = markers["collect"].get("outputs")
+    if not isinstance(outputs, dict) or not outputs.get("whole"):
         return None
     files = (POINTS_FILE, SAMPLES_FILE, VERDICTS_FILE, REPORT_FILE)
     return outcome if all(folder.read(name) for name in files) else None
-
-
-def _object(folder: Folder, name: str) -> Mapping[str, Any] | None:
-    try:
-        found = json.loads(folder.read(name) or b"null")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _outputs(marker: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = (marker or {}).get("outputs")
-    return found if isinstance(found, dict) else {}

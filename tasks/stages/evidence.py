@@ -11,7 +11,7 @@ from runtime.contract import progress
 from runtime.contract.counting import counted
 from runtime.contract.errors import Place
 from runtime.contract.names import STREAM_FILE
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, read_json
 from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE, RUN_LOG
 from tasks.stages.past import worker_logs
 from tasks.targets.scene import Line, Seen
@@ -22,15 +22,6 @@ _LONGEST_LOG = 500
 _LONGEST_LINE = 1000
 
 _STACKS = "supervisor: stacks of the worker"
-
-
-def read_json(folder: Folder, name: str) -> Any:
-    """Returns a file's content; None when it is not there or cannot be read as JSON, as while it is broken."""
-    content = folder.read(name)
-    try:
-        return None if content is None else json.loads(content)
-    except ValueError:
-        return None
 
 
 def broken(folder: Folder) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import STAGES, STAGES_FOLDER
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, read_json
 from tasks.leases import owner as owners
 from tasks.leases.claim import latest
 from tasks.leases.lease import Lease
@@ -51,8 +51,8 @@ class Explanation:
 
 def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     """Reads a run's folder and lease. Raises InfrastructureError when they cannot be read."""
-    request = evidence.read_json(folder, REQUEST_FILE) or {}
-    outcome = evidence.read_json(folder, OUTCOME_FILE)
+    request = read_json(folder, REQUEST_FILE) or {}
+    outcome = read_json(folder, OUTCOME_FILE)
     done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
     stage, since = place_in_pipeline(done, request.get("created_at"))
     lease = latest(ledger, run_id)

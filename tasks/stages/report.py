@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, read_json
 from tasks.history.outcomes import blamed_worker
 from tasks.history.reading import collect_again, go_on, load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
@@ -90,8 +89,5 @@ def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _json(folder: Folder, name: str) -> Mapping[str, Any]:
     """Returns what another stage wrote, for show only: a missing or damaged file shows as nothing."""
-    try:
-        found = json.loads(folder.read(name) or b"{}")
-    except ValueError:
-        return {}
+    found = read_json(folder, name)
     return found if isinstance(found, dict) else {}

@@ -137,9 +137,6 @@ class PluggedFolder:
     def upload(self, source: str, name: str) -> None:
         self.plug.around(f"upload {name}", lambda: self.inner.upload(source, name))
 
-    def download(self, name: str, destination: str) -> None:
-        self.inner.download(name, destination)
-
 
 def play(output: Path, run_id: str, plug: Plug, workload: str = "wait") -> None:
     """Plays all stages. A workload that waits is let go once it is followed: until then it waits for ever."""

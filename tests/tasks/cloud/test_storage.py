@@ -13,7 +13,7 @@ from google.cloud import storage as google_storage
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import local_storage
-from tasks.cloud.storage import Folder, open_folder, probe_writable
+from tasks.cloud.storage import Folder, open_folder, probe_writable, read_json
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 
 __all__ = ["gcs_bucket", "gcs_url"]
@@ -83,15 +83,20 @@ def test_deleting_twice_is_no_error(folder: Folder) -> None:
     assert folder.read("a") is None
 
 
-def test_files_travel_both_ways(folder: Folder, tmp_path: Path) -> None:
+def test_a_file_is_copied_in(folder: Folder, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(300_000))
     folder.upload(str(source), "x/copy")
-    folder.download("x/copy", str(tmp_path / "new" / "back"))
-    assert (tmp_path / "new" / "back").read_bytes() == source.read_bytes()
+    assert folder.read("x/copy") == source.read_bytes()
     with pytest.raises(InfrastructureError, match="absent"):
-        folder.download("absent", str(tmp_path / "nothing"))
-    assert not (tmp_path / "nothing").exists()
+        folder.upload(str(tmp_path / "absent"), "x/nothing")
+    assert folder.read("x/nothing") is None
+
+
+def test_json_that_is_not_there_or_not_whole_is_none(folder: Folder) -> None:
+    folder.write("whole", b'{"a": [1]}')
+    folder.write("torn", b'{"a": [1')
+    assert [read_json(folder, name) for name in ("whole", "torn", "absent")] == [{"a": [1]}, None, None]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/../b", "/etc/passwd", "a//b", "a\0b"])
