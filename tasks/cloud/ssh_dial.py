@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -75,15 +76,26 @@ def _greet(
             # With others, paramiko compares the codes of messages byte by byte in Python.
             options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)
             transport.set_keepalive(10)
-            transport.start_client(timeout=connect_s)
-            if not transport.initial_kex_done:
-                raise TimeoutError  # start_client returns as if all were well
+            _negotiate(transport, connect_s)
             verify(endpoint, expected, transport.get_remote_server_key())
             _authenticate(endpoint, transport)
     except BaseException:
         transport.close()
         raise
     return transport
+
+
+def _negotiate(transport: paramiko.Transport, connect_s: float) -> None:
+    """Agrees on keys. Paramiko's own waiting looks ten times a second, which many dials at once feel."""
+    agreed = threading.Event()
+    transport.start_client(event=agreed)
+    if not agreed.wait(connect_s):
+        raise TimeoutError
+    error = transport.get_exception()
+    if error is not None:
+        raise error
+    if not transport.initial_kex_done:
+        raise paramiko.SSHException("it hung up")
 
 
 def _open_socket(endpoint: Endpoint, connect_s: float) -> socket.socket:
