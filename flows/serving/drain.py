@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from flows.api import FlowRunState, PrefectApi
-from flows.serving.station import POOLS
+from flows.serving.settings import POOLS
 from runtime.contract.errors import InfrastructureError
 
 _LOOK_EVERY_S = 0.5

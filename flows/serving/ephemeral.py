@@ -21,6 +21,7 @@ import httpx
 
 from flows.serving.settings import (
     HOST,
+    START_S,
     auth_settings,
     free_port,
     new_auth_string,
@@ -29,9 +30,6 @@ from flows.serving.settings import (
 )
 from runtime.contract.errors import InfrastructureError
 from tasks.config.home import home
-
-START_S = 600.0
-"""Two cores that are busy with other things have been seen to take four minutes."""
 
 STOP_S = 5.0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from prefect import get_client
 from prefect.cli import app
@@ -30,15 +29,9 @@ from prefect.states import Cancelled
 from prefect.workers.process import ProcessWorker
 
 from flows.serving.ephemeral import wait_until_ready
-
-ROOT = Path(__file__).resolve().parents[2]
+from flows.serving.settings import POOLS, ROOT
 
 PREFECT_FILE = "deployments/prefect.yaml"
-
-POOLS = {
-    "slicebench": "Benchmarks.",
-    "slicebench-reaper": "The reaper alone: it must get its turn when all benchmarks wait.",
-}
 
 SILENCE_S = 90
 """Three heartbeats of 30 s, the shortest that Prefect sends."""

@@ -1,4 +1,4 @@
-"""Prefect's settings where slicebench starts it: its own home, no telemetry, loopback only, quiet."""
+"""What slicebench starts Prefect with: its own home, no telemetry, loopback only, quiet; its work pools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HOST = "127.0.0.1"
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Of the checkout: what Prefect starts there finds flows and deployments."""
+
+START_S = 600.0
+"""A server and its workers import for half a minute of CPU: two busy cores have been seen to take four minutes."""
+
+POOLS = {
+    "slicebench": "Benchmarks.",
+    "slicebench-reaper": "The reaper alone: it must get its turn when all benchmarks wait.",
+}
+"""Work pools, and what each is for."""
 
 
 def own_home_settings(folder: Path) -> dict[str, str]:

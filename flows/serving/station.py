@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from flows.api import PrefectApi, Unreachable
 from flows.server import Server
 from flows.serving import children, place
 from flows.serving.children import Child
 from flows.serving.ephemeral import tail_of
-from flows.serving.settings import HOST, auth_settings, own_home_settings, without_prefect
+from flows.serving.settings import (
+    HOST,
+    POOLS,
+    ROOT,
+    START_S,
+    auth_settings,
+    own_home_settings,
+    without_prefect,
+)
 from runtime.contract.errors import InfrastructureError, Interrupted
-
-ROOT = Path(__file__).resolve().parents[2]
-
-POOLS = ("slicebench", "slicebench-reaper")
-
-START_S = 600.0
-"""A server and its workers import for half a minute of CPU: a machine that is busy takes minutes over it."""
 
 _LOOK_EVERY_S = 0.3
 
@@ -95,12 +95,12 @@ class Station:
 def raise_up(
     port: int,
     tell: Callable[[str], None],
-    stop_wanted: Callable[[], bool] = lambda: False,
-    patience_s: float = START_S,
+    stop_wanted: Callable[[], bool],
 ) -> Station:
     """Starts server, pools, deployments and workers; returns when work would be done.
 
-    Raises InfrastructureError, with what it started stopped again, when something does not start.
+    Raises InfrastructureError when something does not start, Interrupted when it is `stop_wanted` before; what was
+    started is stopped again.
     """
     place.folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     secret = place.auth_string()
@@ -111,21 +111,25 @@ def raise_up(
     # How often workers look for work: Prefect's 10 s are felt by who waits for a run to start.
     environment |= {"PREFECT_WORKER_QUERY_SECONDS": "5"}
     station = Station(server, environment, tell)
+    deadline = time.monotonic() + START_S
+
+    def until(done: Callable[[], bool], what: str) -> None:
+        _until(done, what, station, deadline, stop_wanted)
+
     try:
-        with _deadline(patience_s, stop_wanted) as hurry:
-            station.start("server", "prefect", "server", "start", "--host", HOST, "--port", str(port))
-            # Started now, so that its imports are done when the server is: it waits for it.
-            register = station.start("register", "flows.serving.register")
-            _await(hurry, station, lambda: "pools" in _words(register), "the server and its work pools")
+        station.start("server", "prefect", "server", "start", "--host", HOST, "--port", str(port))
+        # Started now, so that its imports are done when the server is: it waits for it.
+        register = station.start("register", "flows.serving.register")
+        until(lambda: "pools" in _words(register), "the server and its work pools")
+        for pool in POOLS:
+            station.start_worker(pool)
+        until(lambda: register.ended, "the deployments")
+        del station.running["register"]
+        if register.handle.returncode != 0:
+            raise InfrastructureError(f"deploying failed; see {register.log}:\n{tail_of(register.log)}")
+        with PrefectApi(server) as api:
             for pool in POOLS:
-                station.start_worker(pool)
-            _await(hurry, station, lambda: register.ended, "the deployments")
-            del station.running["register"]
-            if register.handle.returncode != 0:
-                raise InfrastructureError(f"deploying failed; see {register.log}:\n{tail_of(register.log)}")
-            with PrefectApi(server) as api:
-                for pool in POOLS:
-                    _await(hurry, station, lambda pool=pool: api.has_worker(pool), f"the worker of {pool}")  # type: ignore[misc]
+                until(functools.partial(api.has_worker, pool), f"the worker of {pool}")
     except BaseException:
         station.stop()
         raise
@@ -137,19 +141,10 @@ def _words(child: Child) -> Sequence[str]:
     return child.log.read_text(errors="replace").split("\n")
 
 
-@contextmanager
-def _deadline(seconds: float, stop_wanted: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    end = time.monotonic() + seconds
-
-    def over() -> bool:
-        if stop_wanted():
-            raise Interrupted("stopped while starting")
-        return time.monotonic() > end
-
-    yield over
-
-
-def _await(hurry: Callable[[], bool], station: Station, done: Callable[[], bool], what: str) -> None:
+def _until(
+    done: Callable[[], bool], what: str, station: Station, deadline: float, stop_wanted: Callable[[], bool]
+) -> None:
+    """Returns once it is done; raises when a child has failed, the deadline has passed, or it is to stop."""
     while True:
         try:
             if done():
@@ -161,7 +156,9 @@ def _await(hurry: Callable[[], bool], station: Station, done: Callable[[], bool]
                 raise InfrastructureError(
                     f"{child.process.what} did not start; see {child.log}:\n{tail_of(child.log)}"
                 )
-        if hurry():
+        if stop_wanted():
+            raise Interrupted("stopped while starting")
+        if time.monotonic() > deadline:
             raise InfrastructureError(
                 f"{what} did not get ready in time; the logs are in {place.folder() / 'logs'}"
             )

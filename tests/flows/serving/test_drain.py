@@ -9,7 +9,7 @@ import pytest
 
 from flows.api import FlowRunState, PrefectApi
 from flows.serving.drain import drain
-from flows.serving.station import POOLS
+from flows.serving.settings import POOLS
 from runtime.contract.errors import InfrastructureError
 
 
