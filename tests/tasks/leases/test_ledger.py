@@ -33,33 +33,6 @@ def test_a_lease_of_a_slicebench_that_knew_no_folders_is_read() -> None:
     assert decode(json.dumps(fields), "here") == replace(lease, held_by=None)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "is not a whole lease"),
-        (b'{"version": 1, "lease_id": "run-e1"', "is not a whole lease"),
-        (b"[]", "is no JSON object"),
-        (b'{"version": 1}', "is not a whole lease"),
-        (b"\xff\xfe", "is not a whole lease"),
-        (b'{"version": 99, "future": true}', "newer slicebench"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_told_and_kept(
-    ledger: DirectoryLedger, content: bytes, said: str
-) -> None:
-    good = ledger.write(new("good"))
-    file = Path(ledger.uri) / "run-e1.json"
-    file.write_bytes(content)
-    with pytest.raises(Unreadable, match=said):
-        ledger.read("run-e1")
-    with pytest.raises(Unreadable, match=said):
-        ledger.write(new())
-    listing = ledger.listing()
-    assert listing.leases == (good,)
-    assert [said in str(error) and str(file) in str(error) for error in listing.unreadable] == [True]
-    assert file.read_bytes() == content
-
-
 def test_an_unknown_state_is_not_guessed_at(ledger: DirectoryLedger) -> None:
     fields = json.loads(encode(new())) | {"state": "resting"}
     with pytest.raises(Unreadable, match="resting"):

@@ -150,6 +150,9 @@ def test_many_processes_at_once_never_both_win(ledger: Ledger, uri: str) -> None
     [
         (b"", "is not a whole lease"),
         (b'{"version": 1, "lease_id": "run-e1"', "is not a whole lease"),
+        (b"[]", "is no JSON object"),
+        (b'{"version": 1}', "is not a whole lease"),
+        (b"\xff\xfe", "is not a whole lease"),
         (b'{"version": 99, "future": true}', "newer slicebench"),
     ],
 )
@@ -162,6 +165,8 @@ def test_what_cannot_be_read_is_told_and_kept(
         ledger.read("run-e1")
     with pytest.raises(Unreadable, match=said):
         ledger.write(new())
+    with pytest.raises(Unreadable, match=said):
+        ledger.read("run-e1")
     listing = ledger.listing()
     assert listing.leases == (good,)
     assert [said in str(error) and where in str(error) for error in listing.unreadable] == [True]
