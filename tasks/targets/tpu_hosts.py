@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Endpoint
-from tasks.cloud.ssh_errors import NotTrusted, SshError
+from tasks.cloud.ssh_errors import NotAdmitted, NotTrusted, SshError
 from tasks.cloud.tpu_model import Node
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -75,9 +75,13 @@ def wait_for_login(pool: Pool, hosts: Sequence[Endpoint], say: Callable[[str], N
             return
         if time.monotonic() - begin > _LOGIN_S:
             error = next(iter(refused.values()))
+            why = (
+                "the guest did not take the key that stands in the metadata"
+                if isinstance(error, NotAdmitted)
+                else "a worker that is down, or a firewall that keeps tcp:22 out"
+            )
             raise InfrastructureError(
-                f"{len(refused)} of {len(hosts)} workers do not let us in after {_LOGIN_S:g} s: {error}. "
-                "Firewall (tcp:22), OS Login (metadata enable-oslogin) or a worker that is down"
+                f"{len(refused)} of {len(hosts)} workers do not let us in after {_LOGIN_S:g} s: {error}: {why}"
             ) from error
         say(f"waiting for {len(refused)} of {len(hosts)} workers to let us in")
         waiting = list(refused)

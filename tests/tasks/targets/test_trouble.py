@@ -54,6 +54,41 @@ def test_each_trouble_is_known_by_its_own_words_only(name: str) -> None:
     assert found[0].next
 
 
+ON_TPUS = {
+    "public_key_denied": (
+        "4 of 4 workers do not let us in after 300 s: me@10.0.0.2:22: permission denied (publickey) for user me; "
+        "offered: /k: the guest did not take the key that stands in the metadata"
+    ),
+    "unreachable": (
+        "1 of 4 workers do not let us in after 300 s: me@10.0.0.2:22: no answer within 10 s; is it up, and does a "
+        "firewall let port through?: a worker that is down, or a firewall that keeps tcp:22 out"
+    ),
+    "iap": (
+        "me@10.0.0.2:22: the connection broke while it was made: EOFError; gcloud said: ERROR: "
+        "(gcloud.compute.start-iap-tunnel) Error while connecting [4033: 'not authorized']."
+    ),
+    "worker_down": "worker 3: the supervisor is gone without a last word",
+    "dpkg_lock": (
+        "tpu-vm.sh failed on me@10.0.0.2:22: exit code 75: /var/lib/dpkg/lock-frontend is held by process 812: "
+        "/usr/bin/python3 /usr/bin/unattended-upgrade, for longer than 300 s; its output is in ~/.slicebench"
+    ),
+    "init_hang": "point 0 failed: joining exceeded 300 s on worker 3; workers 0, 1, 2 waited",
+    "out_of_disk": "me@10.0.0.2:22: its disk is full: [Errno 28] No space left on device; free some space there",
+    "locked": (
+        "TPU VM mine in us-east5-b is used by lease run-0-e1 of jan's process 7 on vm, since 2026-11-28 08:00 UTC, "
+        "at least until 09:00 UTC; wait for it with --wait-for-lock, or stop that run"
+    ),
+    "permission": "cannot list: Permission denied: log in (gcloud auth application-default login), enable "
+    "tpu.googleapis.com, or grant roles/tpu.admin",
+}
+
+
+@pytest.mark.parametrize("name", ON_TPUS)
+def test_what_goes_wrong_on_tpu_vms_is_known_by_the_words_that_it_is_told_in(name: str) -> None:
+    [found] = troubles(scene(line(ON_TPUS[name], said=True)))
+    assert (found.name, bool(found.next)) == (name, True)
+
+
 def test_every_text_rule_has_a_recorded_text() -> None:
     assert len(RECORDED) == len(RULES) - 1  # a leaked lease is known from the ledger
 
