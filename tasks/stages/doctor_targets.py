@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +17,6 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _HOSTS_S = 90.0
-_DISABLED = re.compile(r"has not been used in project|it is disabled|SERVICE_DISABLED", re.IGNORECASE)
-_NOBODY = re.compile(
-    r"UNAUTHENTICATED|invalid authentication|no Google credentials|log in again", re.IGNORECASE
-)
 
 
 def target_checks(name: str, config: Any) -> list[Check]:
@@ -30,9 +24,11 @@ def target_checks(name: str, config: Any) -> list[Check]:
     if isinstance(config, SshTargetConfig):
         return [Check("hosts", lambda: look_at_hosts(config), _HOSTS_S)]
     if isinstance(config, TpuVmTargetConfig):
+        tunnels = [Check("iap", lambda: look_at_way(config), 40.0)] if config.addresses == "iap" else []
         return [
             Check("credentials", look_at_credentials, 15.0),
             Check("cloud tpu", lambda: look_at_tpu(config), 60.0),
+            *tunnels,
         ]
     return [Check("target", lambda: look_at_local(name, config), 70.0)]
 
@@ -128,24 +124,17 @@ def look_at_tpu(config: TpuVmTargetConfig) -> list[Finding]:
 
 
 def look_at_zone(tpu: CloudTpu, project: str, zone: str, config: TpuVmTargetConfig) -> list[Finding]:
-    """What the API says of one zone: whether it lets us ask, has the type, and what still holds quota there."""
-    from tasks.cloud.tpu_errors import TpuError
+    """What the API says of one zone, by the checks that a run makes as well."""
+    from tasks.targets.tpu_preflight import zone_problems
 
     name = f"zone {zone}"
-    try:
-        types = tpu.types(zone)
-        queued = tpu.queued(zone)
-    except TpuError as error:
-        return [refused(name, project, error)]
-    found = [Finding(name, "fine", f"the API answers and lets us look; {len(types)} types of TPU")]
-    if config.type is not None and config.type not in types:
-        near = ", ".join(difflib.get_close_matches(config.type, types, n=3)) or ", ".join(sorted(types)[:5])
-        found.append(Finding(name, "wrong", f"it has no type {config.type}", f"nearest: {near or 'none'}"))
-    for dead in queued:
-        if dead.state in ("FAILED", "SUSPENDED"):
-            what = f"queued resource {dead.name} is {dead.state} and still holds quota"
-            fix = f"gcloud compute tpus queued-resources delete {dead.name} --force --zone {zone} --project {project}"
-            found.append(Finding(name, "warning", what, fix))
+    problems = zone_problems(tpu, config, zone)
+    found = [
+        Finding(name, "wrong" if one.severity == "error" else "warning", one.what, one.fix)
+        for one in problems
+    ]
+    if not worst_of(found):
+        found.insert(0, Finding(name, "fine", f"the API answers, lets us look, and offers {config.type}"))
     if config.existing is None:
         what = (
             "how much quota is left, and whether we may make things: the API tells only when it is asked to"
@@ -155,23 +144,12 @@ def look_at_zone(tpu: CloudTpu, project: str, zone: str, config: TpuVmTargetConf
     return found
 
 
-def refused(name: str, project: str, error: Exception) -> Finding:
-    """Tells what an error of the API means and which command mends it. Pure. 403 is never taken for 404."""
-    from tasks.cloud.tpu_errors import NotFound, PermissionDenied
+def look_at_way(config: TpuVmTargetConfig) -> list[Finding]:
+    """Whether this machine has what tunnels to workers need."""
+    from tasks.targets.tpu_preflight import way_problems
 
-    text = str(error)
-    if isinstance(error, PermissionDenied):
-        if _NOBODY.search(text):
-            return Finding(name, "wrong", text, "gcloud auth application-default login")
-        if _DISABLED.search(text.split(": log in")[0]):
-            return Finding(
-                name, "wrong", text, f"gcloud services enable tpu.googleapis.com --project={project}"
-            )
-        role = f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role=roles/tpu.admin"
-        return Finding(name, "wrong", text, role)
-    if isinstance(error, NotFound):
-        return Finding(name, "wrong", text, f"gcloud compute tpus locations list --project={project}")
-    return Finding(name, "wrong", text, "curl -sS -o /dev/null -w '%{http_code}' https://tpu.googleapis.com")
+    found = [Finding("iap", "wrong", one.what, one.fix) for one in way_problems(config)]
+    return found or [Finding("iap", "fine", "gcloud is there, and somebody is logged in to it")]
 
 
 def worst_of(findings: Sequence[Finding]) -> bool:

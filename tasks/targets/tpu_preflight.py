@@ -1,27 +1,38 @@
-"""What would stop a run on Cloud TPU, asked before anything is made: access, zones, types, versions, names taken."""
+"""What would stop a run on Cloud TPU: access, zones, types, versions, what holds quota, names taken; each with its fix.
+
+One set of checks: a run asks them before anything is made, and doctor of a target before there is a run.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from runtime.contract.errors import Problem
 from runtime.contract.yamlfile import nearest
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError, Unavailable
+from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.tpus import QUEUED
 from tasks.targets import tpu_iap
 from tasks.targets.types import Plan
 
+_DISABLED = re.compile(r"has not been used in project|it is disabled|SERVICE_DISABLED", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"UNAUTHENTICATED|invalid authentication|no Google credentials|log in again", re.IGNORECASE
+)
+
 
 def preflight(tpu: CloudTpu, config: TpuVmTargetConfig, plan: Plan) -> list[Problem]:
     """Returns what is wrong, zone by zone. An error where no zone can serve, a warning where another still can."""
-    if config.addresses == "iap" and (missing := tpu_iap.lacking()):
+    if missing := way_problems(config):
         return missing
     if config.existing is not None:
         return []  # acquire looks for it, and adopts what it finds
-    by_zone = {zone: _zone(tpu, config, zone) for zone in config.zones}
-    good = [zone for zone, problems in by_zone.items() if not problems]
+    by_zone = {zone: zone_problems(tpu, config, zone) for zone in config.zones}
+    good = [
+        zone for zone, problems in by_zone.items() if not any(one.severity == "error" for one in problems)
+    ]
     problems = [problem for found in by_zone.values() for problem in found]
     if good:
         fix = f"{', '.join(good)} remain"
@@ -29,31 +40,54 @@ def preflight(tpu: CloudTpu, config: TpuVmTargetConfig, plan: Plan) -> list[Prob
     return [*problems, *_taken(tpu, good, plan)]
 
 
-def _zone(tpu: CloudTpu, config: TpuVmTargetConfig, zone: str) -> list[Problem]:
+def way_problems(config: TpuVmTargetConfig) -> list[Problem]:
+    """Returns what the way into workers lacks on this machine."""
+    return tpu_iap.lacking() if config.addresses == "iap" else []
+
+
+def zone_problems(tpu: CloudTpu, config: TpuVmTargetConfig, zone: str) -> list[Problem]:
+    """Returns errors for what a zone does not let us do or does not offer, and warnings for what holds quota there."""
     try:
-        types = tpu.types(zone)
+        types, queued = tpu.types(zone), tpu.queued(zone)
         versions = tpu.runtime_versions(zone) if config.runtime_version else ()
     except TpuError as error:
-        return [Problem("error", None, str(error), fix=_fix(error, tpu.project))]
+        return [Problem("error", None, str(error), fix=fix_of(error, tpu.project))]
     problems = []
     if config.type not in types:
-        near = nearest(str(config.type), types)
-        family = str(config.type).partition("-")[0]
-        offered = [name for name in types if name.startswith(f"{family}-")]
-        fix = (
-            f"it has {near}"
-            if near
-            else f"it has {', '.join(offered)}"
-            if offered
-            else f"no {family} is there"
-        )
-        problems.append(Problem("error", None, f"{config.type} is not offered in {zone}", fix=fix))
+        what = f"{config.type} is not offered in {zone}"
+        problems.append(Problem("error", None, what, fix=_offered(config.type, types)))
     if config.runtime_version and config.runtime_version not in versions:
         near = nearest(config.runtime_version, versions)
         what = f"runtime version {config.runtime_version} is not offered in {zone}"
         fix = f"did you mean {near}?" if near else "leave runtime_version out: it follows from the type"
         problems.append(Problem("error", None, what, fix=fix))
+    for dead in [one for one in queued if one.state in ("FAILED", "SUSPENDED")]:
+        what = f"queued resource {dead.name} is {dead.state} and still holds quota"
+        fix = f"gcloud compute tpus queued-resources delete {dead.name} --force --zone {zone} --project {tpu.project}"
+        problems.append(Problem("warning", None, what, fix=fix))
     return problems
+
+
+def fix_of(error: Exception, project: str) -> str:
+    """Returns the command that mends an error of the API. Pure. 403 is never taken for 404."""
+    text = str(error)
+    if isinstance(error, PermissionDenied):
+        if _NOBODY.search(text):
+            return "gcloud auth application-default login"
+        if _DISABLED.search(text.split(": log in")[0]):
+            return f"gcloud services enable tpu.googleapis.com --project={project}"
+        return f"gcloud projects add-iam-policy-binding {project} --member=user:YOU --role=roles/tpu.admin"
+    if isinstance(error, NotFound):
+        return f"gcloud compute tpus locations list --project={project}"
+    return "curl -sS -o /dev/null -w '%{http_code}' https://tpu.googleapis.com"
+
+
+def _offered(name: str, types: Sequence[str]) -> str:
+    if near := nearest(name, types):
+        return f"it has {near}"
+    family = name.partition("-")[0]
+    offered = [one for one in types if one.startswith(f"{family}-")]
+    return f"it has {', '.join(offered)}" if offered else f"no {family} is there"
 
 
 def _taken(tpu: CloudTpu, zones: Sequence[str], plan: Plan) -> list[Problem]:
@@ -67,17 +101,8 @@ def _taken(tpu: CloudTpu, zones: Sequence[str], plan: Plan) -> list[Problem]:
             except NotFound:
                 continue
             except TpuError as error:
-                problems.append(Problem("error", None, str(error), fix=_fix(error, tpu.project)))
+                problems.append(Problem("error", None, str(error), fix=fix_of(error, tpu.project)))
                 continue
             what = f"{ref.name} is there already in {zone}, {there.state}"
             problems.append(Problem("warning", None, what, "the run goes on with it if it is its own"))
     return problems
-
-
-def _fix(error: TpuError, project: str) -> str:
-    if isinstance(error, PermissionDenied):
-        return (
-            f"gcloud services enable tpu.googleapis.com --project {project}; and have roles/tpu.admin there; "
-            "a zone that does not exist is told in the same words"
-        )
-    return "try again later" if isinstance(error, Unavailable) else ""

@@ -16,7 +16,8 @@ from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.doctor import Check, Finding, examine, look_at_folder, look_at_python
-from tasks.stages.doctor_targets import look_at_hosts, look_at_local, look_at_tpu, refused
+from tasks.stages.doctor_targets import look_at_hosts, look_at_local, look_at_tpu
+from tasks.targets.tpu_preflight import fix_of
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_host_whose_key_nobody_knows(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_api_says_is_told_apart(code: int, message: str, fix: str) -> None:
-    assert fix in refused("zone z", "p", error_for(code, message, "list")).fix
+    assert fix in fix_of(error_for(code, message, "list"), "p")
 
 
 def test_without_a_project_it_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

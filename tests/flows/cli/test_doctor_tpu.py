@@ -1,0 +1,93 @@
+"""`slicebench doctor --target` of a TPU, against the stand-in: what is wrong, each with the command that fixes it."""
+# ruff: noqa: F401, F811 (fixtures are imported)
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
+from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
+from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.targets.tpu_preflight import preflight
+from tasks.targets.types import Plan
+from tests.cloud import gcloud
+from tests.cloud.tpu.leasing import QUICK, ZONE
+from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+
+Findings = dict[tuple[str, str], str]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    for name in ("SLICEBENCH_LEDGER", "PREFECT_API_URL", "PREFECT_PROFILES_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def examined(home: Path, capsys: pytest.CaptureFixture[str], **fields: Any) -> Findings:
+    """Returns (check, status) → what and fix of what doctor finds of a target with these fields."""
+    target = {"kind": "tpu_vm", "type": "v6e-4", "zones": [ZONE], "project": "proj", **fields}
+    (home / "t.json").write_text(json.dumps(target))
+    (home / "t.yaml").write_text((home / "t.json").read_text())
+    capsys.readouterr()
+    main(["doctor", "--target", str(home / "t.yaml"), "--json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return {(one["check"], one["status"]): f"{one['what']} | {one['fix']}" for one in found}
+
+
+def test_what_the_project_lacks_is_told_with_its_fix(
+    home: Path, tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone = f"zone {ZONE}"
+    assert (zone, "fine") in examined(home, capsys)
+    assert "v6e-4" in examined(home, capsys, type="v6e-44")[zone, "wrong"].partition("|")[2]
+    off = examined(home, capsys, project="other")[zone, "wrong"]
+    assert off.endswith("| gcloud services enable tpu.googleapis.com --project=other")
+    CloudTpu("proj", timing=QUICK).create_queued(
+        ZONE, "dead", QueuedRequest(NodeRequest("v6e-4", "v2-alpha-tpuv6e", {}), "dead", 2)
+    )
+    with tpu_cloud.store.changing() as world:
+        next(iter(world["queued"].values())).update(state="FAILED", due=None, error=[8, "no"])
+    quota = examined(home, capsys)[zone, "warning"]
+    assert "dead is FAILED and still holds quota" in quota and "queued-resources delete dead --force" in quota
+    tpu_cloud.set(denied=["ListAcceleratorTypes"])
+    denied = examined(home, capsys)[zone, "wrong"]
+    assert denied.endswith("add-iam-policy-binding proj --member=user:YOU --role=roles/tpu.admin")
+
+
+def test_no_credentials(
+    home: Path, tpu_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(ENDPOINT_VARIABLE)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(home / "none.json"))
+    found = examined(home, capsys)
+    assert found["credentials", "wrong"].endswith("| gcloud auth application-default login")
+    assert found[f"zone {ZONE}", "wrong"].endswith("| gcloud auth application-default login")
+
+
+def test_tunnels_without_a_login(
+    home: Path, tpu_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = gcloud.install(home / "bin", {}, account="")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    assert examined(home, capsys, addresses="iap")["iap", "wrong"].endswith("| gcloud auth login")
+
+
+def test_a_run_is_refused_in_the_same_words(tpu_cloud: Cloud) -> None:
+    config = TpuVmTargetConfig.model_validate(
+        {"kind": "tpu_vm", "type": "v6e-4", "zones": [ZONE, "us-east5-a"]}
+    )
+    plan = Plan("t", [], 1, 1, 4, "tpu")
+    assert preflight(CloudTpu("proj", timing=QUICK), config, plan) == []
+    told = preflight(CloudTpu("other", timing=QUICK), config, plan)
+    assert [one.severity for one in told] == ["error", "error"]
+    assert told[0].fix == "gcloud services enable tpu.googleapis.com --project=other"
+    assert tpu_cloud.mutations() == []
