@@ -22,10 +22,9 @@ from tasks.cloud.tpu_transport import Timing
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Found, Pace
 from tasks.leases.lease import State
-from tasks.leases.ledger import Ledger
 from tasks.leases.locks import Locked
 from tasks.leases.resource import ResourceRef
-from tasks.leases.tpus import projects_of
+from tasks.leases.tpus import InCloudTpu, projects_of
 
 ENTRY = "tpu_entry"
 """The kind. Its name is NODE@LEASE, its scope as of the node."""
@@ -124,21 +123,14 @@ def read(metadata: Mapping[str, str]) -> Entry | None:
         return None
 
 
-class TpuEntryInventory:
+class TpuEntryInventory(InCloudTpu):
     """Entries in the metadata of TPU VMs that are not ours. See Inventory."""
 
     kind = ENTRY
     after = frozenset({"host_process", "host_directory"})
     """What is on the hosts is asked to go by way of the key."""
 
-    def __init__(self, ledger: Ledger, *, pace: Pace = _PACE, settle_s: float = 20.0) -> None:
-        self.pace = pace
-        self.settle_s = settle_s
-        self._ledger = ledger
-
-    def sees(self, scope: str) -> bool:
-        """See Inventory."""
-        return scope.count("/") == 1
+    usual = _PACE
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory."""

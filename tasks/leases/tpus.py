@@ -7,7 +7,7 @@ import abc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from tasks.cloud.labels import read_labels
 from tasks.cloud.tpu import CloudTpu
@@ -36,20 +36,26 @@ _TIMING = Timing(total_s=30.0)
 Thing = TypeVar("Thing", Node, Queued)
 
 
-class _Labelled(abc.ABC, Generic[Thing]):
-    """What both kinds share. A scope is "project/zone"; the uid tells one thing from a later one of its name."""
+class InCloudTpu:
+    """What all inventories of Cloud TPU share. A scope is "project/zone"."""
 
-    kind: str
-    after: frozenset[str]
+    usual: ClassVar[Pace] = PACE
 
-    def __init__(self, ledger: Ledger, *, pace: Pace = PACE, settle_s: float = _SETTLE_S) -> None:
-        self.pace = pace
+    def __init__(self, ledger: Ledger, *, pace: Pace | None = None, settle_s: float = _SETTLE_S) -> None:
+        self.pace = pace or self.usual
         self.settle_s = settle_s
         self._ledger = ledger
 
     def sees(self, scope: str) -> bool:
         """See Inventory. Any project can be asked; what may not be asked shows as an error."""
         return scope.count("/") == 1
+
+
+class _Labelled(InCloudTpu, abc.ABC, Generic[Thing]):
+    """What both kinds of things share. The uid tells one thing from a later one of its name."""
+
+    kind: str
+    after: frozenset[str]
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory."""

@@ -1,36 +1,26 @@
-"""Gets slices of Cloud TPU for a lease: asks, waits and says on what, tries the next zone, adopts what exists."""
+"""Gets slices of Cloud TPU for a lease: asks for them, tries the next zone, adopts what exists, gives back the dead."""
 
 from __future__ import annotations
 
-import datetime
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.resource_names import name_of
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound, QuotaExhausted, StockedOut, TpuError, error_for
+from tasks.cloud.tpu_errors import NotFound, QuotaExhausted, StockedOut
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, NodeRequest, Queued, QueuedRequest
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED
-
-Say = Callable[[str], None]
+from tasks.targets.tpu_wait import Say, TakenAway, TooLong, Wait
 
 
 class NoCapacity(InfrastructureError):
     """No zone gave what was asked for; says of each why."""
-
-
-class TakenAway(TpuError):
-    """What was there is being taken away by the service: preempted, suspended, under repair."""
-
-
-class TooLong(InfrastructureError):
-    """A time limit of the target passed."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +29,6 @@ class Slices:
 
     nodes: Sequence[Node]
     ours: bool
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """On what one waits: its state, since when and until when, in seconds since the epoch."""
-
-    what: str
-    state: str
-    since: float
-    until: float | None
-
-    def __str__(self) -> str:
-        until = f", until {_clock(self.until)}" if self.until is not None else ""
-        return f"{self.what} is {self.state} since {_clock(self.since)}{until}"
 
 
 @dataclass
@@ -68,7 +44,6 @@ class Desk:
     now: Callable[[], float] = time.time
     name: str = ""
     """What is made is called so; empty: after the lease."""
-    _said: str = ""
 
     def acquire(self) -> Slices:
         """Returns slices whose workers are all there: adopted, or made in the first zone that has room.
@@ -134,11 +109,14 @@ class Desk:
         kind = QUEUED if config.as_queued else NODE
         self.lease.create(kind, scope, name, make, dead_man=dead_man(config))
 
+    def _wait(self) -> Wait:
+        return Wait(self.tpu, self.config.limits, self.lease.check, self.say, self.poll_s, self.now)
+
     def _make(self, zone: str) -> Sequence[Node]:
         self.ask(zone)
         if self.config.as_queued:
-            return self._wait_for_queued(zone, self._name())
-        return self._wait_for_nodes(zone, [self._name()])
+            return self._wait().for_queued(zone, self._name())
+        return self._wait().for_nodes(zone, [self._name()])
 
     def _name(self) -> str:
         return self.name or name_of(self.lease.lease.lease_id)
@@ -165,85 +143,14 @@ class Desk:
         found = find(self.tpu, self.config.zones, name)
         kind = QUEUED if isinstance(found, Queued) else NODE
         self.lease.adopt(kind, f"{found.project}/{found.zone}", name, found.uid)
-        if isinstance(found, Queued):
-            return self._wait_for_queued(found.zone, name)
-        return self._wait_for_nodes(found.zone, [name])
-
-    def _wait_for_queued(self, zone: str, name: str) -> Sequence[Node]:
-        what = f"queued resource {name} in {zone}"
-        for passed in self._looks():
-            try:
-                queued = self.tpu.queued_resource(zone, name)
-            except NotFound as error:
-                raise self.tpu.why_gone(zone, name) from error
-            if queued.state == "FAILED":
-                raise error_for(queued.error_code or 8, queued.error, f"get {what}")
-            if queued.state in NEVER_ACTIVE:
-                raise TakenAway(
-                    f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
-                )
-            if queued.state in ("ACTIVE", "PROVISIONING"):
-                break
-            limit = self.config.limits.queue_s
-            self._tell(Waiting(what, queued.state, queued.created_at, _until(queued.created_at, limit)))
-            if limit is not None and passed > limit:
-                raise TooLong(
-                    f"{what} waited {passed:.0f} s in the queue and is {queued.state}: limits.queue_s passed"
-                )
-        return self._wait_for_nodes(zone, queued.nodes, name)
-
-    def _wait_for_nodes(self, zone: str, names: Sequence[str], queued: str | None = None) -> Sequence[Node]:
-        since, limit = self.now(), self.config.limits.provisioning_s
-        for passed in self._looks():
-            nodes = [self._look(zone, name, queued) for name in names]
-            coming = [one for one in nodes if one is None or not _complete(one)]
-            if not coming:
-                return [node for node in nodes if node is not None]
-            dead = next((one for one in coming if one is not None and one.state in GONE_BUT_THERE), None)
-            if dead is not None:
-                raise TakenAway(
-                    f"TPU VM {dead.name} in {zone} is {dead.state}: it was taken away while it came up"
-                )
-            told = ", ".join(
-                _told(name, node) for name, node in zip(names, nodes, strict=True) if node in coming
-            )
-            self._tell(
-                Waiting(
-                    f"{len(names)} slice(s) in {zone}", f"coming up ({told})", since, _until(since, limit)
-                )
-            )
-            if limit is not None and passed > limit:
-                raise TooLong(
-                    f"not all of it came up in {zone} within limits.provisioning_s, {limit:g} s: {told}"
-                )
-        raise AssertionError("looks never end by themselves")
-
-    def _look(self, zone: str, name: str, queued: str | None) -> Node | None:
-        """Returns a node; None while the queued resource it belongs to has not made it yet."""
         try:
-            return self.tpu.node(zone, name)
-        except NotFound as error:
-            if queued is None:
-                raise self.tpu.why_gone(zone, name) from error
-            state = self.tpu.queued_resource(zone, queued).state
-            if state in NEVER_ACTIVE:
-                raise TakenAway(
-                    f"queued resource {queued} in {zone} is {state}, and {name} is gone"
-                ) from error
-            return None
-
-    def _looks(self) -> Iterator[float]:
-        """Yields the seconds passed, again and again; the lease must still be ours each time."""
-        begin = time.monotonic()
-        while True:
-            yield time.monotonic() - begin
-            time.sleep(self.poll_s)
-            self.lease.check()
-
-    def _tell(self, waiting: Waiting) -> None:
-        if str(waiting) != self._said:
-            self._said = str(waiting)
-            self.say(self._said)
+            if isinstance(found, Queued):
+                return self._wait().for_queued(found.zone, name)
+            return self._wait().for_nodes(found.zone, [name])
+        except TakenAway as error:
+            raise TakenAway(
+                f"{error}; it is not ours, and stays as it is: name another with existing:, or let a run make its own"
+            ) from error
 
 
 def find(tpu: CloudTpu, zones: Sequence[str], name: str) -> Node | Queued:
@@ -276,30 +183,3 @@ def find(tpu: CloudTpu, zones: Sequence[str], name: str) -> Node | Queued:
 def dead_man(config: TpuVmTargetConfig) -> str:
     """Says what ends such a resource when everybody else is dead."""
     return "the service, when it needs the spot capacity" if config.tier == "spot" else "none"
-
-
-def _complete(node: Node) -> bool:
-    return node.state == "READY" and len(node.addresses) >= _hosts(node)
-
-
-def _hosts(node: Node) -> int:
-    try:
-        return tpu_type(node.type).hosts
-    except BadInput:  # one that exists may be of a type that our table does not know
-        return 1
-
-
-def _told(name: str, node: Node | None) -> str:
-    if node is None:
-        return f"{name} not there yet"
-    if node.state == "READY":
-        return f"{name} has {len(node.addresses)} of {_hosts(node)} workers"
-    return f"{name} {node.state}" + (f", {node.health_text}" if node.health_text else "")
-
-
-def _until(since: float, limit: float | None) -> float | None:
-    return None if limit is None else since + limit
-
-
-def _clock(at: float) -> str:
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%H:%M:%S UTC")

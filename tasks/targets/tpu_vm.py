@@ -13,6 +13,7 @@ from tasks.cloud.ssh_book import AddressBook
 from tasks.cloud.ssh_keys import make_key, with_key
 from tasks.cloud.storage import Folder
 from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_errors import TpuError
 from tasks.config.spec import RunSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -22,7 +23,7 @@ from tasks.leases.hosts import FOLDER, PROCESS
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpu_entries import REFRESH_S, enter, refresh
 from tasks.leases.tpus import NODE, QUEUED
-from tasks.targets import tpu_plan, tpu_preflight, tpu_python
+from tasks.targets import ssh_plan, tpu_plan, tpu_preflight, tpu_python
 from tasks.targets.ssh import SshTarget
 from tasks.targets.ssh_fleet import SupervisorCommand, supervise
 from tasks.targets.streams import SILENT
@@ -30,7 +31,7 @@ from tasks.targets.tpu_access import Access, endpoints
 from tasks.targets.tpu_capacity import Desk, Slices
 from tasks.targets.tpu_hosts import check_adopted, hosts_config, wait_for_login
 from tasks.targets.tpu_setup import script_of, set_up
-from tasks.targets.tpu_watch import WATCH_S, Watch
+from tasks.targets.tpu_watch import WATCH_S, Watch, gone_for_good
 from tasks.targets.types import (
     PREEMPTED,
     Bundle,
@@ -163,6 +164,8 @@ class TpuVmTarget:
             reason = "a worker's host does not answer any more: its slices are replaced"
         if reason:
             self._lost = ref
+            if self._own() is None:
+                self._strike_off_what_went(ref.name)
             yield State(PREEMPTED, reason)
 
     def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
@@ -170,9 +173,9 @@ class TpuVmTarget:
         return self._of(ref.name).fetch(ref, into) if ref.output else []
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
-        """See Target. What is left of slices of ours that were taken away goes as a whole: nobody is asked there."""
+        """See Target. What is left of slices that were taken away goes as a whole: nobody is asked there."""
         lost = self._lost is not None and (self._lost.name, self._lost.attempt) == (ref.name, ref.attempt)
-        if not lost or self._own() is None:
+        if not lost or self._left_on_hosts():
             self._of(ref.name).stop(ref, grace_s)
 
     def _tpu(self) -> CloudTpu:
@@ -208,6 +211,29 @@ class TpuVmTarget:
             refresh(self._tpu(), self._lease)
             self._entered_at = time.monotonic()
 
+    def _strike_off_what_went(self, run_id: str) -> None:
+        """Takes off the lease what was on TPUs that are not ours and will not run again: nobody can look there."""
+        assert self._lease is not None
+        try:
+            gone = gone_for_good(self._tpu(), self._resources(self._lease))
+        except TpuError:
+            return  # nobody can say it: the hosts are asked, and wait for an answer
+        config = self._config_of(run_id)
+        scopes = {str(ssh_plan.host_of(config, host)) for host in config.hosts if host.group in gone}
+        for ref in [one for one in self._lease.lease.resources if one.kind in (PROCESS, FOLDER)]:
+            if ref.scope in scopes:
+                self._lease.forget(ref)
+        if gone:
+            names = ", ".join(sorted(gone))
+            self._say(
+                f"{names} was taken away; it is not ours, and stays as it is; what was on it went with it"
+            )
+
+    def _left_on_hosts(self) -> bool:
+        """Says whether there is something on hosts that can and must be asked to end."""
+        resources = self._lease.lease.resources if self._lease else ()
+        return self._own() is None and any(one.kind == PROCESS for one in resources)
+
     def _own(self) -> ResourceRef | None:
         """Returns what the lease made; None: nothing so far, or slices that exist without it."""
         return next((ref for ref in self._resources(self._lease) if ref.ours), None)
@@ -218,13 +244,14 @@ class TpuVmTarget:
     def _of(self, run_id: str) -> SshTarget:
         """Returns the hosts of a run; another process may have got them."""
         if self._inner is None:
-            folder = self._folder(run_id)
-            try:
-                config = SshTargetConfig.model_validate_json((folder / HOSTS_FILE).read_text())
-            except OSError as error:
-                raise InfrastructureError(f"the hosts of run {run_id} are not known here: {error}") from error
-            self._inner = self._ssh(config, folder)
+            self._inner = self._ssh(self._config_of(run_id), self._folder(run_id))
         return self._inner
+
+    def _config_of(self, run_id: str) -> SshTargetConfig:
+        try:
+            return SshTargetConfig.model_validate_json((self._folder(run_id) / HOSTS_FILE).read_text())
+        except OSError as error:
+            raise InfrastructureError(f"the hosts of run {run_id} are not known here: {error}") from error
 
     def _ssh(self, config: SshTargetConfig, folder: Path) -> SshTarget:
         # Hosts of ours are not written into the book that reapers use: they go as a whole, and are not asked.

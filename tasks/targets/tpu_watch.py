@@ -45,6 +45,24 @@ def taken_away(tpu: CloudTpu, resources: Sequence[ResourceRef]) -> str:
     return ""
 
 
+def gone_for_good(tpu: CloudTpu, resources: Sequence[ResourceRef]) -> set[str]:
+    """Returns the names of nodes that will not run again: what was on them is gone as well. Raises TpuError."""
+    gone = set()
+    for ref in resources:
+        zone = ref.scope.partition("/")[2]
+        try:
+            names = tpu.queued_resource(zone, ref.name).nodes if ref.kind == QUEUED else [ref.name]
+        except NotFound:
+            continue  # its nodes went with it, and nobody knows their names any more
+        for name in names:
+            try:
+                if tpu.node(zone, name).state in GONE_BUT_THERE:
+                    gone.add(name)
+            except NotFound:
+                gone.add(name)
+    return gone
+
+
 class Watch:
     """Looks every `every_s` seconds, in a thread, while the block runs; then does `also`.
 

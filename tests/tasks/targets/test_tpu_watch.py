@@ -9,12 +9,15 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_model import NodeRequest
 from tasks.leases.lease import State
 from tasks.stages.context import Run
+from tasks.targets.tpu_wait import TakenAway
 from tasks.targets.tpu_watch import Watch, taken_away
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
@@ -89,6 +92,32 @@ def test_slices_with_a_host_that_falls_silent_are_replaced(
     assert any("giving back tpu_node sb-run-1-e1, which has a host that" in line for line in bench.said)
     assert holding.release("over").lease.state is State.GONE
     assert bench.cloud.inventory() == []
+
+
+def test_one_that_is_not_ours_ends_the_run_and_leaves_nothing_that_nobody_can_look_for(
+    bench: Bench, tmp_path: Path
+) -> None:
+    tpu = CloudTpu("proj", timing=QUICK)
+    tpu.create_node(ZONE, "mine", NodeRequest("v6e-1", "v2-alpha-tpuv6e", {}))
+    config = bench.config(existing="mine", slices=1, zones=[])
+    run, holding = bench.run(config, workload="hold", output=str(tmp_path / "out")), hold()
+
+    def lose() -> None:
+        bench.cloud.preempt("mine")
+        bench.hosts[0].freeze()
+
+    try:
+        with pytest.raises(
+            TakenAway, match="mine in us-east5-b is PREEMPTED.*it is not ours, and stays as it is"
+        ):
+            play(once_it_runs(bench, run, lose), holding)
+        done = holding.release("over")
+    finally:
+        bench.hosts[0].thaw()
+    assert (done.lease.state, done.problems) == (State.GONE, ())
+    assert any("mine was taken away; it is not ours" in line for line in bench.said)
+    assert [one["end"] for one in json.loads(run.folder.read("attempts.json") or b"")] == ["preempted"]
+    assert [name.rsplit("/", 1)[1] for name in bench.cloud.inventory()] == ["mine"]
 
 
 def test_the_attempts_end_at_the_limit(bench: Bench) -> None:

@@ -1,0 +1,160 @@
+"""Waits for slices of Cloud TPU, in the queue and while they come up, and says on what, since when, until when."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_errors import NotFound, TpuError, error_for
+from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node
+from tasks.cloud.tpu_types import tpu_type
+from tasks.config.tpu_target import TpuLimits
+
+Say = Callable[[str], None]
+
+
+class TakenAway(TpuError):
+    """What was there is being taken away by the service: preempted, suspended, under repair."""
+
+
+class TooLong(InfrastructureError):
+    """A time limit of the target passed."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """On what one waits: its state, since when and until when, in seconds since the epoch."""
+
+    what: str
+    state: str
+    since: float
+    until: float | None
+
+    def __str__(self) -> str:
+        until = f", until {_clock(self.until)}" if self.until is not None else ""
+        return f"{self.what} is {self.state} since {_clock(self.since)}{until}"
+
+
+@dataclass
+class Wait:
+    """How one waits: within limits, looking every `poll_s` seconds; `check` raises when it is no longer for us to wait.
+
+    `say` hears what is waited for, when that changes.
+    """
+
+    tpu: CloudTpu
+    limits: TpuLimits
+    check: Callable[[], object]
+    say: Say
+    poll_s: float
+    now: Callable[[], float]
+    _said: str = ""
+
+    def for_queued(self, zone: str, name: str) -> Sequence[Node]:
+        """Returns the nodes of a queued resource once all workers are there. Raises TakenAway, TooLong, TpuError."""
+        what = f"queued resource {name} in {zone}"
+        for passed in self._looks():
+            try:
+                queued = self.tpu.queued_resource(zone, name)
+            except NotFound as error:
+                raise self.tpu.why_gone(zone, name) from error
+            if queued.state == "FAILED":
+                raise error_for(queued.error_code or 8, queued.error, f"get {what}")
+            if queued.state in NEVER_ACTIVE:
+                raise TakenAway(
+                    f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
+                )
+            if queued.state in ("ACTIVE", "PROVISIONING"):
+                break
+            limit = self.limits.queue_s
+            self._tell(Waiting(what, queued.state, queued.created_at, _until(queued.created_at, limit)))
+            if limit is not None and passed > limit:
+                raise TooLong(
+                    f"{what} waited {passed:.0f} s in the queue and is {queued.state}: limits.queue_s passed"
+                )
+        return self.for_nodes(zone, queued.nodes, name)
+
+    def for_nodes(self, zone: str, names: Sequence[str], queued: str | None = None) -> Sequence[Node]:
+        """Returns nodes once all their workers are there; `queued` makes them. Raises TakenAway, TooLong, TpuError."""
+        since, limit = self.now(), self.limits.provisioning_s
+        for passed in self._looks():
+            nodes = [self._look(zone, name, queued) for name in names]
+            coming = [one for one in nodes if one is None or not _complete(one)]
+            if not coming:
+                return [node for node in nodes if node is not None]
+            dead = next((one for one in coming if one is not None and one.state in GONE_BUT_THERE), None)
+            if dead is not None:
+                raise TakenAway(
+                    f"TPU VM {dead.name} in {zone} is {dead.state}: it was taken away while it came up"
+                )
+            told = ", ".join(
+                _told(name, node) for name, node in zip(names, nodes, strict=True) if node in coming
+            )
+            self._tell(
+                Waiting(
+                    f"{len(names)} slice(s) in {zone}", f"coming up ({told})", since, _until(since, limit)
+                )
+            )
+            if limit is not None and passed > limit:
+                raise TooLong(
+                    f"not all of it came up in {zone} within limits.provisioning_s, {limit:g} s: {told}"
+                )
+        raise AssertionError("looks never end by themselves")
+
+    def _look(self, zone: str, name: str, queued: str | None) -> Node | None:
+        """Returns a node; None while the queued resource it belongs to has not made it yet."""
+        try:
+            return self.tpu.node(zone, name)
+        except NotFound as error:
+            if queued is None:
+                raise self.tpu.why_gone(zone, name) from error
+            state = self.tpu.queued_resource(zone, queued).state
+            if state in NEVER_ACTIVE:
+                raise TakenAway(
+                    f"queued resource {queued} in {zone} is {state}, and {name} is gone"
+                ) from error
+            return None
+
+    def _looks(self) -> Iterator[float]:
+        """Yields the seconds passed, again and again; the lease must still be ours each time."""
+        begin = time.monotonic()
+        while True:
+            yield time.monotonic() - begin
+            time.sleep(self.poll_s)
+            self.check()
+
+    def _tell(self, waiting: Waiting) -> None:
+        if str(waiting) != self._said:
+            self._said = str(waiting)
+            self.say(self._said)
+
+
+def _complete(node: Node) -> bool:
+    return node.state == "READY" and len(node.addresses) >= _hosts(node)
+
+
+def _hosts(node: Node) -> int:
+    try:
+        return tpu_type(node.type).hosts
+    except BadInput:  # one that exists may be of a type that our table does not know
+        return 1
+
+
+def _told(name: str, node: Node | None) -> str:
+    if node is None:
+        return f"{name} not there yet"
+    if node.state == "READY":
+        return f"{name} has {len(node.addresses)} of {_hosts(node)} workers"
+    return f"{name} {node.state}" + (f", {node.health_text}" if node.health_text else "")
+
+
+def _until(since: float, limit: float | None) -> float | None:
+    return None if limit is None else since + limit
+
+
+def _clock(at: float) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%H:%M:%S UTC")
