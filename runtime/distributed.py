@@ -103,6 +103,18 @@ def agree(cause: str | None) -> str | None:
     return None
 
 
+def largest(number: int) -> int:
+    """Waits for all workers; returns the largest of their numbers."""
+    import jax
+
+    if jax.process_count() == 1:
+        return number
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    return int(np.max(multihost_utils.process_allgather(np.asarray(number, np.int64))))
+
+
 def _bind_address(coordinator: str) -> str | None:
     """Returns where worker 0 listens: on loopback only, when that is where the others look."""
     host, _, port = coordinator.rpartition(":")

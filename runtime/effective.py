@@ -22,6 +22,7 @@ def begin(point: Point, points: int) -> PointPhase:
         options=plain(point.options),
         mesh=plain(point.mesh),
         checkpoint=plain(point.checkpoint),
+        disruption=plain(point.disruption),
     )
 
 
@@ -56,4 +57,5 @@ def result(
         options=plain(point.options),
         mesh=plain(point.mesh),
         checkpoint=plain(point.checkpoint),
+        disruption=plain(point.disruption),
     )

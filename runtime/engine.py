@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,17 +16,19 @@ from etils import epath
 from runtime import distributed, effective, folders, profiling, pytree, verify
 from runtime.benchmarks import loading
 from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
 from runtime.contract.names import CHECKPOINTS_FOLDER
-from runtime.contract.progress import Done, Operation
+from runtime.contract.progress import Done, Operation, Step, StepState
 from runtime.contract.redaction import Redaction
-from runtime.contract.results import PointStatus
+from runtime.contract.results import PointStatus, Sample
 from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
 from runtime.measure import Phase, Recorder, default_collectors
 from runtime.progress_out import ProgressWriter
 from runtime.results_io import Journal
 from runtime.settings import Settings
+from runtime.steps import Steps
 
 
 class NotRun(SlicebenchError):
@@ -45,6 +48,7 @@ class Engine:
         self._points = 0
         self._member = settings.membership
         self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
+        self._ready_at = time.monotonic()
         self._local = epath.Path(settings.local_directory) if settings.local_directory else None
         self._now: tuple[Point, int] | None = None
         self._recorder = Recorder(
@@ -83,14 +87,16 @@ class Engine:
     def _run_point(self, fitted: Fitted) -> tuple[PointStatus, bool]:
         """Returns how the point went, and whether this worker must leave the others."""
         point = fitted.point
+        restart = self._settings.restart if point.index == self._settings.first_point else None
         self._progress.tell(effective.begin(point, self._points))
         status: PointStatus = "passed"
-        cause, done, leave = "", 0, False
+        cause, leave = "", False
+        done = restart.repeat if restart else 0
         try:
             benchmark = self._load(fitted)
-            for repeat in range(self._suite.repeats):
-                self._run_repeat(benchmark, fitted, repeat)
-                done += 1
+            while done < self._suite.repeats:
+                self._run_repeat(benchmark, fitted, done, restart)
+                done, restart = done + 1, None
         except NotRun as error:
             status, cause = "not_run", str(error)
         except _Agreed as error:
@@ -130,24 +136,28 @@ class Engine:
         assert benchmark is not None
         return benchmark
 
-    def _run_repeat(self, benchmark: Benchmark, fitted: Fitted, repeat: int) -> None:
+    def _run_repeat(self, benchmark: Benchmark, fitted: Fitted, repeat: int, restart: Restart | None) -> None:
         name = f"{fitted.point.key}/repeat_{repeat}"
         path = self._checkpoints / name
         local = self._local / name if self._local is not None else None
         context = Context(fitted.point, repeat, path, self._recorder, fitted.mesh, local_path=local)
-        self._prepare(context)
         self._now = (fitted.point, repeat)
+        self._prepare(context, restart)
+        first = 0 if restart is None else self._occurrences_before(fitted.point, repeat)
+        warmup = repeat < self._suite.warmup
         try:
-            with self._recorder.repeat(fitted.point, repeat, warmup=repeat < self._suite.warmup):
+            with self._recorder.repeat(fitted.point, repeat, warmup, first_occurrence=first):
                 with self._trace(fitted.point, repeat), context.traced():
                     benchmark.run(context)
+                if context.steps:
+                    context.steps.finish()
                 if self._member.worker == 0:
                     files, size = folders.contents(path)
                     self._recorder.value("checkpoint", "files", files, "count")
                     self._recorder.value("checkpoint", "stored_bytes", size, "bytes")
         finally:
             self._now = None
-            pytree.free(context.tree)
+            context.free()
             # Alone, or after an orderly end, folders can go; else siblings may still be writing there.
             if self._member.workers == 1:
                 self._clean(context)
@@ -155,21 +165,45 @@ class Engine:
             distributed.agree(None)
             self._clean(context)
 
-    def _prepare(self, context: Context) -> None:
-        """Makes folders and data, and waits until all workers have. Raises _Agreed on all if one failed."""
+    def _prepare(self, context: Context, restart: Restart | None) -> None:
+        """Makes folders and data, and waits until all workers have. Raises _Agreed on all if one failed.
+
+        After a disruption what lies in the folders stays: the checkpoints are to be gone on from.
+        """
         cause = None
         try:
-            if self._member.worker == 0:
+            if self._member.worker == 0 and restart is None:
                 folders.make_empty(context.path)
             if context.local_path is not None:
                 context.local_path.mkdir(parents=True, exist_ok=True)
-            self._make_data(context)
+            if context.point.disruption is not None:
+                context.steps = self._steps(context, restart)
+            else:
+                self._make_data(context)
         except (ValueError, OSError, NotImplementedError, TypeError, KeyError) as error:
             cause = f"data could not be prepared: {self._in_one_line(error)}"
             self._say(traceback.format_exc().rstrip())
         cause = distributed.agree(cause)
         if cause is not None:
             raise _Agreed(cause)
+
+    def _steps(self, context: Context, restart: Restart | None) -> Steps:
+        def tell(state: StepState, step: int) -> None:
+            self._progress.tell(Step(state, context.point.index, self._points, context.repeat, step))
+
+        return Steps(
+            context.point, context.repeat, context.mesh, self._recorder, tell, restart, self._ready_at
+        )
+
+    def _occurrences_before(self, point: Point, repeat: int) -> int:
+        """Returns how often any operation of a repeat was begun before it was disrupted, on any worker: samples that
+        belong together bear one number everywhere."""
+        before = (
+            record.occurrence + 1
+            for record in Journal.read(self._journal.path)
+            if isinstance(record, Sample) and (record.point, record.repeat) == (point.index, repeat)
+        )
+        return distributed.largest(max(before, default=0))
 
     def _make_data(self, context: Context) -> None:
         checkpoint = context.point.checkpoint

@@ -126,16 +126,21 @@ class Recorder:
         self._announce, self._redact = announce, redact
         self._repeat: _Repeat | None = None
         self._occurrences: Counter[str] = Counter()
+        self._first_occurrence = 0
         self._open: list[Operation] = []
         self._started: dict[Operation, float] = {}
 
     @contextlib.contextmanager
-    def repeat(self, point: Point, repeat: int, warmup: bool) -> Iterator[None]:
-        """What is measured inside belongs to this repeat of the point; samples stay if the block raises."""
+    def repeat(self, point: Point, repeat: int, warmup: bool, first_occurrence: int = 0) -> Iterator[None]:
+        """What is measured inside belongs to this repeat of the point; samples stay if the block raises.
+
+        Occurrences of operations count from `first_occurrence`, where another process began the repeat.
+        """
         if self._repeat is not None:
             raise RuntimeError(f"repeat {repeat} of {point.benchmark} begins inside another repeat")
         self._repeat = _Repeat(point, repeat, warmup, time.time())
         self._occurrences.clear()
+        self._first_occurrence = first_occurrence
         self._started.clear()
         for collector in self._collectors:
             collector.begin_repeat()
@@ -167,7 +172,7 @@ class Recorder:
             raise RuntimeError(
                 f"operation {operation!r} is measured inside itself; give the inner block another name"
             )
-        current = Operation(operation, self._occurrences[operation])
+        current = Operation(operation, self._first_occurrence + self._occurrences[operation])
         self._occurrences[operation] += 1
         self._open.append(current)
         self._announce(operation, "start")
@@ -206,7 +211,7 @@ class Recorder:
         It belongs to the open or else the latest occurrence of `operation` in this repeat.
         """
         self._expect_repeat(operation)
-        occurrence = max(0, self._occurrences[operation] - 1)
+        occurrence = self._first_occurrence + max(0, self._occurrences[operation] - 1)
         self._write([Value(metric, value, unit)], Operation(operation, occurrence))
 
     def _expect_repeat(self, operation: str) -> None:
@@ -219,6 +224,8 @@ class Recorder:
         samples = []
         for value in values:
             of = value.operation or operation
+            # What is no block has no number of its own: another process may have told of it, too.
+            later = self._first_occurrence if of in (BETWEEN, SETUP) else 0
             samples.append(
                 Sample(
                     run_id=self._run_id,
@@ -227,7 +234,7 @@ class Recorder:
                     benchmark=repeat.point.benchmark,
                     benchmark_key=repeat.point.key,
                     repeat=repeat.repeat,
-                    occurrence=of.occurrence,
+                    occurrence=of.occurrence + later,
                     worker=self._worker,
                     operation=self._redact(of.name),
                     metric=self._redact(value.metric),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -181,15 +182,34 @@ def free(tree: Tree) -> None:
             leaf.delete()
 
 
+def abstract_of(spec: TreeSpec, mesh: jax.sharding.Mesh | None, prefix: str = "") -> Tree:
+    """Returns what `generate` would make, each array as its shape, dtype and sharding. Raises what `generate` does."""
+    made: dict[str, Any] = {}
+    for name, each in spec.items():
+        path = prefix + name
+        if isinstance(each, str):
+            made[name] = SCALARS[each]
+        elif isinstance(each, ArraySpec):
+            sharding = _sharding(each, path, mesh)
+            made[name] = jax.ShapeDtypeStruct(each.shape, dtype_of(each), sharding=sharding)
+        else:
+            made[name] = abstract_of(each, mesh, f"{path}.")
+    return made
+
+
 def saved_bytes(tree: Tree) -> int:
     """Returns the bytes that this worker saves: of every part of every array, the first copy."""
     return sum(shard.data.nbytes for _, shard in _held(tree) if shard.replica_id == 0)
 
 
 def held_bytes(tree: Tree) -> int:
-    """Returns the bytes that this worker restores: its parts of all arrays, each part once."""
-    parts = {(id(leaf), bounds(shard.index, leaf.shape)): shard.data.nbytes for leaf, shard in _held(tree)}
-    return sum(parts.values())
+    """Returns the bytes that this worker restores: its parts of all arrays, abstract ones too, each part once."""
+    return sum(
+        math.prod(each.stop - each.start for each in index) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+        if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and leaf.sharding is not None
+        for index, _ in _devices_by_part(leaf.sharding, leaf.shape)
+    )
 
 
 def _held(tree: Tree) -> Iterator[tuple[jax.Array, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
 
@@ -26,7 +27,8 @@ class Membership:
 class Settings:
     """One worker of one attempt. `output` is the run's folder, a path or gs://; `scratch` is on this host.
 
-    `points` are those of the suite to run; None: all. Of them, those from `first_point` on are run.
+    `points` are those of the suite to run; None: all. Of them, those from `first_point` on are run. `restart`: the
+    first one was disrupted, and goes on in the middle.
     """
 
     suite: Path
@@ -42,6 +44,7 @@ class Settings:
     local_directory: str | None
     debug_dumps: bool
     keep_checkpoints: bool
+    restart: Restart | None = None
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""
@@ -75,6 +78,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         local_directory=given.local_directory,
         debug_dumps=given.debug_dumps,
         keep_checkpoints=given.keep_checkpoints,
+        restart=_restart(given.restart),
     )
 
 
@@ -107,6 +111,15 @@ def _points(given: str | None) -> frozenset[int] | None:
         raise BadInput(f"--points {given} names no points", fix="write numbers, such as 0,3") from error
 
 
+def _restart(given: str | None) -> Restart | None:
+    if given is None:
+        return None
+    try:
+        return Restart.of(given)
+    except ValueError as error:
+        raise BadInput(f"--restart {given}: {error}", fix="leave this flag to the supervisor") from error
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m runtime",
@@ -122,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--run-id", help="name of the run in the samples (default: name of the output folder)")
     add("--attempt", type=int, default=1, help="which start of the run this is, from 1")
     add("--first-point", type=int, default=0, metavar="K", help="start at this point of the suite, from 0")
+    add("--restart", metavar="JSON", help="go on in the middle of the first point (from the supervisor)")
     add("--points", metavar="K,L,…", help="run only these points of the suite, from 0 (default: all)")
     add(
         "--scratch",

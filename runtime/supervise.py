@@ -7,7 +7,6 @@ it was told to stop.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -22,19 +21,17 @@ from runtime.contract.errors import ExitCode, InfrastructureError, SlicebenchErr
 from runtime.contract.job import Job
 from runtime.contract.names import STREAM_FILE
 from runtime.contract.progress import (
-    Done,
     Exited,
     FromWorker,
     Log,
-    PointPhase,
     Started,
     WorkerExited,
 )
-from runtime.contract.results import PointStatus
-from runtime.supervision import journal, processes
+from runtime.supervision import processes
+from runtime.supervision.account import Account
+from runtime.supervision.blow import Blow
 from runtime.supervision.command import command_line
 from runtime.supervision.messages import (
-    Blame,
     Command,
     End,
     Ended,
@@ -44,16 +41,25 @@ from runtime.supervision.messages import (
     Said,
     Start,
     Stopping,
+    Strike,
 )
 from runtime.supervision.posts import Chair, Member, Post
 from runtime.supervision.renewal import Renewals, owner_gone
 from runtime.supervision.stream import Stream, records
-from runtime.supervision.worker import Worker, start_guard
+from runtime.supervision.worker import Worker, dismiss_guard, start_guard
 
 _TICK_S = 0.1
 _WATCH_EVERY_S = 0.5
 _SEAL_S = 120.0
-_SEAL_IN_A_HURRY_S = 8.0
+_SEAL_WHERE_ALL_FAILS_S = 8.0
+
+_ALL_DONE_S, _AFTER_GRACE_S = 8.5, 3.5
+"""Who stops a run kills this process 10 s after asking (tasks/stages/run.py); a longer grace puts that off."""
+
+_END_S = 10.0
+_END_IN_A_HURRY_S = 1.5
+_READ_S = 10.0
+_READ_IN_A_HURRY_S = 3.0
 
 
 class Supervisor:
@@ -69,11 +75,8 @@ class Supervisor:
         self._label = uuid.uuid4().hex
         self._worker: Worker | None = None
         self._session = 0
-        self._said: dict[int, PointPhase] = {}
-        self._point: int | None = None
-        self._points = 0
-        self._unsealed = False
-        self._done = False
+        self._account = Account(job, self._label)
+        self._blow = Blow()
         self._stopping = self._hurry = False
         self._finished: Exited | None = None
         self._post: Post = (
@@ -88,12 +91,13 @@ class Supervisor:
             return self._stream.last.body.code  # whoever started it again may read how it ended
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        lost = self._recall()
+        started = self._account.recall(records(self._stream.path))
         self._guard = start_guard(self._label, self._job.code, os.environ)
         processes.adopt_orphans()
         try:
-            if lost:
-                self._obey(lost)
+            if started:
+                cause = "the supervisor of this attempt was killed"
+                self._obey(self._account.ending(ExitCode.INFRASTRUCTURE, cause))
             else:
                 self._supervise()
         finally:
@@ -102,35 +106,10 @@ class Supervisor:
             self._finished = self._finished or Exited(ExitCode.INFRASTRUCTURE, "the supervisor itself failed")
             self._stream.close(self._finished)
             self._post.close()
-            self._dismiss_guard()
+            dismiss_guard(self._guard)
         if self._finished.cause:
             print(self._finished.cause, file=sys.stderr, flush=True)
         return self._finished.code
-
-    def _recall(self) -> Finish | None:
-        """Returns how to end an attempt whose supervisor was killed: its samples are kept, none is taken twice."""
-        started = False
-        for record in records(self._stream.path):
-            match record.body:
-                case Started():
-                    started = True
-                case PointPhase() as body:
-                    self._points = max(self._points, body.points)
-                    self._point = body.point if body.phase == "begin" else None
-                    self._said.setdefault(body.point, body)
-                case Done():
-                    self._done = True
-        if not started:
-            return None
-        self._unsealed = True
-        return self._end_of_this_worker(ExitCode.INFRASTRUCTURE, "the supervisor of this attempt was killed")
-
-    def _dismiss_guard(self) -> None:
-        assert self._guard.stdin
-        with contextlib.suppress(BrokenPipeError):  # somebody killed it
-            self._guard.stdin.write(b"all is well\n")
-            self._guard.stdin.close()
-        self._guard.wait()
 
     def _supervise(self) -> None:
         job, now = self._job, time.monotonic()
@@ -141,10 +120,7 @@ class Supervisor:
         except InfrastructureError as error:
             self._stop(ExitCode.INFRASTRUCTURE, str(error))
         while not self._finished:
-            try:
-                self._inbox.get(timeout=_TICK_S)()
-            except queue.Empty:
-                processes.reap_orphans()
+            self._do_next()
             now = time.monotonic()
             if now >= watch_at and not self._finished:
                 watch_at = now + _WATCH_EVERY_S
@@ -154,7 +130,15 @@ class Supervisor:
                 if cause:
                     self._stop(ExitCode.INFRASTRUCTURE, cause)
             if not self._finished:
+                self._blow.tick(self._worker, now)
                 self._post.tick(now)
+
+    def _do_next(self) -> None:
+        """Does what came in, or else collects dead orphans; not the worker: a thread waits for its exit code."""
+        try:
+            self._inbox.get(timeout=_TICK_S)()
+        except queue.Empty:
+            processes.reap_orphans(*([self._worker.pid] if self._worker else []))
 
     def _obey(self, command: Command) -> None:
         if self._finished:
@@ -162,6 +146,8 @@ class Supervisor:
         match command:
             case Start():
                 self._start(command)
+            case Strike() if command.session == self._session and self._job.worker in command.workers:
+                self._blow.strike(self._worker, signal.Signals[command.signal], self._job.grace_s)
             case End():
                 self._end(command)
             case Finish():
@@ -169,10 +155,10 @@ class Supervisor:
 
     def _start(self, start: Start) -> None:
         if start.blame:
-            self._write_down({start.blame.point: ("failed", start.blame.cause)})
-        self._session, self._point, self._done = start.session, None, False
-        session = start.session
-        command = command_line(self._job, start.first_point, start.coordinator)
+            self._account.write_down({start.blame.point: ("failed", start.blame.cause)})
+        self._session = session = start.session
+        restart = self._blow.over(start.restart)
+        command = command_line(self._job, start.first_point, start.coordinator, restart)
         try:
             self._worker = Worker(
                 self._job,
@@ -187,27 +173,21 @@ class Supervisor:
         except OSError as error:
             self._stop(ExitCode.INFRASTRUCTURE, f"cannot start the worker: {error}")
             return
-        self._unsealed = True
+        self._account.session_begins()
         self._stream.write(Started(session, self._worker.pid, start.first_point))
 
     def _told(self, session: int, body: FromWorker) -> None:
         if session != self._session or self._finished:
             return
-        if isinstance(body, PointPhase):
-            self._points = max(self._points, body.points)
-            self._point = body.point if body.phase == "begin" else None
-            if body.phase == "begin":
-                self._said[body.point] = body
-        elif isinstance(body, Done):
-            self._done = True
+        self._account.told(body)
         self._report(Said(session, body))
 
     def _left(self, session: int, code: int) -> None:
         worker = self._worker
         if worker is None or session != self._session:
             return
-        if self._done and code in (0, 1):
-            self._unsealed = False
+        if self._account.done and code in (0, 1):
+            self._account.unsealed = False
         report = Left(session, code, worker.last_words(), worker.last_lines(), worker.out_of_memory())
         self._end_worker(code)
         self._report(report)
@@ -215,30 +195,35 @@ class Supervisor:
     def _end(self, end: End) -> None:
         if end.session != self._session:
             return
+        struck = self._blow.noticed() and self._worker is not None
         if end.deadline:
             self._stream.write(end.deadline)
         state, waits = "", False
         if self._worker and end.dump:
             state, waits = self._worker.dump()
         left = self._end_worker(None)
-        self._report(Ended(end.session, state, waits, left))
+        self._report(Ended(end.session, state, waits, left, struck))
 
     def _finish(self, finish: Finish) -> None:
-        code, cause = finish.code, finish.cause
-        if self._worker and code == ExitCode.INTERRUPTED:
+        """Ends it all. Who is told to stop may be killed soon: the cause comes first, and all has its time."""
+        hurry = finish.code == ExitCode.INTERRUPTED
+        now, grace_s = time.monotonic(), self._job.grace_s
+        until = now + max(_ALL_DONE_S, grace_s + _AFTER_GRACE_S)
+        if finish.cause:
+            self._say(f"it ends: {finish.cause}")
+        suite = None
+        if self._worker and hurry:
+            suite = self._account.suite(finish, grace_s)
             self._let_go()
-        left = self._end_worker(None)
-        causes: dict[int, tuple[PointStatus, str]] = {}
-        if finish.not_run_from is not None:
-            said = journal.all_points(self._job, self._label)
-            self._said = {**said, **self._said}
-            points = max(self._points, finish.points)
-            never = {*said, *range(points)} - set(range(finish.not_run_from))
-            causes = dict.fromkeys(filter(self._job.runs, never), ("not_run", cause))
-        if finish.blame:
-            causes[finish.blame.point] = ("failed", finish.blame.cause)
-        trouble = [told for told in (left, self._write_down(causes), self._seal(code)) if told]
-        if trouble:
+            if suite and not self._hurry:  # what reads it bears our label: it goes when the worker is ended
+                suite.points(now + grace_s - time.monotonic())
+        left = self._end_worker(None, _END_IN_A_HURRY_S if hurry else _END_S)
+        suite = suite or self._account.suite(finish, _READ_IN_A_HURRY_S if hurry else _READ_S)
+        written = self._account.close(finish, suite)
+        limit_s = _SEAL_S if finish.code != ExitCode.INFRASTRUCTURE else _SEAL_WHERE_ALL_FAILS_S
+        sealed = self._account.seal(max(1.0, until - time.monotonic()) if hurry else limit_s)
+        code, cause = finish.code, finish.cause
+        if trouble := [told for told in (left, written, sealed) if told]:
             code = code if code == ExitCode.INTERRUPTED else ExitCode.INFRASTRUCTURE
             cause = "; ".join([cause, *trouble] if cause else trouble)
         self._finished = Exited(int(code), cause)
@@ -248,22 +233,15 @@ class Supervisor:
         if self._finished:
             return
         self._report(Stopping(int(code), cause))
-        self._obey(self._end_of_this_worker(code, cause))
+        self._obey(self._account.ending(code, cause))
 
     def _stop_where_it_is(self, code: int, cause: str) -> None:
         self._stop(
             code,
             cause
-            if self._point is None
-            else f"{cause}; worker {self._job.worker} was in point {self._point}",
+            if self._account.point is None
+            else f"{cause}; worker {self._job.worker} was in point {self._account.point}",
         )
-
-    def _end_of_this_worker(self, code: int, cause: str) -> Finish:
-        """Returns how to end when nobody else can say: by what this worker was in."""
-        inside = self._point
-        blame = None if inside is None else Blame(inside, cause)
-        ahead = inside if inside is not None else max(self._said, default=-1) + 1
-        return Finish(int(code), cause, blame, None if self._done else ahead, self._points)
 
     def _let_go(self) -> None:
         """Gives the worker its grace to end by itself; a second signal takes it away."""
@@ -274,29 +252,15 @@ class Supervisor:
             if self._worker.wait_for_exit(_TICK_S):
                 return
 
-    def _end_worker(self, code: int | None) -> str:
+    def _end_worker(self, code: int | None, limit_s: float = _END_S) -> str:
         """Kills the worker with all it started; returns in words what would not go. None there: does nothing."""
         worker, self._worker = self._worker, None
         if worker is None:
             return ""
-        left = worker.end()
+        left = worker.end(limit_s)
         code = worker.code if code is None else code
         self._stream.write(WorkerExited(worker.session, code, left or worker.how_it_ended(code)))
         return left
-
-    def _write_down(self, causes: dict[int, tuple[PointStatus, str]]) -> str:
-        try:
-            if causes and journal.write_down(self._job, causes, self._said):
-                self._unsealed = True
-        except SlicebenchError as error:
-            return f"results could not be written down: {error}"
-        return ""
-
-    def _seal(self, code: int) -> str:
-        if not self._unsealed:
-            return ""
-        hurry = code in (ExitCode.INTERRUPTED, ExitCode.INFRASTRUCTURE)
-        return journal.seal(self._job, self._label, _SEAL_IN_A_HURRY_S if hurry else _SEAL_S)
 
     def _say(self, text: str) -> None:
         self._stream.write(Log(text, "supervisor"))

@@ -65,19 +65,23 @@ Expectation = Mapping[str, Leaf]
 
 
 def expect(tree: pytree.Tree, spec: TreeSpec | None, seed: str) -> Expectation:
-    """Returns what a restore of `tree` must give; without the `spec` it was made from, digests it now."""
+    """Returns what a restore of `tree` must give; without the `spec` it was made from, digests it now.
+
+    With the spec, `tree` may be abstract.
+    """
     specs = dict(pytree.leaves(spec)) if spec is not None else {}
     expectation: dict[str, Leaf] = {}
     for path, leaf in _by_path(tree).items():
-        if not isinstance(leaf, jax.Array):
+        if not isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
             expectation[path] = Leaf(value=leaf)
             continue
         array = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
         known = specs.get(path)
-        if known is None or isinstance(known, str):
-            data: ExpectedData = _digested(leaf)
-        else:
+        data: ExpectedData | None = None
+        if known is not None and not isinstance(known, str):
             data = Computed(pytree.content_of(known, path, seed))
+        elif isinstance(leaf, jax.Array):
+            data = _digested(leaf)
         expectation[path] = Leaf(array=array, data=data)
     return expectation
 

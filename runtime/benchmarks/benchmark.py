@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import jax
     from etils import epath
 
+    from runtime.steps import Steps
+
 
 @dataclass
 class Context:
@@ -27,8 +29,9 @@ class Context:
       repeat: which repeat this is, from 0.
       path: an empty folder of this repeat alone, shared by all workers; gone afterwards.
       mesh: the devices, as the point lays them out; None without a mesh.
-      tree: the data to save, on the devices; None when the point names no checkpoint.
+      tree: the data to save, on the devices; None when the point names no checkpoint, or has `steps`.
       local_path: this host's own folder for local tiers, or None.
+      steps: in a point that is disrupted, what is to be told of every step; None in any other.
     """
 
     point: Point
@@ -39,6 +42,28 @@ class Context:
     tree: pytree.Tree = None
     expected: verify.Expectation | None = None
     local_path: epath.Path | None = None
+    steps: Steps | None = None
+
+    def begin_step(self, step: int) -> pytree.Tree:
+        """Returns the data of a step, on the devices until the next begins: only disrupted points have other data in
+        each."""
+        return self.tree if self.steps is None else self.steps.begin(step)
+
+    def saved_step(self, step: int) -> None:
+        """To be called when the checkpoint of a step is complete."""
+        if self.steps is not None:
+            self.steps.saved(step)
+
+    @property
+    def restarted(self) -> bool:
+        """Whether workers were killed in the middle of this repeat, and it has to go on from a checkpoint."""
+        return self.steps is not None and self.steps.restart is not None
+
+    def free(self) -> None:
+        """Gives the memory of the data back."""
+        pytree.free(self.tree)
+        if self.steps is not None:
+            pytree.free(self.steps.tree)
 
     @contextlib.contextmanager
     def measure(

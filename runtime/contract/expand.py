@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.contract.disruption import Disruption
 from runtime.contract.errors import Place
 from runtime.contract.findings import Findings
 from runtime.contract.generators import Generator, find
@@ -48,6 +49,7 @@ def expand(suite: Suite) -> list[Point]:
             mesh=draft.mesh,
             checkpoint=draft.checkpoint,
             deadline_s=draft.item.deadline_s or suite.deadline_s,
+            disruption=draft.item.disruption,
         )
         for index, (draft, label) in enumerate(zip(drafts, labels, strict=True))
     ]
@@ -81,6 +83,8 @@ def benchmark_key(
         "mesh": None if mesh is None else _canonical_mesh(mesh),
         "checkpoint": _without_defaults(checkpoint),
     }
+    if item.disruption is not None:  # no key of its own where there is none: it would change all old keys
+        identity["disruption"] = _without_defaults(item.disruption)
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -219,6 +223,8 @@ def _label(suite: Suite, draft: _Draft, *more: str) -> str:
         parts.append(f"mesh={draft.mesh_index}")
     if len(suite.checkpoints) > 1:
         parts.append(f"checkpoint={draft.checkpoint_index}")
+    if draft.item.disruption is not None:
+        parts.append("disrupted")
     parts.extend(more)
     return f"{_class_name(draft.item)}[{','.join(parts)}]" if parts else _class_name(draft.item)
 
@@ -239,7 +245,7 @@ def _canonical_mesh(mesh: MeshSpec) -> dict[str, Any]:
     return fields
 
 
-def _without_defaults(spec: MeshSpec | CheckpointSpec) -> dict[str, Any]:
+def _without_defaults(spec: MeshSpec | CheckpointSpec | Disruption) -> dict[str, Any]:
     return {
         field.name: plain(getattr(spec, field.name))
         for field in dataclasses.fields(spec)

@@ -82,6 +82,9 @@ def _why_unfit(point: Point, backend: Backend) -> str | None:
     if lacking:
         name = point.generator.rpartition(".")[2]
         return f"{name} with these options needs {' and '.join(lacking)}"
+    struck = point.disruption.worker if point.disruption else 0
+    if isinstance(struck, int) and struck >= backend.workers:
+        return f"its disruption strikes worker {struck}, and workers are numbered 0 to {backend.workers - 1}"
     return None if point.mesh is None else why_mesh_unfit(point.mesh, backend)
 
 

@@ -49,6 +49,7 @@ class Generator:
 
     `name` is Orbax's dotted path. `native` is the path of our own class, or None; `definition` is the
     version of what the native class measures, raised whenever its numbers stop being comparable.
+    `resumes`: the native class can go on from a checkpoint in the middle of a repeat, after a disruption.
     `why_invalid` judges one combination of options. `data` says whether the class needs a checkpoint of
     the suite (`needed`) or brings its own (`forbidden`); `tree_keys` are names that must be in it. `when`
     maps an option to what a true value demands.
@@ -64,6 +65,7 @@ class Generator:
     tree_keys: tuple[str, ...] = ()
     requires: frozenset[Requirement] = frozenset()
     when: Mapping[str, Requirement] | None = None
+    resumes: bool = False
 
     def requirements(self, options: Mapping[str, Any]) -> frozenset[Requirement]:
         """What a machine must have to run this class with these options."""
@@ -148,6 +150,7 @@ _ALL = (
         "checkpoint_manager_benchmark.CheckpointManagerBenchmark",
         "checkpoint_manager.CheckpointManager",
         CheckpointManagerOptions,
+        resumes=True,
     ),
     _native(
         "v1.benchmark.Benchmark", "save_load.SaveLoad", SaveLoadOptions, why_invalid=why_no_separate_folder

@@ -93,6 +93,15 @@ METRICS: Mapping[str, Metric] = {
     ),
     "files": Metric("count", "none", False, "files of a checkpoint", "the benchmark"),
     "stored_bytes": Metric("bytes", "lower", False, "bytes of a checkpoint's files", "the benchmark"),
+    "detection_s": Metric(
+        "s", "none", False, "from the blow until all supervisors were told to end the session", "supervisor"
+    ),
+    "start_s": Metric("s", "lower", False, "from then until Python and JAX were there again", "both"),
+    "setup_s": Metric("s", "lower", False, "from then until the restore began", "the worker"),
+    "restore_s": Metric("s", "lower", False, "restoring the newest complete step", "the worker"),
+    "first_step_s": Metric("s", "lower", False, "saving the first step after it", "the worker"),
+    "resumed_from_step": Metric("1", "none", False, "the step that was restored", "the worker"),
+    "lost_steps": Metric("1", "lower", False, "steps begun before the blow that had to be redone", "both"),
     "jax/core/compile/backend_compile_count": Metric(
         "count",
         "lower",

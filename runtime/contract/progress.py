@@ -25,6 +25,7 @@ PROGRESS_FD_VARIABLE = "SLICEBENCH_PROGRESS_FD"
 INIT = "init"  # phase, and on end: process_count, device_count, local_device_count, platform
 POINT = "point"  # phase, point, points, benchmark, key, deadline_s; on end: status, cause
 OPERATION = "operation"  # phase, point, points, benchmark, repeat, operation
+STEP = "step"  # state, point, points, repeat, step: of a point that is disrupted
 DONE = "done"  # the suite is through: points, failed
 
 # Kinds only a supervisor makes.
@@ -36,6 +37,7 @@ WORKER_EXITED = "worker_exited"  # session, code, cause
 EXITED = "exited"  # the supervisor ends: code, cause. Always the last record.
 
 Phase = Literal["begin", "end"]
+StepState = Literal["begun", "saved", "resumed"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Init:
 class PointPhase:
     """A worker begins or ends a point of the suite. `status` is that of results.PointStatus, on end only.
 
-    `generator`, `implementation`, `options`, `mesh` and `checkpoint` (on begin) are those of
+    `generator`, `implementation`, `options`, `mesh`, `checkpoint` and `disruption` (on begin) are those of
     results.PointResult: with them the supervisor can write down a point whose worker died.
     """
 
@@ -70,6 +72,22 @@ class PointPhase:
     options: Mapping[str, Any] | None = None
     mesh: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
+    disruption: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a worker is in a point that is disrupted.
+
+    A step has begun to be saved (`begun`), its checkpoint is complete (`saved`), or a worker that was started again
+    goes on from it (`resumed`).
+    """
+
+    state: StepState
+    point: int
+    points: int
+    repeat: int
+    step: int
 
 
 @dataclass(frozen=True)
@@ -145,12 +163,13 @@ class Exited:
     cause: str = ""
 
 
-Body = Init | PointPhase | Operation | Done | Started | Log | Deadline | Stacks | WorkerExited | Exited
-FromWorker = Init | PointPhase | Operation | Done
+FromWorker = Init | PointPhase | Step | Operation | Done
+Body = FromWorker | Started | Log | Deadline | Stacks | WorkerExited | Exited
 
 _KINDS: Mapping[str, type[Body]] = {
     INIT: Init,
     POINT: PointPhase,
+    STEP: Step,
     OPERATION: Operation,
     DONE: Done,
     STARTED: Started,

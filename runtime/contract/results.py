@@ -63,8 +63,8 @@ SAMPLE_COLUMNS: Mapping[str, str] = {
 class PointResult:
     """How one point of a suite went on one worker.
 
-    `options`, `mesh` and `checkpoint` are the effective values in JSON. `implementation`: `native`, `orbax` or `user`.
-    `cause` says in one line what went wrong, for a status other than passed.
+    `options`, `mesh`, `checkpoint` and `disruption` are the effective values in JSON. `implementation`: `native`,
+    `orbax` or `user`. `cause` says in one line what went wrong, for a status other than passed.
     """
 
     run_id: str
@@ -81,3 +81,4 @@ class PointResult:
     options: Mapping[str, Any] = field(default_factory=dict)
     mesh: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
+    disruption: Mapping[str, Any] | None = None

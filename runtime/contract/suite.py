@@ -1,7 +1,7 @@
 """What a suite is: benchmarks × options × meshes × checkpoints, and the points it expands to.
 
-Orbax's format, read as is (suite_reader.py), with three additions: `warmup`, `deadline_s`, and trees
-inside `spec`.
+Orbax's format, read as is (suite_reader.py), with four additions: `warmup`, `deadline_s`, `disruption`,
+and trees inside `spec`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from runtime.contract.disruption import Disruption
 from runtime.contract.errors import Place, Problem
 
 Implementation = Literal["native", "orbax", "user"]
@@ -73,7 +74,7 @@ class BenchmarkSpec:
 
     `generator` is the name to look up: Orbax's dotted name for every class of Orbax and every native one,
     else the user's. `options` has every option of a known class, defaults filled in; of a user's class
-    those that were given. `place` is where the item stands.
+    those that were given. `place` is where the item stands, `disruption_place` where its disruption does.
     """
 
     generator: str
@@ -81,6 +82,8 @@ class BenchmarkSpec:
     options: Mapping[str, tuple[Any, ...]]
     deadline_s: float | None
     place: Place
+    disruption: Disruption | None = None
+    disruption_place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -129,3 +132,4 @@ class Point:
     mesh: MeshSpec | None
     checkpoint: CheckpointSpec
     deadline_s: float | None = None
+    disruption: Disruption | None = None

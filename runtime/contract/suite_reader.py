@@ -12,6 +12,7 @@ from runtime.contract.findings import Findings, told
 from runtime.contract.generators import NATIVE_PREFIX, ORBAX_PREFIX, Generator, find, known_names
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
+from runtime.contract.suite_disruption import check_disruptions, read_disruption
 from runtime.contract.suite_options import read_options
 from runtime.contract.yamlfile import Entry, Node, load, nearest
 
@@ -29,7 +30,7 @@ SUITE_KEYS = (
     "simdevice",
     "benchmarks",
 )
-ITEM_KEYS = ("generator", "options", "implementation", "deadline_s")
+ITEM_KEYS = ("generator", "options", "implementation", "deadline_s", "disruption")
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _IGNORED = "Orbax would ignore it in silence"
@@ -56,6 +57,7 @@ def inspect_suite(text: str, file: str) -> tuple[Suite | None, list[Problem]]:
     suite = None if loaded.root is None else _suite(loaded.root, file, found)
     if suite is not None and not found.failed:
         check_points(suite, found)
+        check_disruptions(suite, found)
     problems = sorted(dict.fromkeys(found.problems), key=_position)
     if suite is None or found.failed:
         return None, problems
@@ -173,13 +175,15 @@ def _benchmark(node: Node, found: Findings) -> BenchmarkSpec | None:
         found.error(node.place, "the benchmark has no options", fix="write options: {} to take every default")
     if options_node is None or name is None:
         return None
-    deadline = entries.get("deadline_s")
+    deadline, disruption = entries.get("deadline_s"), entries.get("disruption")
     return BenchmarkSpec(
         generator=generator.name if generator else name,
         implementation=_implementation(entries.get("implementation"), generator, found),
         options=read_options(options_node, generator, name, found),
         deadline_s=found.seconds(deadline.node, "deadline_s") if deadline else None,
         place=node.place,
+        disruption=read_disruption(disruption.node, found) if disruption else None,
+        disruption_place=disruption.place if disruption else None,
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+from runtime.contract.disruption import Restart
 from runtime.contract.job import Job
 from runtime.contract.names import SUITE_FILE
 
 
-def command_line(job: Job, first_point: int, coordinator: str | None) -> list[str]:
+def command_line(
+    job: Job, first_point: int, coordinator: str | None, restart: Restart | None = None
+) -> list[str]:
     """Returns the command of a worker for one session."""
     command = [job.python, "-m", "runtime", job.suite or SUITE_FILE, "--output", job.output]
     command += ["--run-id", job.run_id, "--attempt", str(job.attempt), "--scratch", job.scratch]
@@ -24,6 +27,8 @@ def command_line(job: Job, first_point: int, coordinator: str | None) -> list[st
         command += ["--points", ",".join(map(str, job.points))]
     if job.local_directory is not None:
         command += ["--local-directory", job.local_directory]
+    if restart is not None:
+        command += ["--restart", restart.to_json()]
     if job.debug_dumps:
         command += ["--debug-dumps"]
     return command

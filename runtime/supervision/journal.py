@@ -18,9 +18,6 @@ from runtime.results_io import Journal
 from runtime.supervision.verdict import is_consequence
 from runtime.supervision.worker import SESSION_VARIABLE
 
-_READ_S = 10.0
-"""How long reading the suite may take."""
-
 
 def recorded(job: Job) -> dict[int, PointResult]:
     """Returns the results that this worker's journal holds for this attempt, by point."""
@@ -67,9 +64,9 @@ def seal(job: Job, label: str, limit_s: float) -> str:
     return f"sealing the results {why}; they are still in {job.scratch}"
 
 
-def all_points(job: Job, label: str) -> dict[int, PointPhase]:
+def all_points(job: Job, label: str, limit_s: float) -> dict[int, PointPhase]:
     """Returns the points of the job's suite as they would begin; nothing when the suite cannot be read."""
-    _, said = _run(job, ["-m", "runtime.supervision.points", job.suite], label, _READ_S)
+    _, said = _run(job, ["-m", "runtime.supervision.points", job.suite], label, limit_s)
     found: dict[int, PointPhase] = {}
     for line in said.splitlines():
         with contextlib.suppress(ValueError):
@@ -128,4 +125,5 @@ def _result(
         options=said.options or {},
         mesh=said.mesh,
         checkpoint=said.checkpoint,
+        disruption=said.disruption,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from runtime.contract import progress
-from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase
+from runtime.contract.disruption import Restart
+from runtime.contract.progress import Deadline, FromWorker
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,13 @@ class Ended:
 
     `state` is how the process was found (stopped, uninterruptible, gone
     or nothing); `waits`: its stacks show that it waited for others; `left` names what could not be
-    killed."""
+    killed; `struck`: it was struck before, and had not told yet that the process is gone."""
 
     session: int
     state: str = ""
     waits: bool = False
     left: str = ""
+    struck: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,25 @@ class Blame:
 
 @dataclass(frozen=True)
 class Start:
-    """Start a session at a point; write down what became of the one before."""
+    """Start a session at a point; write down what became of the one before.
+
+    With `restart`, go on in the middle of that point: the session before was disrupted on purpose.
+    """
 
     session: int
     first_point: int
     coordinator: str | None
     blame: Blame | None = None
+    restart: Restart | None = None
+
+
+@dataclass(frozen=True)
+class Strike:
+    """Disrupt the session: kill its worker where that is one of `workers`, by the signal of this name."""
+
+    session: int
+    workers: Sequence[int]
+    signal: str
 
 
 @dataclass(frozen=True)
@@ -96,11 +111,11 @@ class Finish:
 
 
 Report = Said | Left | Ended | Stopping | Alive
-Command = Start | End | Finish | Alive
+Command = Start | Strike | End | Finish | Alive
 Message = Report | Command
 
 _TYPES: Mapping[str, type[Message]] = {
-    cls.__name__: cls for cls in (Said, Left, Ended, Stopping, Alive, Start, End, Finish)
+    cls.__name__: cls for cls in (Said, Left, Ended, Stopping, Alive, Start, Strike, End, Finish)
 }
 
 
@@ -109,10 +124,10 @@ def dump(message: Message) -> bytes:
     content: dict[str, Any] = {"message": type(message).__name__}
     for field in fields(message):
         value = getattr(message, field.name)
-        if isinstance(value, Init | PointPhase | Operation | Done | Deadline):
+        if isinstance(value, FromWorker | Deadline):
             value = json.loads(progress.encode(value))
-        elif isinstance(value, Blame):
-            value = {"point": value.point, "cause": value.cause}
+        elif isinstance(value, Blame | Restart):
+            value = asdict(value)
         content[field.name] = value
     return json.dumps(content).encode() + b"\n"
 
@@ -125,8 +140,11 @@ def load(line: bytes) -> Message:
         for name in ("body", "deadline"):
             if content.get(name) is not None:
                 content[name] = progress.parse(json.dumps(content[name]))
-        if content.get("blame") is not None:
-            content["blame"] = Blame(**content["blame"])
+        for name, part in (("blame", Blame), ("restart", Restart)):
+            if content.get(name) is not None:
+                content[name] = part(**content[name])
+        if "workers" in content:
+            content["workers"] = tuple(content["workers"])
         return cls(**content)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no message: {error}") from error

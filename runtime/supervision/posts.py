@@ -8,7 +8,7 @@ from typing import Protocol
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import Job
-from runtime.supervision.messages import Alive, Command, End, Finish, Message, Report, Start
+from runtime.supervision.messages import Command, End, Finish, Message, Report, Start, Strike
 from runtime.supervision.referee import Referee
 from runtime.supervision.rendezvous import Connection, Listener, free_address, join
 
@@ -82,7 +82,7 @@ class Chair:
         self._do(self._referee.arrived(worker, self._clock()))
 
     def _heard(self, worker: int, message: Message) -> None:
-        if not isinstance(message, Start | End | Finish | Alive):
+        if not isinstance(message, Command):
             self._do(self._referee.report(worker, message, self._clock()))
 
     def _do(self, commands: list[Command]) -> None:
@@ -142,5 +142,5 @@ class Member:
         )
 
     def _heard(self, message: Message) -> None:
-        if isinstance(message, Start | End | Finish):
+        if isinstance(message, Start | Strike | End | Finish):
             self._obey(message)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import ExitCode
 from runtime.contract.job import Deadlines
-from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase
+from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase, Step
 from runtime.supervision import limits, verdict
+from runtime.supervision.disruptions import Disruptions
 from runtime.supervision.messages import (
     Blame,
     Command,
@@ -24,12 +26,17 @@ from runtime.supervision.messages import (
     Said,
     Start,
     Stopping,
+    Strike,
 )
+from runtime.supervision.tally import Tally
 from runtime.supervision.verdict import Seat, Witness
 
 _SETTLE_S = 0.3
 _SETTLE_LONG_S = 1.0
 """How long others may still tell their side: longer when all that is known may be a consequence."""
+
+_FALLING_S = 10.0
+"""How long workers that were struck on purpose may take to go: until then nobody else's account counts."""
 
 _ENDING_S = 30.0
 """How long a supervisor may take to dump stacks and kill its worker."""
@@ -69,18 +76,15 @@ class Referee:
         self._stage = _Stage.GATHERING
         self._here: set[int] = set()
         self._workers = workers
-        self._only = only
         self._session = 0
         self._session_began = now
-        self._points = 0
         self._seats: dict[int, Seat] = {}
         self._witnesses: list[Witness] = []
         self._deadline: Deadline | None = None
         self._until = now
         self._heard = now
-        self._failed: dict[int, str] = {}
-        self._not_run: dict[int, str] = {}
-        self._news: list[str] = []
+        self._tally = Tally(only)
+        self._disruptions = Disruptions(workers)
 
     @property
     def finished(self) -> bool:
@@ -89,14 +93,13 @@ class Referee:
 
     def news(self) -> list[str]:
         """Returns what was judged of points since the last call, a line each, for people."""
-        news, self._news = self._news, []
-        return news
+        return self._tally.news()
 
     def arrived(self, worker: int, now: float) -> list[Command]:
         """A supervisor is there."""
         self._here.add(worker)
         if self._stage is _Stage.GATHERING and len(self._here) == self._workers:
-            return self._start(self._from(0), None, now)
+            return self._start(self._tally.first_from(0), None, now)
         return []
 
     def lost(self, worker: int, why: str, now: float) -> list[Command]:
@@ -134,7 +137,7 @@ class Referee:
                 return self._end(now, dump=False) if now - self._heard > _LEAVING_S else []
             times = limits.Times(now, self._began, self._session_began, self._heard)
             self._deadline = limits.exceeded(self._deadlines, self._seats, times)
-            return self._end(now, dump=True) if self._deadline else []
+            return self._end(now, dump=True) if self._deadline else self._disrupt(now)
         elif self._stage is _Stage.SETTLING and now >= self._until:
             return self._end(now, dump=not verdict.root(self._witnesses).clear)
         elif self._stage is _Stage.ENDING and now >= self._until:
@@ -145,33 +148,40 @@ class Referee:
             )
         return []
 
-    def _start(self, first_point: int, blame: Blame | None, now: float) -> list[Command]:
+    def _start(
+        self, first_point: int, blame: Blame | None, now: float, restart: Restart | None = None
+    ) -> list[Command]:
         self._stage = _Stage.RUNNING
         self._session += 1
         self._session_began = self._heard = now
         self._seats = {worker: Seat(worker, next_point=first_point) for worker in range(self._workers)}
         self._witnesses.clear()
         self._deadline = None
-        return [Start(self._session, first_point, self._coordinator(), blame)]
+        return [Start(self._session, first_point, self._coordinator(), blame, restart)]
 
     def _said(self, seat: Seat, body: FromWorker, now: float) -> list[Command]:
         self._heard = now
         seat.steps += 1
+        if isinstance(body, PointPhase | Done):
+            self._tally.learn(body.points)
         match body:
             case Init(phase="end"):
                 seat.joined = True
             case PointPhase(phase="begin"):
                 self._went_on(seat)
                 seat.point, seat.steps, seat.operations = body.point, 0, {}
-                seat.point_began, seat.deadline_s = now, body.deadline_s
-                self._points = max(self._points, body.points)
+                seat.point_began = self._disruptions.point_began(body, now)
+                seat.deadline_s = body.deadline_s
             case PointPhase(phase="end"):
-                self._points = max(self._points, body.points)
-                seat.point, seat.next_point, seat.operations = None, self._from(body.point + 1), {}
+                seat.point, seat.operations = None, {}
+                seat.next_point = self._tally.first_from(body.point + 1)
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
                 if body.status == "not_run":
-                    self._was_not_run(body.point, body.cause)
+                    self._tally.not_run(body.point, body.cause)
+            case Step():
+                self._disruptions.stepped(seat.worker, body, now)
+                return self._disrupt(now)
             case Operation(phase="begin"):
                 seat.repeat, seat.last_operation = body.repeat, body.operation
                 seat.operations[body.operation] = now
@@ -180,30 +190,27 @@ class Referee:
             case Done():
                 self._went_on(seat)
                 seat.done = True
-                self._points = max(self._points, body.points)
         return []
 
     def _point_failed(self, seat: Seat, body: PointPhase, now: float) -> list[Command]:
         witness = verdict.of_failure(seat, body.point, body.cause, self._workers)
         if self._workers == 1:  # nobody waits for it in a collective: it goes on by itself
-            self._has_failed(witness)
+            if not self._disruptions.falling(self._seats):
+                self._tally.failed(witness.point, witness.cause)
             return []
         return self._settle(witness, now)
 
-    def _has_failed(self, witness: Witness) -> None:
-        if witness.point not in self._failed:
-            self._failed[witness.point] = witness.cause
-            self._news.append(f"point {witness.point} failed: {witness.cause}")
-
-    def _was_not_run(self, point: int, cause: str) -> None:
-        if point not in self._not_run:
-            self._not_run[point] = cause
-            self._news.append(f"point {point} was not run: {cause}")
+    def _disrupt(self, now: float) -> list[Command]:
+        blow = self._disruptions.due(now) if self._stage is _Stage.RUNNING else None
+        if blow is None:
+            return []
+        self._tally.tell(blow.words)
+        return [Strike(self._session, blow.workers, blow.signal)]
 
     def _went_on(self, seat: Seat) -> None:
         """A worker whose point failed is at the next: all had agreed that it failed, and nobody is stuck in it."""
         for witness in [one for one in self._witnesses if one.worker == seat.worker]:
-            self._has_failed(witness)
+            self._tally.failed(witness.point, witness.cause)
             self._witnesses.remove(witness)
         if self._stage is _Stage.SETTLING and not self._witnesses:
             self._stage = _Stage.RUNNING
@@ -221,6 +228,8 @@ class Referee:
     def _settle(self, witness: Witness, now: float) -> list[Command]:
         self._witnesses.append(witness)
         wait = now + (_SETTLE_S if witness.clear else _SETTLE_LONG_S)
+        if self._disruptions.falling(self._seats):
+            wait = now + _FALLING_S
         self._until = min(self._until, wait) if self._stage is _Stage.SETTLING else wait
         self._stage = _Stage.SETTLING
         return self._end_if_all_left(now)
@@ -228,6 +237,8 @@ class Referee:
     def _end_if_all_left(self, now: float) -> list[Command]:
         if self._stage is _Stage.SETTLING and all(seat.left for seat in self._seats.values()):
             return self._end(now, dump=False)
+        if not self._disruptions.falling(self._seats):
+            self._until = min(self._until, now + _SETTLE_LONG_S)
         return []
 
     def _end(self, now: float, *, dump: bool) -> list[Command]:
@@ -236,30 +247,26 @@ class Referee:
         return [End(self._session, dump, self._deadline)]
 
     def _conclude(self, now: float) -> list[Command]:
+        if (again := self._disruptions.over(self._seats)) and self._deadline is None:
+            return self._start(again.point, None, now, again.restart)
         witness = self._root_cause()
         if witness is None:
             return self._finish_suite()
         out_of_time = self._deadline is not None and self._deadline.what == "run"
         if not out_of_time and not all(seat.joined for seat in self._seats.values()):
             return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
-        if not self._points:
+        if not self._tally.points:
             return self._abandon(ExitCode.INFRASTRUCTURE, f"no point was run: {witness.cause}")
-        self._has_failed(witness)
-        if witness.point >= self._points:
+        self._tally.failed(witness.point, witness.cause)
+        if witness.point >= self._tally.points:
             return self._finish(ExitCode.WORKLOAD_FAILED, None, None)
         blame = Blame(witness.point, witness.cause)
         if out_of_time:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, witness.point)
-        following = self._from(witness.point + 1)
-        if following >= self._points:
+        following = self._tally.first_from(witness.point + 1)
+        if following >= self._tally.points:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, None)
         return self._start(following, blame, now)
-
-    def _from(self, point: int) -> int:
-        """Returns the first point to run from `point` on; past the last of the suite when there is none."""
-        if self._only is None:
-            return point
-        return min((each for each in self._only if each >= point), default=max(self._points, point))
 
     def _root_cause(self) -> Witness | None:
         if self._deadline:
@@ -270,7 +277,7 @@ class Referee:
         return witness if witness.clear else verdict.of_unwell(self._seats) or witness
 
     def _finish_suite(self) -> list[Command]:
-        return self._finish(ExitCode.WORKLOAD_FAILED if self._failed else ExitCode.DONE, None, None)
+        return self._finish(ExitCode.DONE, None, None)
 
     def _abandon(self, code: int, cause: str) -> list[Command]:
         """Ends everything at once. What the workers are in has failed, what comes after is not run."""
@@ -286,13 +293,8 @@ class Referee:
         self, code: int, blame: Blame | None, not_run_from: int | None, cause: str = ""
     ) -> list[Command]:
         self._stage = _Stage.FINISHED
-        if self._not_run and code in (ExitCode.DONE, ExitCode.WORKLOAD_FAILED):
-            code = ExitCode.INFRASTRUCTURE
-        told = [cause] if cause else []
-        told += [f"point {point} failed: {why}" for point, why in self._failed.items()]
-        told += [f"point {point} was not run: {why}" for point, why in self._not_run.items()]
-        rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-        return [Finish(int(code), told[0] + rest if told else "", blame, not_run_from, self._points)]
+        code, cause = int(self._tally.code(code)), self._tally.cause(cause)
+        return [Finish(code, cause, blame, not_run_from, self._tally.points)]
 
 
 _LISTENING = (_Stage.RUNNING, _Stage.SETTLING)

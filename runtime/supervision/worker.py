@@ -20,12 +20,8 @@ from runtime.contract.names import STACKS_FILE
 from runtime.contract.progress import (
     PROGRESS_FD_VARIABLE,
     Body,
-    Done,
     FromWorker,
-    Init,
     Log,
-    Operation,
-    PointPhase,
     Stacks,
     parse,
 )
@@ -74,6 +70,7 @@ class Worker:
     ) -> None:
         self.session = session
         self._killed = False
+        self._struck = ""
         self._write, self._on_progress, self._on_exit = write, on_progress, on_exit
         self._guard = guard
         self._label = f"{SESSION_VARIABLE}={label}".encode()
@@ -124,6 +121,8 @@ class Worker:
 
     def how_it_ended(self, code: int) -> str:
         """Returns in words why the process is gone; nothing after a good end."""
+        if self._struck:
+            return f"disrupted by {self._struck}, as the suite asks for"
         if self._killed and code == -signal.SIGKILL:
             return "ended by the supervisor"
         if code < 0:
@@ -140,6 +139,13 @@ class Worker:
         self._write(Stacks(text))
         return "" if answered else processes.state_of(self.pid), bool(_WAITING.search(text))
 
+    def strike(self, number: signal.Signals) -> None:
+        """Sends a signal to the worker and its process group, because the suite asks for that."""
+        self._struck = number.name
+        # Its pid is its own until `end` has collected it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
     def ask_to_end(self) -> None:
         """Sends SIGTERM to the worker, and lets it go on if it was stopped."""
         if process := processes.look(self.pid):
@@ -155,16 +161,18 @@ class Worker:
             time.sleep(0.02)
         return True
 
-    def end(self) -> str:
+    def end(self, limit_s: float = 10.0) -> str:
         """Kills the worker and everything it started, however it hid. Returns in words what would
-        not go, or nothing."""
+        not go in that time, or nothing."""
         self._killed = processes.look(self.pid) is not None
         # Not reaped before this: while it is a zombie nobody else can get its pid.
-        left = processes.end_tree(self._label, self.pid, self._guard)
+        left = processes.end_tree(self._label, self.pid, self._guard, limit_s)
         if not left:
             self._process.wait()
+        until = time.monotonic() + min(2.0, limit_s)
         for reader in (*self._readers, self._progress):
-            reader.join(2.0)  # a stranger that was handed the pipe may hold it open
+            # A stranger that was handed the pipe may hold it open.
+            reader.join(max(0.0, until - time.monotonic()))
         if left:
             told = ", ".join(f"{process.pid} (state {process.state})" for process in left)
             return f"processes that could not be killed: {told}"
@@ -231,7 +239,7 @@ class Worker:
     def _take(self, line: str) -> None:
         try:
             body: Body = parse(line)
-            if not isinstance(body, Init | PointPhase | Operation | Done):
+            if not isinstance(body, FromWorker):
                 raise ValueError("only a supervisor says this")
         except ValueError:
             self._write(
@@ -262,6 +270,15 @@ def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subpro
         env={**environment, "PYTHONPATH": code},
         start_new_session=True,
     )
+
+
+def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
+    """Tells it that all is well, and waits for it to go."""
+    assert guard.stdin
+    with contextlib.suppress(BrokenPipeError):  # somebody killed it
+        guard.stdin.write(b"all is well\n")
+        guard.stdin.close()
+    guard.wait()
 
 
 def _some(pipe: IO[bytes]) -> bytes:

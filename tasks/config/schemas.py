@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.contract.disruption import ALL, MOMENTS, SIGNALS
 from runtime.contract.generators import GENERATORS, Generator, known_names
 from runtime.contract.options import REQUIRED, Option
 from runtime.contract.suite_data import DTYPES
@@ -22,7 +23,7 @@ def suite_schema() -> Schema:
     return {
         "$schema": _DRAFT,
         "title": "slicebench suite",
-        "description": "Orbax's format, with warmup, deadline_s and nested trees",
+        "description": "Orbax's format, with warmup, deadline_s, disruption and nested trees",
         **_object(
             {
                 "suite_name": _TEXT | {"description": "Title of reports"},
@@ -56,6 +57,7 @@ def suite_schema() -> Schema:
             "array": _array(),
             "simdevice": _simdevice(),
             "benchmark": _benchmark(),
+            "disruption": _disruption(),
         },
     }
 
@@ -176,10 +178,28 @@ def _benchmark() -> Schema:
                 "description": "Force slicebench's class or Orbax's",
             },
             "deadline_s": _seconds("Longest time for one point of this benchmark, seconds"),
+            "disruption": {"$ref": "#/$defs/disruption"},
         },
         required=("generator", "options"),
     )
     return item | {"allOf": [_when(generator) for generator in GENERATORS.values()]}
+
+
+def _disruption() -> Schema:
+    number: Schema = {"type": "integer", "minimum": 0}
+    return _object(
+        {
+            "worker": {"anyOf": [number, {"const": ALL}], "default": 0, "description": "Whom to kill"},
+            "at_step": number | {"description": "When the checkpoint of this step is complete"},
+            "moment": {"enum": list(MOMENTS), "default": MOMENTS[0], "description": "… or has begun"},
+            "after_s": _seconds("So long after the first step of each repeat began"),
+            "signal": {"enum": list(SIGNALS), "default": SIGNALS[0]},
+        }
+    ) | {
+        "description": "Kill workers once in each repeat; they must go on from the newest complete checkpoint",
+        "oneOf": [{"required": ["at_step"]}, {"required": ["after_s"]}],
+        "dependentRequired": {"moment": ["at_step"]},
+    }
 
 
 def _when(generator: Generator) -> Schema:

@@ -48,6 +48,14 @@ def mesh_label(mesh: Mapping[str, Any]) -> str:
     return told(mesh.get("ici_parallelism") or {}) + (f" + {told(across)} across slices" if across else "")
 
 
+def _disruption_label(disruption: Mapping[str, Any] | None) -> str:
+    if not disruption:
+        return "undisturbed"
+    step, seconds = disruption.get("at_step"), disruption.get("after_s")
+    when = f"after {seconds:g} s" if isinstance(seconds, int | float) else f"at step {step}"
+    return f"killed {when}"
+
+
 def _label(point: PointOutcome, kin: Sequence[PointOutcome], several: bool) -> str:
     """Returns what tells a point from its kin: nothing that follows from what was said before it."""
     # Short names first: they read best, and long ones may then follow from them.
@@ -73,4 +81,5 @@ def _traits(point: PointOutcome, options: Sequence[str], checkpoints: Sequence[s
         *((value, f"{name}={value}") for name, value in values),
         (plain(point.mesh), mesh_label(point.mesh) if point.mesh else "no mesh"),
         (checkpoint, f"checkpoint {checkpoints.index(checkpoint) + 1}"),
+        (plain(point.disruption), _disruption_label(point.disruption)),
     ]

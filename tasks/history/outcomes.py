@@ -96,6 +96,7 @@ def _outcome(
         options=dict(any_result.options if any_result else point.options),
         mesh=_plain(any_result.mesh if any_result else point.mesh),
         checkpoint=_plain(any_result.checkpoint if any_result else point.checkpoint),
+        disruption=_plain(any_result.disruption if any_result else point.disruption),
     )
 
 

@@ -66,6 +66,7 @@ class PointOutcome:
     options: Mapping[str, Any] = field(default_factory=dict)
     mesh: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
+    disruption: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

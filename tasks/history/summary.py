@@ -15,8 +15,9 @@ from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import Results
 
-Role = Literal["save", "wait", "restore", "other"]
-"""`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it back."""
+Role = Literal["save", "wait", "restore", "recovery", "other"]
+"""`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it back;
+`recovery` is from the death of a worker until the first step after the restart."""
 
 PAYLOAD = "payload_bytes"
 PEAK_MEMORY = ("peak_rss_over_start_bytes", "sampled_peak_rss_over_start_bytes")
@@ -26,6 +27,7 @@ _ROLES: Sequence[tuple[Role, re.Pattern[str]]] = (
     ("wait", re.compile(r"(wait_until_finished|save_background)(_\d+)?")),
     ("save", re.compile(r"(save|save_blocking|serialize)(_\d+)?")),
     ("restore", re.compile(r"(restore|load|deserialize)(_\d+)?")),
+    ("recovery", re.compile("recovery")),
 )
 
 

@@ -31,6 +31,9 @@ COLUMNS = (
     "verdict",
 )
 
+RECOVERY = "recovery"
+"""A column more, where a point was disrupted."""
+
 _NARROW = 92
 """Letters below which a line cannot hold a table."""
 
@@ -47,9 +50,18 @@ _STYLES: Mapping[str, str] = {
 
 
 def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
-    """Returns a row per point, keys as in COLUMNS, in the words that people read; figures of those that passed."""
-    summaries, names = summarize_passed(results), labels(results.points)
-    return [_row(point, names[point.point], summaries[point.point], verdicts) for point in results.points]
+    """Returns a row per point, keys as `columns_of` says, in words for people; figures of those that passed."""
+    summaries, names, columns = summarize_passed(results), labels(results.points), columns_of(results)
+    rows = (_row(point, names[point.point], summaries[point.point], verdicts) for point in results.points)
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+def columns_of(results: Results) -> tuple[str, ...]:
+    """Returns the columns of a run's table: those of recovering only where something was disrupted."""
+    if all(point.disruption is None for point in results.points):
+        return COLUMNS
+    place = COLUMNS.index("restore") + 1
+    return (*COLUMNS[:place], RECOVERY, *COLUMNS[place:])
 
 
 def render_table(
@@ -131,7 +143,7 @@ def _row(
         "–" if memory is None else f"+{size(memory)}",
         standing(point, verdicts),
     )
-    return dict(zip(COLUMNS, cells, strict=True))
+    return {**dict(zip(COLUMNS, cells, strict=True)), RECOVERY: told("recovery")}
 
 
 def _effect(verdicts: Verdicts, point: PointOutcome, operation: OperationSummary | None) -> Effect | None:
@@ -159,12 +171,13 @@ def _table(results: Results, verdicts: Verdicts) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in COLUMNS:
+    columns = columns_of(results)
+    for name in columns:
         figures = name not in ("benchmark", "verdict")
         heading = name.replace(" (", "\n(")
         table.add_column(heading, justify="right" if figures else "left", overflow="fold", no_wrap=figures)
     for row in table_rows(results, verdicts):
-        cells = [_text(row["benchmark"].replace(", ", "\n")), *(_text(row[name]) for name in COLUMNS[1:-1])]
+        cells = [_text(row["benchmark"].replace(", ", "\n")), *(_text(row[name]) for name in columns[1:-1])]
         table.add_row(*cells, _text(row["verdict"], verdict=True))
     return table
 
@@ -176,7 +189,7 @@ def _list(results: Results, verdicts: Verdicts) -> RenderableType:
     blocks = []
     for row in table_rows(results, verdicts):
         block = _text(row["benchmark"])
-        for name in COLUMNS[1:-1]:
+        for name in columns_of(results)[1:-1]:
             block.append(f"\n  {name}: {printable(row[name].replace(chr(10), ', '))}")
         blocks.append(block.append("\n  ").append_text(_text(row["verdict"], verdict=True)))
     return Group(*blocks)

@@ -148,6 +148,12 @@ def _words(body: progress.Body) -> str:
         case progress.Init():
             devices = counted(body.device_count or 0, "device")
             return f"the worker has joined: {counted(body.process_count or 0, 'worker')}, {devices}"
+        case progress.Step(state="begun"):
+            return f"step {body.step} of point {body.point}, repeat {body.repeat}, is being saved"
+        case progress.Step(state="saved"):
+            return f"step {body.step} is saved"
+        case progress.Step():
+            return f"it goes on from step {body.step} of point {body.point}, repeat {body.repeat}"
         case progress.Done():
             return f"the worker is through {counted(body.points, 'point')}, {body.failed} failed"
         case progress.Started():

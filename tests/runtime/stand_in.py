@@ -1,7 +1,7 @@
 """Stands in for `python -m runtime` without JAX: goes through points, and misbehaves where its suite says so.
 
-The suite is JSON: {"points": 4, "do": {"WORKER.POINT": "crash"}}. Anything but `-m runtime` goes to the
-real Python.
+The suite is JSON: {"points": 4, "do": {"WORKER.POINT": "crash"}, "disrupt": {"POINT": {"at_step": 2}}}.
+Anything but `-m runtime` goes to the real Python.
 """
 
 from __future__ import annotations
@@ -119,6 +119,24 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
     del given
 
 
+def train(given: argparse.Namespace, head: dict[str, object], repeats: int = 2, steps: int = 6) -> None:
+    """Does the steps of a point that is disrupted; in each repeat it waits to be, and then goes on from the newest."""
+    restart = json.loads(given.restart) if given.restart else None
+    for repeat in range(restart["repeat"] if restart else 0, repeats):
+        first = 0
+        if restart:
+            print(f"restart of worker {given.worker}: {given.restart}", flush=True)
+            first = (-1 if restart["saved"] is None else restart["saved"]) + 1
+            tell("step", state="resumed", repeat=repeat, step=first - 1, **head)
+        for step in range(first, steps):
+            tell("step", state="begun", repeat=repeat, step=step, **head)
+            tell("step", state="saved", repeat=repeat, step=step, **head)
+        if not restart:
+            time.sleep(FOREVER_S)
+        restart = None
+    given.restart = None
+
+
 def run(given: argparse.Namespace) -> int:
     suite = json.loads(Path(given.suite).read_text())
     points, do = suite["points"], suite.get("do", {})
@@ -134,12 +152,16 @@ def run(given: argparse.Namespace) -> int:
             if given.points and str(point) not in given.points.split(","):
                 continue
             head = {"point": point, "points": points, "benchmark": "Fake"}
-            tell("point", phase="begin", key=f"k{point}", generator="fake.Fake", **head)
+            disrupted = suite.get("disrupt", {}).get(str(point))
+            more = {"disruption": disrupted} if disrupted else {}
+            tell("point", phase="begin", key=f"k{point}", generator="fake.Fake", **more, **head)
             status, cause = "passed", ""
             try:
                 tell("operation", phase="begin", repeat=0, operation="save", **head)
                 if what := mine.get(f"{given.worker}.{point}"):
                     misbehave(what, given)
+                if disrupted:
+                    train(given, {"point": point, "points": points})
                 tell("operation", phase="end", repeat=0, operation="save", **head)
             except Said as error:
                 status, cause = "failed", str(error)
@@ -174,6 +196,8 @@ def print_points(suite: str) -> None:
 
 
 def main() -> int:
+    if sys.argv[2] in os.environ.get("STAND_IN_STALLS", "").split(","):
+        time.sleep(FOREVER_S)
     if sys.argv[1:3] == ["-m", "runtime.supervision.points"]:
         print_points(sys.argv[3])
         return 0
@@ -182,7 +206,7 @@ def main() -> int:
     stacks.arm()
     parser = argparse.ArgumentParser()
     parser.add_argument("suite")
-    for flag in ("--output", "--run-id", "--scratch", "--platform", "--coordinator", "--points"):
+    for flag in ("--output", "--run-id", "--scratch", "--platform", "--coordinator", "--points", "--restart"):
         parser.add_argument(flag)
     for flag in ("--attempt", "--first-point", "--worker", "--workers", "--devices-per-worker"):
         parser.add_argument(flag, type=int)

@@ -48,13 +48,14 @@ class Crew:
     workers: int = 1
     points: int = 3
     do: dict[str, str] = field(default_factory=dict)
+    disrupt: dict[str, dict[str, Any]] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     lease: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex}-e1")
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def jobs(self) -> Iterator[Job]:
         suite = self.folder / "suite.json"
-        suite.write_text(json.dumps({"points": self.points, "do": self.do}))
+        suite.write_text(json.dumps({"points": self.points, "do": self.do, "disrupt": self.disrupt}))
         python = self.folder / "python"
         python.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
         python.chmod(0o755)

@@ -220,3 +220,33 @@ def test_empty_block_measures_under_a_fifth_of_a_millisecond() -> None:
             with recorder.measure("noop"):
                 pass
     assert statistics.median(sample.value for sample in kept.of("noop")) < 0.0002
+
+
+def test_a_repeat_that_another_process_began_goes_on_counting() -> None:
+    kept: list[Sample | PointResult] = []
+    recorder = Recorder(kept, run_id="r", collectors=[Late()])
+    with recorder.repeat(POINT, 0, False, first_occurrence=7):
+        for _ in range(2):
+            with recorder.measure("save"):
+                pass
+        recorder.value("save", "mine", 1.0, "1")
+        recorder.value("recovery", "mine", 1.0, "1")
+    found = [(each.operation, each.occurrence) for each in kept if isinstance(each, Sample)]
+    assert found == [("save", 7), ("save", 8), ("save", 8), ("recovery", 7), ("between", 7), ("save", 8)]
+
+
+class Late(Collector):
+    """Tells at the end of a repeat of what was between its blocks, and of one of them."""
+
+    def start(self, operation: Operation) -> Probe:
+        return Nothing()
+
+    def end_repeat(self) -> list[Value]:
+        return [Value("late", 1.0, "s", BETWEEN), Value("late", 1.0, "s", Operation("save", 8))]
+
+
+class Nothing(Probe):
+    def stop(self) -> None: ...
+
+    def values(self) -> list[Value]:
+        return []

@@ -23,6 +23,7 @@ from runtime.contract.progress import (
     Started,
     WorkerExited,
 )
+from runtime.supervise import Supervisor
 from tests.runtime.supervised import Make, until
 
 
@@ -155,6 +156,31 @@ def test_a_second_signal_takes_the_grace_away(make: Make) -> None:
         crew.started[0].wait(1.0)
     crew.started[0].terminate()
     assert crew.wait(15) == [130]
+
+
+def test_who_is_told_to_stop_says_why_first_and_has_ended_before_it_would_be_killed(make: Make) -> None:
+    stalls = {"STAND_IN_STALLS": "runtime.supervision.points,runtime.results_io"}
+    crew = make(do={"0.1": "ignore_term"}, job={"grace_s": 0.5, "env": stalls}).start()
+    until(lambda: crew.says("ignoring SIGTERM"))
+    crew.started[0].terminate()
+    until(lambda: crew.says("it ends: told to stop (SIGTERM)"))
+    assert crew.started[0].poll() is None, "all the rest comes after the cause"
+    assert crew.wait(30) == [130]
+    assert "sealing the results took longer" in crew.exited().cause
+    began = next(one.at for one in crew.records() if isinstance(one.body, Log) and "it ends" in one.body.text)
+    assert crew.records()[-1].at - began < 10
+    journal = (crew.folder / "w0" / "journal.jsonl").read_text()
+    assert '"point": 1' in journal and "told to stop" in journal, "what is known is written down"
+    crew.nothing_left()
+
+
+def test_the_exit_code_of_a_worker_is_not_collected_with_dead_orphans(make: Make) -> None:
+    supervisor = Supervisor(next(make().jobs()))
+    worker = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+    os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+    supervisor._worker = worker  # type: ignore[assignment]
+    supervisor._do_next()
+    assert worker.wait() == 7, "or else nobody would be told that it is gone"
 
 
 @pytest.mark.parametrize("what", ["hide", "bomb", "hold_stdout"])

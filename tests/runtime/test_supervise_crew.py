@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from runtime.contract.job import Deadlines
-from runtime.contract.progress import Log, PointPhase, Stacks, Started
+from runtime.contract.progress import Log, PointPhase, Stacks, Started, Step, WorkerExited
 from runtime.supervision.processes import look
 from tests.runtime.supervised import Crew, Make, until
 
@@ -62,6 +63,41 @@ def test_one_failure_is_one_failure_with_its_true_cause(make: Make, do: dict[str
     assert crew.points_file(0)[1][1] == cause
     assert cause.endswith(crew.points_file(1)[1][1])
     crew.nothing_left()
+
+
+@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM"])
+def test_workers_are_disrupted_in_each_repeat_and_go_on_at_the_same_point(
+    make: Make, signal_name: str
+) -> None:
+    disrupt = {"1": {"worker": 1, "at_step": 3, "signal": signal_name}}
+    crew = make(workers=2, disrupt=disrupt).start()
+    assert crew.wait() == [0, 0]
+    for worker in range(2):
+        assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 1, 1]
+        assert {status for status, _ in crew.points_file(worker).values()} == {"passed"}
+        resumed = [step for step in crew.bodies(Step, worker) if step.state == "resumed"]
+        assert [step.repeat for step in resumed] == [0, 1]
+        assert all(step.step >= 3 for step in resumed)
+    assert any(body.cause.startswith("disrupted by") for body in crew.bodies(WorkerExited, 1))
+    told = {worker: restarts(crew, worker) for worker in range(2)}
+    assert all(restart["ended_at"] >= restart["killed_at"] for restart in told[1])
+    assert all(restart["killed_at"] is None for restart in told[0]), "it was not struck"
+    assert crew.says("disruption of point 1 in repeat 1: ")
+    crew.nothing_left()
+
+
+def test_a_worker_that_dies_by_itself_in_a_disrupted_point_fails_it(make: Make) -> None:
+    crew = make(do={"0.1": "kill:SIGKILL"}, disrupt={"1": {"after_s": 600.0}}).start()
+    assert crew.wait() == [1]
+    assert crew.points_file()[1] == ("failed", "worker 0 was killed by SIGKILL while in save of point 1")
+    assert [body.first_point for body in crew.bodies(Started)] == [0, 2]
+
+
+def restarts(crew: Crew, worker: int) -> list[dict[str, Any]]:
+    """Returns what each restarted worker was told."""
+    head = f"restart of worker {worker}: "
+    said = [body.text for body in crew.bodies(Log, worker)]
+    return [json.loads(text.removeprefix(head)) for text in said if text.startswith(head)]
 
 
 def test_only_the_points_that_are_asked_for_run_and_are_written_down(make: Make) -> None:

@@ -14,9 +14,10 @@ from tasks.history.quantities import between, moment, percent, plus_minus, quant
 from tasks.history.report import charts
 from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
+from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_rows
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, summarize_passed, summarize_results
-from tasks.history.table import COLUMNS, FAILED, confidence_words, standing, table_rows
+from tasks.history.table import FAILED, columns_of, confidence_words, standing, table_rows
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
 
 Cell = tuple[str, str]
@@ -96,7 +97,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         ],
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
         "confidence": confidence_words(everything),
-        "columns": COLUMNS,
+        "columns": columns_of(results),
         "rows": _rows(results, verdicts),
         "durations": charts.durations_chart(results, summaries),
         "has_wait": any(one.role == "wait" for one in everything),
@@ -106,6 +107,8 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
             for role, words in _ROLE_WORDS.items()
             if any(one.role == role and one.memory_bytes is not None for one in everything)
         ],
+        "recovery": recovery_rows(results, summaries),
+        "recovery_headings": HEADINGS,
         "stragglers": charts.stragglers_chart(results),
         "comparison": _comparison(verdicts),
         "not_comparable": verdicts.not_comparable,
@@ -162,7 +165,7 @@ def _failure(
 def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
     rows = []
     for point, row in zip(results.points, table_rows(results, verdicts), strict=True):
-        cells = [_cell(row[name]) for name in COLUMNS]
+        cells = [_cell(text) for text in row.values()]
         rows.append(
             {"anchor": f"point-{point.point}", "mood": _MOODS.get(row["verdict"], "calm"), "cells": cells}
         )
@@ -219,7 +222,8 @@ def _point(
         "anchor": f"point-{point.point}",
         "label": names[point.point],
         "about": f"{short_generator(point.generator)}, {point.implementation}"
-        + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else ""),
+        + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else "")
+        + (f"; disrupted: {words}" if (words := disruption_words(point)) else ""),
         "mood": _MOODS.get(told, "calm"),
         "status": told,
         "cause": point.cause,

@@ -78,6 +78,10 @@ def test_there_is_a_suite_for_each_native_benchmark() -> None:
         ("[null, 4]", "four"),
         ("runtime.benchmarks.pytree_checkpoint.PyTreeCheckpoint", "PyTreeCheckpoint"),
         ("    options", "    implementation: fast\n    options"),
+        ("    options", "    disruption: {}\n    options"),
+        ("    options", "    disruption: {at_step: 1, after_s: 2}\n    options"),
+        ("    options", "    disruption: {after_s: 2, moment: saved}\n    options"),
+        ("    options", "    disruption: {at_step: 1, worker: any}\n    options"),
     ],
 )
 def test_what_the_reader_refuses_in_shape_the_schema_refuses_too(old: str, new: str) -> None:

@@ -1,0 +1,117 @@
+"""What one worker did of its suite, as it told and as is written down when it cannot do that any more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from runtime.contract.errors import SlicebenchError
+from runtime.contract.job import Job
+from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
+from runtime.contract.results import PointStatus
+from runtime.supervision import journal
+from runtime.supervision.messages import Blame, Finish
+
+Causes = dict[int, tuple[PointStatus, str]]
+"""Status and cause by point."""
+
+
+class Account:
+    """Where the worker is in its suite, and what of that its sealed results still lack.
+
+    `point` is the one it is in, or None; `done`: it is through; `unsealed`: there are results that nobody sealed.
+    """
+
+    def __init__(self, job: Job, label: str) -> None:
+        """`label` is put on what is started to read and write."""
+        self._job, self._label = job, label
+        self._said: dict[int, PointPhase] = {}
+        self._points = 0
+        self.point: int | None = None
+        self.done = self.unsealed = False
+
+    def session_begins(self) -> None:
+        """A worker is being started."""
+        self.point, self.done, self.unsealed = None, False, True
+
+    def told(self, body: FromWorker) -> None:
+        """The worker tells how far it is."""
+        match body:
+            case PointPhase():
+                self._points = max(self._points, body.points)
+                self.point = body.point if body.phase == "begin" else None
+                if body.phase == "begin" or body.point not in self._said:
+                    self._said[body.point] = body
+            case Done():
+                self.done = True
+
+    def recall(self, records: Iterable[Record]) -> bool:
+        """Takes what an earlier supervisor of this attempt wrote; says whether it had started a worker."""
+        for record in records:
+            if isinstance(record.body, Started):
+                self.unsealed = True
+            elif isinstance(record.body, FromWorker):
+                self.told(record.body)
+        return self.unsealed
+
+    def ending(self, code: int, cause: str) -> Finish:
+        """Returns how to end when nobody else can say: by what this worker was in."""
+        blame = None if self.point is None else Blame(self.point, cause)
+        ahead = self.point if self.point is not None else max(self._said, default=-1) + 1
+        return Finish(code, cause, blame, None if self.done else ahead, self._points)
+
+    def write_down(self, causes: Mapping[int, tuple[PointStatus, str]]) -> str:
+        """Writes what became of points into the journal. Returns nothing, or why it could not."""
+        try:
+            if causes and journal.write_down(self._job, causes, self._said):
+                self.unsealed = True
+        except SlicebenchError as error:
+            return f"results could not be written down: {error}"
+        return ""
+
+    def close(self, finish: Finish, suite: Suite | None) -> str:
+        """Writes down what became of the last session, and then of the points that were never reached.
+
+        In this order: time may run out. Returns nothing, or what went wrong.
+        """
+        causes = self._never_run(finish, self._said)
+        if finish.blame:
+            causes[finish.blame.point] = ("failed", finish.blame.cause)
+        trouble = self.write_down(causes)
+        if trouble or suite is None:
+            return trouble
+        self._said = {**suite.points(), **self._said}
+        everything = {*self._said, *range(max(self._points, finish.points))}
+        return self.write_down({**self._never_run(finish, everything), **causes})
+
+    def seal(self, limit_s: float) -> str:
+        """Has what is unsealed sealed. Returns nothing, or why that was not done."""
+        return journal.seal(self._job, self._label, limit_s) if self.unsealed else ""
+
+    def suite(self, finish: Finish, limit_s: float) -> Suite | None:
+        """Begins to read which points the suite has, if any may never have been reached."""
+        return None if finish.not_run_from is None else Suite(self._job, self._label, limit_s)
+
+    def _never_run(self, finish: Finish, points: Iterable[int]) -> Causes:
+        if finish.not_run_from is None:
+            return {}
+        ahead = (point for point in points if point >= finish.not_run_from and self._job.runs(point))
+        return dict.fromkeys(ahead, ("not_run", finish.cause))
+
+
+class Suite:
+    """The points of a job's suite, read by the worker's Python while something else goes on."""
+
+    def __init__(self, job: Job, label: str, limit_s: float) -> None:
+        """Reading may take `limit_s`."""
+        self._points: dict[int, PointPhase] = {}
+        self._thread = threading.Thread(target=self._read, args=(job, label, limit_s), daemon=True)
+        self._thread.start()
+
+    def points(self, limit_s: float | None = None) -> dict[int, PointPhase]:
+        """Waits, and returns them as they would begin; none when the suite could not be read in time."""
+        self._thread.join(None if limit_s is None else max(0.0, limit_s))
+        return self._points
+
+    def _read(self, job: Job, label: str, limit_s: float) -> None:
+        self._points = journal.all_points(job, label, limit_s)
