@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
-from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
+from runtime.contract.names import HOST_FILE, JOURNAL_FILE, host_file, points_file, samples_file
 from runtime.contract.record import record_of
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY, PointResult, Sample
 from runtime.output import placing, write_failed
@@ -115,7 +115,18 @@ def seal(scratch: Path, output: str, attempt: int, worker: int) -> tuple[str, st
     with placing(output, samples_at, scratch) as path:
         _write_parquet(samples, path)
     write_events(samples, output, scratch)
+    _bring_host_counters(scratch, output, attempt, worker)
     return f"{output}/{samples_at}", f"{output}/{points_at}"
+
+
+def _bring_host_counters(scratch: Path, output: str, attempt: int, worker: int) -> None:
+    """Copies what a supervisor has sampled so far, where there is one."""
+    try:
+        sampled = (scratch / HOST_FILE).read_bytes()
+    except FileNotFoundError:
+        return
+    with placing(output, host_file(attempt, worker), scratch) as path:
+        path.write_bytes(sampled[: sampled.rfind(b"\n") + 1])
 
 
 def preload() -> None:

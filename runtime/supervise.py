@@ -19,7 +19,7 @@ from types import FrameType
 
 from runtime.contract.errors import ExitCode, InfrastructureError, SlicebenchError
 from runtime.contract.job import Job
-from runtime.contract.names import STREAM_FILE
+from runtime.contract.names import HOST_FILE, STREAM_FILE
 from runtime.contract.progress import (
     Exited,
     FromWorker,
@@ -27,10 +27,11 @@ from runtime.contract.progress import (
     Started,
     WorkerExited,
 )
-from runtime.supervision import processes
+from runtime.supervision import processes, tpu_metrics
 from runtime.supervision.account import Account
 from runtime.supervision.blow import Blow
 from runtime.supervision.command import command_line
+from runtime.supervision.host_counters import HostCounters
 from runtime.supervision.messages import (
     Command,
     End,
@@ -94,6 +95,8 @@ class Supervisor:
         started = self._account.recall(records(self._stream.path))
         self._guard = start_guard(self._label, self._job.code, os.environ)
         processes.adopt_orphans()
+        asks_tpu = tpu_metrics.read if self._job.platform == "tpu" else None
+        counters = HostCounters(Path(self._job.scratch, HOST_FILE), self._say, asks_tpu)
         try:
             if started:
                 cause = "the supervisor of this attempt was killed"
@@ -103,6 +106,7 @@ class Supervisor:
         finally:
             if self._worker:
                 self._worker.end()
+            counters.stop()
             self._finished = self._finished or Exited(ExitCode.INFRASTRUCTURE, "the supervisor itself failed")
             self._stream.close(self._finished)
             self._post.close()

@@ -26,6 +26,9 @@ STREAM_FILE = "stream.jsonl"
 JOURNAL_FILE = "journal.jsonl"
 """In a worker's scratch: samples and point results, appended as they happen; sealed into Parquet afterwards."""
 
+HOST_FILE = "host.jsonl"
+"""In a worker's scratch: what its host's processors, memory, networks and disks did; see host_counters.py."""
+
 STACKS_FILE = "stacks.txt"
 """In a worker's scratch: stack dumps of all threads, asked for by the supervisor."""
 
@@ -38,6 +41,11 @@ def samples_file(attempt: int, worker: int) -> str:
 def points_file(attempt: int, worker: int) -> str:
     """Returns where a worker's point results lie (JSON lines), relative to the run's folder."""
     return f"{RESULTS_FOLDER}/points-a{attempt}-w{worker:04d}.jsonl"
+
+
+def host_file(attempt: int, worker: int) -> str:
+    """Returns where the counters of a worker's host lie (JSON lines), relative to the run's folder."""
+    return f"{RESULTS_FOLDER}/host-a{attempt}-w{worker:04d}.jsonl"
 
 
 def manifest_file(attempt: int, worker: int) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.contract.errors import InfrastructureError
-from runtime.contract.names import LOGS_FOLDER, STAGES_FOLDER, SUITE_FILE
+from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder, read_json
 from tasks.history.outcomes import blamed_worker
 from tasks.history.reading import collect_again, go_on, load_results, load_verdicts
@@ -16,6 +17,8 @@ from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Resul
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE, REQUEST_FILE, log_file
+
+_HOST = re.compile(rf"{RESULTS_FOLDER}/host-a(?P<attempt>\d+)-w(?P<worker>\d+)\.jsonl")
 
 
 def report(run: Run) -> str:
@@ -66,7 +69,16 @@ def _surroundings(folder: Folder, results: Results) -> Surroundings:
             if point.status != "passed" and (found := _failure_log(folder, point, logs)) is not None
         ],
         files=[*(name for name in known if folder.read(name) is not None), *logs],
+        hosts=_hosts(folder),
     )
+
+
+def _hosts(folder: Folder) -> Mapping[int, bytes]:
+    """Returns what was counted on each worker's host in its latest attempt."""
+    found = [match for name in folder.names(RESULTS_FOLDER) if (match := _HOST.fullmatch(name))]
+    ordered = sorted(found, key=lambda match: int(match["attempt"]))
+    latest = {int(match["worker"]): match[0] for match in ordered}
+    return {worker: folder.read(name) or b"" for worker, name in latest.items()}
 
 
 def _failure_log(folder: Folder, point: PointOutcome, logs: Sequence[str]) -> FailureLog | None:

@@ -11,9 +11,10 @@ from urllib.parse import quote
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
 from tasks.history.quantities import between, moment, percent, plus_minus, quantity, seconds, speed
-from tasks.history.report import charts
+from tasks.history.report import charts, hosts
 from tasks.history.report.chart import WIDTH
 from tasks.history.report.facts import environment, facts, settings
+from tasks.history.report.hosts import Sampled, host_rows
 from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_rows
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, summarize_passed, summarize_results
@@ -53,12 +54,14 @@ class FailureLog:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by name."""
+    """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by name,
+    and what was counted on the workers' hosts."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
     failures: Sequence[FailureLog] = ()
     files: Sequence[str] = ()
+    hosts: Sampled = field(default_factory=dict)
 
 
 def render_report(results: Results, verdicts: Verdicts, around: Surroundings) -> str:
@@ -123,6 +126,8 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         ],
         "facts": facts(results, around.request, around.image),
         "environment": environment(results),
+        "hosts": host_rows(around.hosts),
+        "host_headings": hosts.HEADINGS,
         "enough_runs": ENOUGH_RUNS,
         "files": [(name, quote(name)) for name in around.files],
     }
