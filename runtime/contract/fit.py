@@ -108,7 +108,8 @@ def why_mesh_unfit(mesh: MeshSpec, backend: Backend) -> str | None:
 
 def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backend: Backend) -> Problem:
     why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-    if any(needs(point) <= backend.has | OF_THE_VENV for point in points):
+    able = [point for point in points if needs(point) <= backend.has | OF_THE_VENV]
+    if any(point.mesh is not None and why_mesh_unfit(point.mesh, backend) for point in able):
         sizes = sorted({math.prod(point.mesh.sizes) for point in points if point.mesh is not None})
         told = [*map(str, sizes[:-1]), counted(sizes[-1], "device")]
         fix = f"use a target with {' or '.join(told)}, or change mesh_config"

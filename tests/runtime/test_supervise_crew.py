@@ -70,8 +70,10 @@ def test_workers_are_disrupted_in_each_repeat_and_go_on_at_the_same_point(
     make: Make, signal_name: str
 ) -> None:
     disrupt = {"1": {"worker": 1, "at_step": 3, "signal": signal_name}}
-    crew = make(workers=2, disrupt=disrupt).start()
-    assert crew.wait() == [0, 0]
+    # Three sessions, of which each may begin slowly: nothing here is to run out of time.
+    patient = Deadlines(init_s=120.0, operation_s=120.0)
+    crew = make(workers=2, disrupt=disrupt, job={"deadlines": patient}).start()
+    assert crew.wait(120) == [0, 0], crew.exited().cause
     for worker in range(2):
         assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 1, 1]
         assert {status for status, _ in crew.points_file(worker).values()} == {"passed"}

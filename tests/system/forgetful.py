@@ -54,4 +54,4 @@ def _save(context: Context, step: int, array: np.ndarray) -> None:
     part = context.path / f"{step}.part"
     with part.open("wb") as file:
         np.save(file, array)
-    part.rename(context.path / f"{step}.npy")
+    part.replace(context.path / f"{step}.npy")
