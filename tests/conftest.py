@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long data take to make says how busy the machine is, and nothing about the code.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 # Set by .ci/run, where everything is installed: there a skipped test is a failed one.
 NO_SKIPS = "SLICEBENCH_NO_SKIPS"

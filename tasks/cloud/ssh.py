@@ -69,6 +69,9 @@ class Pool:
             try:
                 return task(link)
             except Unreachable as error:
+                if error.reason == "lost":
+                    # Its end is not always seen at once: it would break again, and again, and use up the tries.
+                    self._give_up(endpoint, link)
                 if broke >= _BREAKS.get(error.reason, 1):
                     raise
         raise AssertionError("the last try either returned or raised")
@@ -116,6 +119,14 @@ class Pool:
                 if place.link is not None:
                     place.link.close()
                     place.link = None
+
+    def _give_up(self, endpoint: Endpoint, link: Link) -> None:
+        """Closes a link that failed, unless another is there by now."""
+        place = self._place(endpoint)
+        with place.lock:
+            if place.link is link:
+                place.link = None
+        link.close()
 
     def _dial(self, endpoint: Endpoint) -> Link:
         pause_s = _FIRST_PAUSE_S

@@ -69,8 +69,8 @@ class Link:
                 code = channel.recv_exit_status()
             finally:
                 channel.close()
-        if code == -1 and not self.alive:
-            raise Unreachable(str(self.endpoint), "lost", f"the link broke while {command[0]} ran")
+        if code == -1:  # nobody said how it ended; that the link is dead may not be seen yet
+            raise Unreachable(str(self.endpoint), "lost", f"the link broke while {command[0]} ran, or it was killed")
         return Ran(code, output, errors.decode("utf-8", "replace"))
 
     @contextlib.contextmanager
@@ -227,7 +227,7 @@ class Talk:
             if not channel.status_event.wait(max(0.1, until - time.monotonic())):
                 raise TimeoutError
             code = channel.recv_exit_status()
-        if code == -1 and not self._link.alive:
+        if code == -1:
             raise Unreachable(str(self._link.endpoint), "lost", "the link broke before the answer")
         return Ran(code, line, errors.decode("utf-8", "replace"))
 

@@ -31,7 +31,7 @@ _LOOKED_BACK_S = 86400.0
 _FRESH_S = 0.5
 _ANSWER_S = 30.0
 _PACE = Pace(look_every_s=0.2, goes_within_s=120.0, remote=True)
-"""A host that a benchmark has all of is slow to start Python and to look through its processes: time for several tries."""
+"""A host that a benchmark has all of is slow to look through its processes: time for several tries."""
 
 
 @dataclass(frozen=True)
