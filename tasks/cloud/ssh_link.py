@@ -70,7 +70,9 @@ class Link:
             finally:
                 channel.close()
         if code == -1:  # nobody said how it ended; that the link is dead may not be seen yet
-            raise Unreachable(str(self.endpoint), "lost", f"the link broke while {command[0]} ran, or it was killed")
+            raise Unreachable(
+                str(self.endpoint), "lost", f"the link broke while {command[0]} ran, or it was killed"
+            )
         return Ran(code, output, errors.decode("utf-8", "replace"))
 
     @contextlib.contextmanager
