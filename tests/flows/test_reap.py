@@ -48,6 +48,6 @@ def test_it_keeps_failing_while_something_leaked_and_no_longer(
         assert state.message.startswith("LEAKED: run-e1: room blue is still there")
     rooms.refuses.clear()
     state = reap(return_state=True)
-    assert (state.is_completed(), state.message) == (True, "1 of 1 leases released")
+    assert (state.is_completed(), state.message) == (True, "1 of 1 lease released")
     lease = ledger.read("run-e1")
     assert lease is not None and lease.state is State.GONE
