@@ -19,7 +19,6 @@ from tasks.cloud.ssh_endpoint import Endpoint, Host
 from tasks.cloud.ssh_errors import NotAdmitted, NotTrusted, SshError, Unfit, Unreachable
 from tasks.cloud.ssh_link import Link, Ran
 from tests.cloud.sshd import Sshd, need_sshd, own_host, serve_ssh, two_hosts
-from tests.waiting import until
 
 __all__ = ["need_sshd", "own_host", "two_hosts"]
 
@@ -154,8 +153,7 @@ def test_a_call_outlives_links_that_break_again_and_again(
     def task(link: Link) -> bytes:
         tries.append(link)
         if len(tries) <= breaks:
-            own_host.drop()
-            until(lambda: not link.alive)
+            link.close()
         return link.run(["echo", "through"]).output
 
     if ends_well:
