@@ -37,9 +37,14 @@ def machines(need_sshd: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield hosts
 
 
-def mounted(lease: str) -> list[str]:
+def mounted(lease: str, below: Path) -> list[str]:
+    """Returns where the directories of a lease are mounted; other tests may have leases of that name elsewhere."""
     lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [path for source, path, *_ in lines if source == f"slicebench-{lease}"]
+    return [
+        path
+        for source, path, *_ in lines
+        if source == f"slicebench-{lease}" and Path(path).is_relative_to(below)
+    ]
 
 
 def test_each_worker_gets_one_of_the_size_asked_for_and_it_goes_with_the_lease(
@@ -53,7 +58,7 @@ def test_each_worker_gets_one_of_the_size_asked_for_and_it_goes_with_the_lease(
         uploaded = upload(run, run.target.acquire(run.target.plan(run.spec), holding), image)
         assert [one.end for one in run_workload(run, uploaded, holding).attempts] == ["succeeded"]
         folders = [folder / "home" / "runs" / f"run-1-w000{worker}" for worker in (0, 1)]
-        assert sorted(mounted("run-1-e1")) == [str(one / "ram") for one in folders]
+        assert sorted(mounted("run-1-e1", folder)) == [str(one / "ram") for one in folders]
         for one in folders:
             assert json.loads((one / "job-a1.json").read_text())["local_directory"] == str(one / "ram" / "a1")
             space = os.statvfs(one / "ram")
@@ -65,7 +70,7 @@ def test_each_worker_gets_one_of_the_size_asked_for_and_it_goes_with_the_lease(
         assert not (folders[0] / "ram" / "a1").exists(), "an attempt takes no memory from the next"
         done = holding.release("over")
         assert (done.lease.state, done.problems) == (State.GONE, ())
-        assert mounted("run-1-e1") == []
+        assert mounted("run-1-e1", folder) == []
         assert not folders[0].exists()
 
 
