@@ -57,6 +57,7 @@ class Steps:
         self._first_at: float | None = None
         self._newest = -1
         self._resumed: int | None = None
+        self._restored_s = self._setup_s = 0.0
         self._first_step: tuple[int, float] | None = None
         self._recovered = False
 

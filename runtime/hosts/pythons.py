@@ -1,4 +1,4 @@
-"""Finds the Pythons that a host has, to make a venv with one; run as steward.py is."""
+"""Finds the Pythons that a host has, to make a venv with one; sent as steward.py is."""
 
 # Each call is a process of its own, and pathlib is slow to import.
 # ruff: noqa: PTH111, PTH112, PTH118, PTH207, PTH208
@@ -11,7 +11,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from typing import Any
 
 Answer = dict[str, Any]
@@ -66,12 +65,4 @@ def _about(python: str) -> Answer:
     return {}
 
 
-def main() -> None:
-    """Answers one request."""
-    request = json.load(sys.stdin)
-    told = {"answer": {"find": find}[request.pop("op")](**request)}
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
+OPERATIONS = {"find": find}

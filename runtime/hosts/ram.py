@@ -1,6 +1,7 @@
-"""Gives a worker a directory in memory on its host, of a size that is there; run as steward.py is, which takes it back.
+"""Gives a worker a directory in memory on its host, of a size that is there; sent as steward.py is.
 
-The directory is a tmpfs mounted below the worker's own folder, so that it goes with that folder and its lease.
+The directory is a tmpfs mounted below the worker's own folder, so that it goes with that folder and its lease:
+steward.py unmounts what lies below a folder that it removes.
 """
 
 # Each call is a process of its own, and pathlib is slow to import.
@@ -9,12 +10,9 @@ The directory is a tmpfs mounted below the worker's own folder, so that it goes 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable
 from typing import Any
 
 Answer = dict[str, Any]
@@ -74,18 +72,4 @@ def _available() -> int:
         return next(int(line.split()[1]) for line in stream if line.startswith("MemAvailable")) * 1024
 
 
-def main() -> None:
-    """Answers one request."""
-    request = json.load(sys.stdin)
-    operations: dict[str, Callable[..., Answer]] = {"able": able, "mount": mount}
-    operation = operations[request.pop("op")]
-    told: Answer
-    try:
-        told = {"answer": operation(**request)}
-    except OSError as error:
-        told = {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
+OPERATIONS = {"able": able, "mount": mount}

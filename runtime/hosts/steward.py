@@ -1,8 +1,7 @@
 """What the control side asks of a host: text sent over SSH to the host's Python, a request, an answer.
 
 Needs Linux, Python 3.9 or newer and its standard library, and nothing of ours: hosts hold none of our code
-before it is uploaded, nor after it was deleted. Reads JSON {"op": …, …} from standard input; writes
-{"answer": …} or {"error": …, "errno": …}.
+before it is uploaded, nor after it was deleted. answers.py, sent with it, calls what is in OPERATIONS.
 """
 
 # Each call is a process of its own, and pathlib is slow to import.
@@ -302,16 +301,7 @@ def about(folder: str, names: list[str]) -> Answer:
     }
 
 
-def main() -> None:
-    """Answers one request."""
-    request = json.load(sys.stdin)
-    operation = globals()[request.pop("op")]
-    try:
-        told = {"answer": operation(**request)}
-    except OSError as error:
-        told = {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
+OPERATIONS = {
+    operation.__name__: operation
+    for operation in (look, end, living, end_lease, start, make, remove, free_port, mark, see, unmark, about)
+}

@@ -1,4 +1,4 @@
-"""Lays out files on a host from a store where each lies once, under its hash; run as steward.py is.
+"""Lays out files on a host from a store where each lies once, under its hash; sent as steward.py is.
 
 What is in the store need not be sent again, whichever run brought it. It is looked at before it is believed.
 """
@@ -9,12 +9,9 @@ What is in the store need not be sent again, whichever run brought it. It is loo
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import json
 import os
 import shutil
-import sys
 import tarfile
 import time
 import uuid
@@ -76,14 +73,4 @@ def _digest(path: str) -> str:
         return ""
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Answers one request."""
-    op = request.pop("op")
-    try:
-        return {"answer": missing(**request) if op == "missing" else lay(**request)}
-    except OSError as error:
-        return {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-
-
-if __name__ == "__main__":
-    print(json.dumps(answer(json.load(sys.stdin))))
+OPERATIONS = {"missing": missing, "lay": lay}

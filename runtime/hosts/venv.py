@@ -1,4 +1,4 @@
-"""Makes venvs on a host, each named by its content: once, whole, and believed only then; run as steward.py is.
+"""Makes venvs on a host, each named by its content: once, whole, and believed only then; sent as steward.py is.
 
 A venv has up to two parts: packages with their hashes, through the host's own pip settings, which take minutes; and
 laid over them the code under test, which changes often and takes moments. Each part is a folder with a mark that is
@@ -24,7 +24,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -279,14 +278,4 @@ def _delete(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def answer(request: Answer) -> Answer:
-    """Answers one request."""
-    op = request.pop("op")
-    try:
-        return {"answer": {"make": make}[op](**request)}
-    except OSError as error:
-        return {"error": str(error), "errno": errno.errorcode.get(error.errno or 0, "")}
-
-
-if __name__ == "__main__":
-    print(json.dumps(answer(json.load(sys.stdin))))
+OPERATIONS = {"make": make}

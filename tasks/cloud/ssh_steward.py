@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,31 +15,8 @@ from tasks.cloud.ssh_errors import Unfit
 from tasks.cloud.ssh_link import Link, Ran, Talk
 
 Program = Literal["steward", "store", "pythons", "venv", "ram"]
-Talking = Literal["store", "venv"]
-"""Those that answer several requests: they have a function `answer`."""
-
 
 _PROGRAMS = Path(__file__).parents[2] / "runtime" / "hosts"
-_BOOTSTRAP = (
-    "import sys;p=sys.stdin.buffer.read(int(sys.stdin.buffer.readline()));exec(compile(p,'steward','exec'))"
-)
-# Answers one request after another, of several programs if need be; each is sent with the first to it.
-_LOOP = """
-import json, sys
-said, known = sys.stdin.buffer, {}
-while True:
-    head = said.readline().split()
-    if not head:
-        break
-    name, sizes = head[0].decode(), [int(size) for size in head[1:]]
-    text, asked = [said.read(size) for size in sizes]
-    if [len(text), len(asked)] != sizes:
-        break
-    if text:
-        known[name] = {"__name__": name}
-        exec(compile(text, name, "exec"), known[name])
-    print(json.dumps(known[name]["answer"](json.loads(asked))), flush=True)
-"""
 _NO_SPACE = ("ENOSPC", "EDQUOT", "EFBIG")
 
 
@@ -58,9 +35,8 @@ def ask(
     `packages`: with site-packages, which takes longer to start. Raises Unreachable, and Unfit for what the
     host itself cannot do: no Python, no space, no permission.
     """
-    text = _text(program)
-    stdin = b"%d\n" % len(text) + text + json.dumps({"op": op, **fields}).encode()
-    return _answer(host, op, link.run(["sh", "-c", _command(host, _BOOTSTRAP, packages)], stdin, timeout_s))
+    request = _request(program, _text(program), op, fields)
+    return _answer(host, op, link.run(["sh", "-c", _command(host, packages)], request, timeout_s))
 
 
 class Conversation:
@@ -71,20 +47,24 @@ class Conversation:
         self._talk = talk
         self._known: set[str] = set()
 
-    def ask(self, op: str, *, program: Talking, timeout_s: float = 60.0, **fields: Any) -> dict[str, Any]:
+    def ask(self, op: str, *, program: Program, timeout_s: float = 60.0, **fields: Any) -> dict[str, Any]:
         """Returns and raises what `ask` does."""
         text = b"" if program in self._known else _text(program)
-        asked = json.dumps({"op": op, **fields}).encode()
-        head = f"{program} {len(text)} {len(asked)}\n".encode()
         self._known.add(program)
-        return _answer(self._host, op, self._talk.exchange(head + text + asked, timeout_s))
+        return _answer(self._host, op, self._talk.exchange(_request(program, text, op, fields), timeout_s))
 
 
 @contextlib.contextmanager
 def converse(link: Link, host: Host) -> Iterator[Conversation]:
     """Opens a conversation with a host's Python."""
-    with link.talk(["sh", "-c", _command(host, _LOOP)]) as talk:
+    with link.talk(["sh", "-c", _command(host)]) as talk:
         yield Conversation(host, talk)
+
+
+def _request(program: Program, text: bytes, op: str, fields: Mapping[str, Any]) -> bytes:
+    """Returns a request as runtime/hosts/answers.py reads it."""
+    asked = json.dumps({"op": op, **fields}).encode()
+    return f"{program} {len(text)} {len(asked)}\n".encode() + text + asked
 
 
 def _answer(host: Host, op: str, ran: Ran) -> dict[str, Any]:
@@ -105,10 +85,10 @@ def _answer(host: Host, op: str, ran: Ran) -> dict[str, Any]:
     return answer
 
 
-def _command(host: Host, program: str, packages: bool = False) -> str:
+def _command(host: Host, packages: bool = False) -> str:
     """Returns a line for sh. A configured Python that is gone must not keep us from cleaning up."""
     options = "-I" if packages else "-I -S"
-    run = f"{options} -c {shlex.quote(program)}"
+    run = f"{options} -c {shlex.quote(_text('answers').decode())}"
     if host.python is None:
         return f"exec python3 {run}"
     python = shell_path(host.python)
@@ -132,5 +112,5 @@ def _failure(host: Host, op: str, error: str, code: str) -> Unfit:
 
 
 @functools.cache
-def _text(program: Program) -> bytes:
+def _text(program: Program | Literal["answers"]) -> bytes:
     return (_PROGRAMS / f"{program}.py").read_bytes()

@@ -160,7 +160,8 @@ def _words(body: progress.Body) -> str:
             return f"session {body.session} started at point {body.first_point} (pid {body.pid})"
         case progress.Deadline():
             where = f" in {body.operation}" if body.operation else ""
-            named = f"worker{'s'[: len(body.stragglers) > 1]} {', '.join(map(str, body.stragglers))}"
+            named = "workers " if len(body.stragglers) > 1 else "worker "
+            named += ", ".join(str(worker) for worker in body.stragglers)
             return f"deadline of {body.limit_s:g} s for {body.what} passed{where}; held up by {named}"
         case progress.Stacks():
             return f"stacks of the worker:\n{body.text}"

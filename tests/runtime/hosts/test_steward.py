@@ -14,6 +14,7 @@ import pytest
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from runtime.contract.process import started_at
 from runtime.hosts import steward, store
+from tests.runtime.hosts.asking import COMMAND, asked
 from tests.waiting import until
 
 LABELS = {LEASE_VARIABLE: "run-1-e1", LEDGER_VARIABLE: "ledger-of-this-test"}
@@ -102,12 +103,7 @@ def test_a_mark_leaves_nothing(tmp_path: Path) -> None:
 def test_errors_are_told_with_their_number(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     request = {"op": "mark", "folder": str(tmp_path / "file" / "x"), "name": "m"}
-    told = subprocess.run(
-        [sys.executable, "-I", "-S", steward.__file__],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-    )
+    told = subprocess.run(COMMAND, input=asked("steward", request), capture_output=True, text=True)
     assert json.loads(told.stdout)["errno"] == "ENOTDIR"
 
 

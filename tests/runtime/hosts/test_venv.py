@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from tests.cloud.fake_index import add_wheel
+from tests.runtime.hosts.asking import COMMAND, asked
 from tests.waiting import until
 
-PROGRAM = Path(__file__).parents[3] / "runtime" / "hosts" / "venv.py"
 LABELS = {"SLICEBENCH_LEASE": "run-1-e1", "SLICEBENCH_LEDGER_ID": "ledger"}
 
 
@@ -46,7 +46,7 @@ class Scene:
         (built / f"orbax_checkpoint-{version}-py3-none-any.whl").replace(self.kit / "source.whl")
 
     def start(self, base: str = "base", layer: str = "", **fields: Any) -> subprocess.Popen[str]:
-        asked = {
+        request = {
             "op": "make",
             "venvs": str(self.venvs),
             "base": base,
@@ -58,11 +58,11 @@ class Scene:
             **fields,
         }
         program = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(PROGRAM)],
+            COMMAND,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, text=True,
         )  # fmt: skip
         assert program.stdin is not None
-        program.stdin.write(json.dumps(asked))
+        program.stdin.write(asked("venv", request))
         program.stdin.close()
         program.stdin = None
         return program
