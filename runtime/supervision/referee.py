@@ -235,6 +235,7 @@ class Referee:
         return self._end_if_all_left(now)
 
     def _end_if_all_left(self, now: float) -> list[Command]:
+        """Ends at once when nobody is left to tell anything; else, when no blow falls any more, before long."""
         if self._stage is _Stage.SETTLING and all(seat.left for seat in self._seats.values()):
             return self._end(now, dump=False)
         if not self._disruptions.falling(self._seats):

@@ -121,13 +121,15 @@ def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd],
     said: list[str] = []
     run = prepared(place, four_hosts, said)
     holding = hold(run)
-    breaking = threading.Event()
+    breaking, broke = threading.Event(), 0
     every_s = max(4.0, 10 * seconds_for_a_call(four_hosts))
 
     def drop() -> None:
+        nonlocal broke
         while not breaking.wait(every_s):
             for host in four_hosts:
                 host.drop()
+            broke += 1
 
     thread = threading.Thread(target=drop)
     try:
@@ -140,6 +142,7 @@ def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd],
     finally:
         breaking.set()
         teardown(run, holding)
+    assert broke, "the run was over before a link broke"
     assert exit_code_of(outcome) == ExitCode.DONE, said
     assert (results.passed, len(results.points), results.troubles) == (2, 2, [])
     assert results.samples > 0
