@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Returns once the condition holds; fails the test when it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

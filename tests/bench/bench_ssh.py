@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from tests.bench import ssh_peers, ssh_update
 from tests.bench.bars import Bar, bar
 from tests.bench.pace import rounds
 from tests.cloud.sshd import Sshd, missing, serve_ssh
+from tests.slowness import slowness
 
 WORKERS_VARIABLE = "BENCH_SSH_WORKERS"
 WORKERS = 100
@@ -21,9 +21,6 @@ ROUNDS = (3, 5)
 """At least and at most; interleaved, so that both sides see the same weather."""
 
 BUDGET_S = 180.0
-
-LOOP_S = 0.28
-"""How long a processor as the bars mean it takes for the loop in `_slowness`, seconds."""
 
 CPU_S, MEMORY_MIB, FEW_S, ALLOWED_S = 0.010, 150.0, 3.0, 2.0
 
@@ -40,18 +37,18 @@ def measure() -> list[Bar]:
 
 def _connecting(hosts: list[Sshd], scratch: Path) -> list[Bar]:
     python = ssh_peers.pyinfra_python()
-    slowness, ours, ssh, pyinfra = [], [], [], []
+    slow_by, ours, ssh, pyinfra = [], [], [], []
     for _ in rounds("ssh connect", *ROUNDS, BUDGET_S):
         before = _slowness()
         ours.append(ssh_peers.by_us(hosts))
-        slowness.append((before + _slowness()) / 2)
+        slow_by.append((before + _slowness()) / 2)
         ssh.append(ssh_peers.by_ssh(hosts, scratch))
         pyinfra.append(ssh_peers.by_pyinfra(python, hosts, scratch).wall)
     walls = [cost.wall for cost in ours]
     used = [cost.processor / len(hosts) for cost in ours]
-    allowed = [CPU_S * slow for slow in slowness]
+    allowed = [CPU_S * slow for slow in slow_by]
     what = f"connect to {len(hosts)} workers and run nothing"
-    slow = sorted(slowness)[len(slowness) // 2]
+    slow = sorted(slow_by)[len(slow_by) // 2]
     return [
         bar(f"{what} / one ssh process for each, {ssh_peers.AT_ONCE} at once", walls, ssh, at_most=1 / 3),
         bar(f"{what} / pyinfra", walls, pyinfra, at_most=1 / 3),
@@ -73,17 +70,17 @@ def _updating(hosts: list[Sshd], scratch: Path) -> list[Bar]:
     ssh_update.by_us(hosts, origin)
     ssh_update.clone(hosts, origin)
     few = hosts[:FEW]
-    slowness, quick, ours, git = [], [], [], []
+    slow_by, quick, ours, git = [], [], [], []
     for number in rounds("ssh update", *ROUNDS, BUDGET_S):
-        slowness.append(_slowness())
+        slow_by.append(_slowness())
         origin.commit(2 * number + 1)
         quick.append(ssh_update.by_us(few, origin))
         sha = origin.commit(2 * number + 2)
         git.append(ssh_update.by_git(hosts, origin, sha))
         ours.append(ssh_update.by_us(hosts, origin))
-    slow = sorted(slowness)[len(slowness) // 2]
+    slow = sorted(slow_by)[len(slow_by) // 2]
     alone = sorted(git)[len(git) // 2]
-    allowed = [1.3 * took + ALLOWED_S * slow for took, slow in zip(git, slowness, strict=True)]
+    allowed = [1.3 * took + ALLOWED_S * slow for took, slow in zip(git, slow_by, strict=True)]
     return [
         bar(
             f"update {len(hosts)} workers / 1.3 × the same git commands here ({alone:.1f} s) + 2 s × {slow:.1f}",
@@ -91,16 +88,12 @@ def _updating(hosts: list[Sshd], scratch: Path) -> list[Bar]:
         ),
         bar(
             f"update {len(few)} workers / {FEW_S:g} s × {slow:.1f}",
-            quick, [FEW_S * slow for slow in slowness], at_most=1.0,
+            quick, [FEW_S * slow for slow in slow_by], at_most=1.0,
         ),
     ]  # fmt: skip
 
 
 def _slowness() -> float:
-    """Returns how many times longer this processor takes for a plain loop than one as the bars mean it."""
-    begin, total = time.process_time(), 0
-    for number in range(5_000_000):
-        total += number
-    slow = (time.process_time() - begin) / LOOP_S
+    slow = slowness()
     print(f"this processor is {slow:.1f} times slower than the bars assume", file=sys.stderr, flush=True)
-    return max(1.0, slow)
+    return slow
