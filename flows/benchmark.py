@@ -115,6 +115,7 @@ def benchmark(
     operation_deadline_s: PositiveFloat | None = None,
     run_deadline_s: PositiveFloat | None = None,
     local_directory: str | None = None,
+    skip_preflight: bool = False,
     debug_dumps: bool = False,
 ) -> State[Any]:
     """Runs one suite on one target and gives everything back."""

@@ -27,12 +27,13 @@ def plan(
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve
+    from tasks.stages.provision import look_over
     from tasks.targets.open import open_target
 
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
     target = open_target(spec.target)
     planned = target.plan(spec)
-    problems = [*spec.warnings, *planned.warnings, *target.preflight(planned)]
+    problems = [*spec.warnings, *look_over(target, planned, spec)]
     build = explain_build(spec)
     told: dict[str, Any] = {
         **asdict(planned),

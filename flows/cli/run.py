@@ -41,7 +41,7 @@ _GROUPS = {
         "wait_for_lock",
     ),
     Group("How it goes", sort_key=4): (
-        *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s", "debug_dumps"),
+        *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s", "skip_preflight", "debug_dumps"),
     ),
 }
 """How --help sorts the flags; those that only the command has are added at the end of the last group."""

@@ -64,4 +64,7 @@ class RunRequest(BaseModel):
         None,
         description="Folder on each worker's host for local tiers of checkpoints: absolute, e.g. a RAM disk",
     )
+    skip_preflight: bool = Field(
+        False, description="Do not look the target over before the run: what it lacks shows when it is needed"
+    )
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")

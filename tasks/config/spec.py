@@ -35,7 +35,7 @@ class RunSpec:
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
     hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
 
-    `local_directory` is a folder on each worker's host.
+    `local_directory` is a folder on each worker's host. `skip_preflight`: the target is not looked over.
 
     `env` holds the values; `secret_env` names those of them that may never be written down.
     """
@@ -58,6 +58,7 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
     local_directory: str | None = None
+    skip_preflight: bool = False
     debug_dumps: bool = False
     warnings: Sequence[Problem] = ()
 

@@ -157,6 +157,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         env=env[0],
         secret_env=frozenset(env[1]),
         local_directory=request.local_directory,
+        skip_preflight=request.skip_preflight,
         debug_dumps=request.debug_dumps,
         warnings=suite.warnings,
     )

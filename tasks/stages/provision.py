@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, Problem
+from tasks.config.spec import RunSpec
 from tasks.leases.holding import Holding
 from tasks.leases.locks import lock
 from tasks.stages.context import Run
-from tasks.targets.types import Workers
+from tasks.targets.protocol import Target
+from tasks.targets.types import Plan, Workers
 
 _NOT_SHAPE = {"limits", "valid_after", "valid_until"}
 """Fields of targets that say how hardware is waited for, not what it is like."""
@@ -22,13 +24,23 @@ def shape_of(run: Run) -> Mapping[str, str]:
     return {name: str(value) for name, value in fields.items() if value is not None}
 
 
+def look_over(target: Target, plan: Plan, spec: RunSpec) -> list[Problem]:
+    """Returns what stands against a run on this target, and that nobody looked when that was asked for."""
+    if not spec.skip_preflight:
+        return [*plan.warnings, *target.preflight(plan)]
+    skipped = Problem(
+        "warning", None, f"target {spec.target_name} is not looked over first, as asked (skip_preflight)"
+    )
+    return [*plan.warnings, skipped]
+
+
 def provision(run: Run, lease: Holding) -> Workers:
     """Returns the workers. Called again it adopts what the lease already has.
 
     Raises BadInput, with every problem found, before anything is made.
     """
     plan = run.target.plan(run.spec)
-    problems = [*plan.warnings, *run.target.preflight(plan)]
+    problems = look_over(run.target, plan, run.spec)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise BadInput(errors)

@@ -82,6 +82,8 @@ def refuse_unfit_machine(request: RunRequest, spec: RunSpec) -> None:
             f"--local-directory {spec.local_directory} cannot be written: {problem.why}",
             fix="name another, or give yourself the right to write there",
         )
+    if spec.skip_preflight:
+        return
     target = open_target(spec.target)
     problems = target.preflight(target.plan(spec))
     place = Place(str(locate(request.target, "targets")))

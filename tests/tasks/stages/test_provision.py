@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runtime.contract.errors import BadInput, Problem
 from tasks.leases.holding import Holding
 from tasks.leases.locks import Locked
 from tasks.stages.context import Run
@@ -18,14 +20,15 @@ from tests.tasks.targets.local_runs import hold, make_run, spec
 class Host:
     """As much of a target as provision sees: one host that is there already."""
 
-    def __init__(self) -> None:
+    def __init__(self, problems: Sequence[Problem] = ()) -> None:
         self.acquired: list[str] = []
+        self.problems = list(problems)
 
     def plan(self, spec: object) -> Plan:
         return Plan("host", (), 1, 1, 1, "cpu", price_per_hour=1.5, locks=(("loopback", "host"),))
 
-    def preflight(self, plan: Plan) -> list[object]:
-        return []
+    def preflight(self, plan: Plan) -> list[Problem]:
+        return self.problems
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         assert lease.lease.find("lock", "loopback", "host") is not None
@@ -49,3 +52,18 @@ def test_a_second_run_on_the_same_hardware_is_refused_before_it_is_touched(tmp_p
     lease.release("over")
     provision(second, hold(second))
     assert host.acquired == ["run-1-e1", "run-2-e1"]
+
+
+def test_what_the_look_over_finds_stops_the_run_before_anything_is_touched_unless_it_is_skipped(
+    tmp_path: Path,
+) -> None:
+    host = Host([Problem("error", None, "the host is asleep", fix="wake it")])
+    run = on(host, tmp_path, "run-1")
+    with pytest.raises(BadInput, match="the host is asleep"):
+        provision(run, hold(run))
+    assert host.acquired == []
+    said: list[str] = []
+    careless = replace(run, spec=replace(run.spec, run_id="run-2", skip_preflight=True), say=said.append)
+    provision(careless, hold(careless))
+    assert host.acquired == ["run-2-e1"]
+    assert any("not looked over" in line for line in said)
