@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from runtime.contract.names import LOGS_FOLDER
 from tasks.artifacts import code_block, escaped, key_of, post_markdown
 from tasks.stages.context import Run
+from tasks.stages.past import worker_logs
 
 LINES = 100
 """How many of the last lines of each log are shown."""
@@ -18,7 +19,7 @@ _LOGS = 4
 def post_failure(run: Run, causes: Sequence[str]) -> None:
     """Leaves a page with the causes and the last lines of the workers' logs, escaped: logs may hold anything."""
     parts = ["## Why", *(f"- {escaped(cause)}" for cause in causes)]
-    logs = [name for name in run.folder.names(LOGS_FOLDER) if name.endswith(".log")]
+    logs = list(worker_logs(run.folder).values())
     for name in logs[:_LOGS]:
         lines = (run.folder.read(name) or b"").decode(errors="replace").splitlines()
         parts += [f"## End of {escaped(name)}", code_block("\n".join(lines[-LINES:]))]

@@ -12,30 +12,35 @@ import psutil
 from flows.server import UP_FILE, read_up_file
 from flows.serving.settings import new_auth_string
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.process import boot_id, started_at
 from tasks.config.home import home
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process by what makes it one and no other: a pid alone may be another's tomorrow."""
+    """A process by what makes it one and no other: a pid alone may be another's tomorrow.
+
+    `started_at` is in seconds after the machine's start, which `boot_id` names: who sets the clock kills nobody.
+    """
 
     what: str
     pid: int
     started_at: float
+    boot_id: str = ""
 
     @classmethod
     def of(cls, what: str, pid: int) -> Process:
-        """Returns the process that has this pid now."""
-        return cls(what, pid, psutil.Process(pid).create_time())
+        """Returns the process that has this pid now; one that has ended by now is never found again."""
+        return cls(what, pid, started_at(pid) or 0.0, boot_id())
 
     def found(self) -> psutil.Process | None:
         """Returns it, or None when it has ended."""
+        if self.boot_id != boot_id() or started_at(self.pid) != self.started_at:
+            return None
         try:
-            process = psutil.Process(self.pid)
-            alive = process.create_time() == self.started_at and process.status() != psutil.STATUS_ZOMBIE
+            return psutil.Process(self.pid)
         except psutil.NoSuchProcess:
             return None
-        return process if alive else None
 
 
 @dataclass(frozen=True)

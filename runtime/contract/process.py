@@ -1,7 +1,8 @@
-"""When a process started: the half of its identity that tells it from a later one with the same pid."""
+"""What makes a pid mean one process: since which start of the machine, and how long after it, the process runs."""
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -23,3 +24,9 @@ def started_at(pid: int) -> float | None:
     if fields[_STATE] in (b"Z", b"X"):
         return None
     return int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+
+
+@functools.cache
+def boot_id() -> str:
+    """Returns what names this machine's latest start. Source: /proc/sys/kernel/random/boot_id."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -84,7 +84,7 @@ class SshTargetConfig(BaseModel):
         description="Size of a directory in the memory of each host, as 64GiB: the workers' local directory",
     )
     platform: Literal["cpu", "gpu", "tpu"] = Field("cpu", description="What the workers compute on")
-    devices_per_worker: int | Literal["auto"] = Field(
+    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tasks.config import duration, size
+
+_PATTERNS = {
+    duration.PATTERN: "a time, such as 90s, 30m, 4h or 2d",
+    size.PATTERN: "an amount of memory, such as 512MiB, 64GiB or 1TiB",
+}
+
 
 def wanted(error: Mapping[str, Any]) -> str:
     """Returns what one of pydantic's findings says that the value must be, to follow "must be"."""
@@ -32,6 +39,6 @@ def wanted(error: Mapping[str, Any]) -> str:
         case "list_type" | "tuple_type":
             return "a list"
         case "string_pattern_mismatch":
-            return "a time, such as 90s, 30m, 4h or 2d"
+            return _PATTERNS[context["pattern"]]
         case _:
             return str(error["msg"]).lower()

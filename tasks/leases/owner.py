@@ -9,7 +9,7 @@ import socket
 from functools import cache
 from pathlib import Path
 
-from runtime.contract.process import started_at
+from runtime.contract.process import boot_id, started_at
 from tasks.leases.lease import Owner
 
 
@@ -19,18 +19,16 @@ def this_process() -> Owner:
     start = started_at(pid)
     if start is None:
         raise RuntimeError(f"/proc does not know process {pid}, which is this one")
-    boot_id, namespace = _machine()
-    return Owner(socket.gethostname(), boot_id, namespace, pid, start, _user(), secrets.token_hex(8))
+    return Owner(socket.gethostname(), boot_id(), _namespace(), pid, start, _user(), secrets.token_hex(8))
 
 
 def is_alive(owner: Owner) -> bool | None:
     """Says whether the owner's process lives; None where it cannot be known (another host or container)."""
     if owner.host != socket.gethostname():
         return None
-    boot_id, namespace = _machine()
-    if owner.boot_id != boot_id:
+    if owner.boot_id != boot_id():
         return False
-    if owner.pid_namespace != namespace:
+    if owner.pid_namespace != _namespace():
         return None
     return started_at(owner.pid) == owner.started_at
 
@@ -41,9 +39,8 @@ def is_this_process(owner: Owner) -> bool:
 
 
 @cache
-def _machine() -> tuple[str, str]:
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return boot_id, str(Path("/proc/self/ns/pid").readlink())
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def _user() -> str:

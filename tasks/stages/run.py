@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -180,12 +181,14 @@ def _play(
     write_attempts(run, attempts)
     uploaded = replace(uploaded, workload=replace(uploaded.workload, points=attempt.points))
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
+    # Whoever asks first: over SSH it waits for each host, and Prefect does not wait long.
+    stop = functools.cache(lambda: run.target.stop(ref, GRACE_S))
     try:
         attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
         write_attempts(run, attempts)
-        exits, taken = _follow(run, ref, lease, on_progress)
+        exits, taken = _follow(run, ref, lease, on_progress, stop)
     except BaseException as error:
-        run.target.stop(ref, GRACE_S)
+        stop()
         ended = (
             ("lost", str(error)) if isinstance(error, Exception) else ("interrupted", type(error).__name__)
         )
@@ -195,7 +198,7 @@ def _play(
     lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = how_it_ended(exits)
     if taken is not None and end != "succeeded":
-        run.target.stop(ref, GRACE_S)  # what was not taken away must not go on without the rest
+        stop()  # what was not taken away must not go on without the rest
         end, cause = "preempted", "; ".join(part for part in (taken.reason, taken.evidence) if part)
     attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
     write_attempts(run, attempts)
@@ -203,7 +206,7 @@ def _play(
 
 
 def _follow(
-    run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress
+    run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress, stop: Callable[[], None]
 ) -> tuple[Mapping[int, Exited], State | None]:
     """Follows a workload to its end, while the lease is renewed and the workers are told so.
 
@@ -221,7 +224,7 @@ def _follow(
             return exits, next((state for state in states if state.state == PREEMPTED), None)
         except BaseException:
             # What they say while they end is worth reading too; stopping them here makes that end.
-            run.target.stop(ref, GRACE_S)
+            stop()
             with contextlib.suppress(OSError):
                 follower.follow(run.target.follow(ref, follower.cursors()))
             raise

@@ -147,7 +147,9 @@ def test_the_page_of_a_failure_holds_causes_and_the_last_lines_only(
     )
     folder = open_folder(str(tmp_path))
     lines = [f"line {number} <b>```" for number in range(LINES + 50)]
-    folder.write("logs/worker-0000.log", "\n".join(lines).encode())
+    folder.write("logs/attempt-2/worker-0000.log", "\n".join(lines).encode())
+    folder.write("logs/worker-0000.log", b"of an attempt before\n")
+    folder.write("logs/attempt-2/venv-0000.log", b"how its venv was made\n")
     run: Any = SimpleNamespace(folder=folder, say=lambda text: None, spec=SimpleNamespace(suite_name="Quick"))
     post_failure(run, ["worker 0: *disk* full"])
     (page,) = pages
@@ -155,3 +157,4 @@ def test_the_page_of_a_failure_holds_causes_and_the_last_lines_only(
     assert lines[49] not in page
     assert all(line in page for line in lines[50:])
     assert "````text\n" in page
+    assert "attempt before" not in page and "venv was made" not in page

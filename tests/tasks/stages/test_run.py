@@ -97,15 +97,23 @@ def test_a_lost_attempt_is_no_finished_stage_and_the_next_call_tries_again(tmp_p
     teardown(run, holding)
 
 
-def test_an_interrupt_stops_the_workload_and_is_written_down(tmp_path: Path) -> None:
+def test_an_interrupt_stops_the_workload_once_and_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(spec(tmp_path, workload="wait"))
     uploaded, holding = prepare(run)
+    stopped: list[int] = []
+    stop = run.target.stop
+    monkeypatch.setattr(
+        run.target, "stop", lambda ref, grace_s: (stopped.append(ref.attempt), stop(ref, grace_s))
+    )
 
     def interrupt(progress: Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_workload(run, uploaded, holding, interrupt)
+    assert stopped == [1], "asked once: each time may wait for every host"
     assert alive_under("run-1-e1") == []
     [attempt] = json.loads((tmp_path / "run-1" / "attempts.json").read_text())
     assert (attempt["end"], attempt["cause"]) == ("interrupted", "KeyboardInterrupt")
