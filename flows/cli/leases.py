@@ -31,8 +31,8 @@ def leases(
     json: Json = False,
 ) -> int:
     """Show what slicebench holds, who holds it, and what would become of it now."""
+    from tasks.leases.judging import judge_from_here
     from tasks.leases.lease import State
-    from tasks.leases.reaper import judge, owners_alive
 
     ledger = _ledger()
     listing = ledger.listing()
@@ -42,14 +42,14 @@ def leases(
     if json:
         rows = []
         for lease in shown:
-            verdict = judge(lease, now, owners_alive(lease), False)
+            verdict = judge_from_here(lease, now)
             rows.append({**asdict(lease), "reaper": {"act": verdict.act, "why": verdict.why}})
         _print(
             {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
         )
     else:
         for lease in shown:
-            verdict = judge(lease, now, owners_alive(lease), False)
+            verdict = judge_from_here(lease, now)
             _say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
         for error in listing.unreadable:
             _say(str(error))

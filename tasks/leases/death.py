@@ -52,11 +52,10 @@ def _tell(folder: Folder, lease: Lease, holder: Owner) -> str:
 def _cause(holder: Owner, stage: str) -> str:
     """Says what is known of a process's end: that it is gone, that its machine is, or only that it fell silent."""
     process = f"slicebench's process {holder.pid} on {holder.host}"
-    alive = owners.is_alive(holder)
-    if alive is None:
-        return f"{process} fell silent {stage}: it was killed, or its machine was cut off or stopped"
-    if holder.boot_id != owners.this_process().boot_id:
+    if owners.is_of_another_boot(holder):
         return f"{process} ended {stage}, when that machine was restarted"
+    if owners.is_alive(holder) is None:
+        return f"{process} fell silent {stage}: it was killed, or its machine was cut off or stopped"
     return f"{process} was killed {stage}"
 
 

@@ -23,14 +23,21 @@ def this_process() -> Owner:
 
 
 def is_alive(owner: Owner) -> bool | None:
-    """Says whether the owner's process lives; None where it cannot be known (another host or container)."""
-    if owner.host != socket.gethostname():
-        return None
-    if owner.boot_id != boot_id():
-        return False
-    if owner.pid_namespace != _namespace():
+    """Says whether the owner's process lives; None where it cannot be known: on another machine or in another
+    container, or on a machine of this name that was started at another time.
+    """
+    here = (socket.gethostname(), boot_id(), _namespace())
+    if (owner.host, owner.boot_id, owner.pid_namespace) != here:
         return None
     return started_at(owner.pid) == owner.started_at
+
+
+def is_of_another_boot(owner: Owner) -> bool:
+    """Says whether the owner's machine has this one's name and was started at another time.
+
+    That is this machine, restarted since, or another one: many are called "vm" or "localhost".
+    """
+    return owner.host == socket.gethostname() and owner.boot_id != boot_id()
 
 
 def is_this_process(owner: Owner) -> bool:

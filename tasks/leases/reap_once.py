@@ -15,6 +15,7 @@ from dataclasses import asdict
 from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.leases import reaper
 from tasks.leases.inventory import open_inventories
+from tasks.leases.judging import CONFIRM_S
 from tasks.leases.opening import open_ledger
 
 
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--watch",
         type=float,
-        default=reaper.CONFIRM_S,
+        default=CONFIRM_S,
         metavar="SECONDS",
         help="how long an expired lease is watched for a renewal before it is released",
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
@@ -18,16 +17,13 @@ from tasks.leases import owner as owners
 from tasks.leases.claim import latest
 from tasks.leases.death import tell_death
 from tasks.leases.finding import Did, Finding, Judgement
-from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
 from tasks.leases.inventory import Found, Inventories
+from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import reap_orphans
 from tasks.leases.release import USUAL, Patience, release
 from tasks.leases.resource import ResourceRef, outermost
-
-CONFIRM_S = 2.5 * RENEW_EVERY_S
-"""How long an expired lease is watched for a renewal before it is released."""
 
 _LATELY_S = 86400.0
 """For so long it is looked whether a run whose hardware is back was killed afterwards, in compare or report."""
@@ -58,8 +54,8 @@ def reap(
         Finding(str(error).split(maxsplit=1)[0], "unreadable", str(error)) for error in listing.unreadable
     ]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
-    judged = [(lease, judge(lease, now(), owners_alive(lease), ended(lease))) for lease in standing]
-    judged = _watch(ledger, judged, confirm_s, sleep)
+    judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
+    judged = watch(ledger, judged, confirm_s, sleep)
     for lease, verdict in judged:
         if lease.state is State.GONE:
             lately = not dry_run and now() - lease.renewed_at < _LATELY_S
@@ -78,11 +74,14 @@ def give_up(
     *,
     dry_run: bool = False,
     patience: Patience = USUAL,
+    confirm_s: float = CONFIRM_S,
     now: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Finding:
     """Releases one lease, by its name or id, because somebody says so: kept hardware before its time, say.
 
-    Raises BadInput for a lease that is not there, and for one whose owner lives, which is to be stopped first.
+    Raises BadInput for a lease that is not there, and for one whose owner lives, which is to be stopped first. One
+    that seems to be dead is watched as `reap` does.
     """
     lease = latest(ledger, name) or ledger.read(name)
     if lease is None:
@@ -91,48 +90,14 @@ def give_up(
         return Finding(lease.lease_id, "kept", "gone already: nothing is left of it")
     if lease.holders:
         raise BadInput(f"lease {name} is shared by {', '.join(lease.holders)}", fix="give those back first")
-    verdict = judge(lease, now(), owners_alive(lease), False)
-    if lease.owner is not None and lease.state is not State.LEAKED and verdict.act == "keep":
+    [(_, verdict)] = watch(ledger, [(lease, judge_from_here(lease, now()))], confirm_s, sleep)
+    if lease.owner is not None and verdict.act == "keep":
         raise BadInput(
             f"lease {name} is in use: {verdict.why}", fix="stop that run: it gives everything back"
         )
     return _carry_out(
         ledger, lease, Judgement("release", "asked for by name"), inventories, dry_run, patience, now
     )
-
-
-def judge(lease: Lease, now: float, alive: bool | None, ended: bool) -> Judgement:
-    """Says what is to become of a lease, and why. Pure. `alive`: the owner lives; None: not known."""
-    overdue = now - lease.renewed_at > OVERDUE_S
-    expired = lease.expires_at is not None and lease.expires_at <= now
-    silence = f"its last renewal was {max(0.0, now - lease.renewed_at):.0f} s ago"
-    if lease.state is State.GONE:
-        return Judgement("keep", "gone")
-    if leases.is_lock(lease):
-        return Judgement("keep", f"locked by {lease.holders[0]}" if lease.holders else "a lock, and free")
-    if lease.holders:
-        return Judgement("keep", f"shared by {', '.join(lease.holders)}")
-    if lease.state is State.LEAKED:
-        return Judgement("release", f"leaked before: {lease.note}")
-    if lease.owner is None and lease.state is State.RELEASING:
-        return Judgement("release", lease.note)
-    if lease.owner is None:
-        if expired:
-            return Judgement("release", "the time it was kept for is over")
-        return Judgement(
-            "keep", "kept on purpose" + ("" if lease.expires_at is None else ", not expired yet")
-        )
-    if alive is False:
-        return Judgement("release", f"{lease.owner} is gone")
-    if overdue and (expired or ended or lease.state is State.RELEASING):
-        said = "expired" if expired else "its run has ended" if ended else "its release stands still"
-        return Judgement("watch", f"{said} and {silence}")
-    return Judgement("keep", f"{lease.owner} {'lives' if alive else 'is elsewhere'}, {silence}")
-
-
-def owners_alive(lease: Lease) -> bool | None:
-    """Says whether the lease's owner lives; None when there is none, or it cannot be known from here."""
-    return owners.is_alive(lease.owner) if lease.owner else None
 
 
 def exit_code(findings: list[Finding]) -> ExitCode:
@@ -169,28 +134,6 @@ def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> lis
                 left = lease
         standing.append(left)
     return standing
-
-
-def _watch(
-    ledger: Ledger,
-    judged: list[tuple[Lease, Judgement]],
-    confirm_s: float,
-    sleep: Callable[[float], None],
-) -> list[tuple[Lease, Judgement]]:
-    """Looks again at those to be watched: a lease that changed meanwhile is alive, whatever clocks say."""
-    if not any(verdict.act == "watch" for _, verdict in judged):
-        return judged
-    sleep(confirm_s)
-    result = []
-    for lease, verdict in judged:
-        if verdict.act == "watch":
-            again = ledger.read(lease.lease_id)
-            if again is not None and again.generation == lease.generation:
-                verdict = replace(verdict, act="release")
-            else:
-                verdict = Judgement("keep", "it was renewed while the reaper watched")
-        result.append((lease, verdict))
-    return result
 
 
 def _carry_out(

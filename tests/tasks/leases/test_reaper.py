@@ -19,10 +19,11 @@ from tasks.leases.claim import claim
 from tasks.leases.finding import Finding
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
+from tasks.leases.judging import judge
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.processes import reference
-from tasks.leases.reaper import exit_code, judge, reap
+from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 
@@ -228,6 +229,29 @@ def test_a_lease_renewed_while_watched_is_left_alone_though_its_clock_is_hours_b
     assert found.did == "released", "and without a renewal it goes"
     with pytest.raises(Fenced):
         holding.renew()
+
+
+def test_an_owner_on_another_machine_of_our_name_is_not_called_dead(
+    holding: Holding, ledger: DirectoryLedger, sweep_up
+) -> None:
+    """Two machines called "vm" or "localhost" on one ledger: their boots differ, and both live."""
+    assert holding.lease.owner is not None
+    ledger.write(replace(holding.lease, owner=replace(holding.lease.owner, boot_id="another")))
+    [found] = sweep_up()
+    assert (found.did, state(ledger)) == ("kept", State.PLANNED)
+    assert "is elsewhere" in found.why
+    later = time.time() + 100.0
+
+    def renew(seconds: float) -> None:
+        stored = ledger.read("run-e1")
+        assert stored is not None
+        ledger.write(leases.renew(stored, later, later + 180.0))
+
+    [found] = sweep_up(now=lambda: later, sleep=renew)
+    assert found.did == "kept", "it renews before our eyes"
+    [found] = sweep_up(now=lambda: later + 100.0)
+    assert (found.did, state(ledger)) == ("released", State.GONE), "before it expires: it fell silent"
+    assert "its machine was restarted" in found.why
 
 
 def test_labels_without_a_lease_go(ledger: DirectoryLedger, holding: Holding, sweep_up, spawn) -> None:
