@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from runtime.contract.errors import Leaked
@@ -13,8 +14,10 @@ from tasks.leases.claim import claim, latest
 from tasks.leases.death import tell_death
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
+from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
+from tasks.leases.ledger import Conflict
 from tasks.leases.opening import open_ledger
 from tasks.leases.release import release
 from tasks.stages.context import Run
@@ -28,19 +31,29 @@ def hold(run: Run) -> Iterator[Holding]:
     inventories = open_inventories(ledger, scratch_folder())
     run_id, folder = run.spec.run_id, run.folder.uri
     if run.spec.lease is None:
-        lease = claim(ledger, inventories, run_id, run_id, folder=folder)
+        lease = claim(ledger, inventories, run_id, run_id, folder=folder, say=run.say)
     else:
-        lease = claim_kept(ledger, inventories, run.spec.lease, run_id, shape_of(run), folder=folder)
+        shape = shape_of(run)
+        lease = claim_kept(ledger, inventories, run.spec.lease, run_id, shape, folder=folder, say=run.say)
     with lease.renewing():
         yield lease
 
 
-def release_run(run_id: str, name: str, why: str) -> None:
+def release_run(
+    run_id: str,
+    name: str,
+    why: str,
+    *,
+    confirm_s: float = CONFIRM_S,
+    now: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
     """Releases what a run still has under the lease of this name, unless its owner lives: then it is that
-    process's own business.
+    process's own business. An owner of whom nothing can be known from here lives while it renews.
 
     Raises Leaked when something could not be proven gone.
     """
+    log = logging.getLogger(__name__)
     ledger = open_ledger(ledger_uri())
     lease = latest(ledger, name)
     if lease is None or lease.run_id != run_id:
@@ -49,9 +62,20 @@ def release_run(run_id: str, name: str, why: str) -> None:
         # Without an owner: kept on purpose, or leaked, which is the reaper's.
         tell_death(lease)
         return
-    if owners.is_alive(lease.owner) and not owners.is_this_process(lease.owner):
-        logging.getLogger(__name__).warning("%s is left to %s, which lives", lease.lease_id, lease.owner)
+    if not owners.is_this_process(lease.owner):
+        judged = [(lease, judge_from_here(lease, now(), ended=True))]
+        [(_, verdict)] = watch(ledger, judged, confirm_s, sleep)
+        if verdict.act == "keep":
+            log.warning(
+                "%s is left to %s, or to the reaper once it falls silent: %s",
+                lease.lease_id, lease.owner, verdict.why,
+            )  # fmt: skip
+            return
+    inventories = open_inventories(ledger, scratch_folder())
+    try:
+        done = release(ledger, lease, inventories, owners.this_process(), why)
+    except Conflict as error:
+        log.warning("%s is left to whoever else is at it: %s", lease.lease_id, error)
         return
-    done = release(ledger, lease, open_inventories(ledger, scratch_folder()), owners.this_process(), why)
     if done.lease.state is not State.GONE:
         raise Leaked(f"{lease.lease_id}: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")

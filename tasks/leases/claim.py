@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from runtime.contract.errors import Leaked
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.death import tell_death
-from tasks.leases.holding import OVERDUE_S, TERM_S, Holding, Taken
+from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
+from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.release import USUAL, Patience, release
@@ -26,6 +28,9 @@ def claim(
     now: Callable[[], float] = time.time,
     term_s: float = TERM_S,
     patience: Patience = USUAL,
+    confirm_s: float = CONFIRM_S,
+    sleep: Callable[[float], None] = time.sleep,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Holding:
     """Takes the lease of this name for this process, and writes that down before anything is made.
 
@@ -33,18 +38,21 @@ def claim(
 
     A lease whose owner lives raises Taken and says who it is; one whose owner is gone, or that is kept
     without an owner, is taken over; one that is being released is released to the end, and the next epoch
-    begins. Raises Unwritable when the ledger cannot be written, Leaked when the last epoch cannot be cleared
+    begins. An owner elsewhere counts as gone once its lease expired and is not renewed within `confirm_s` seconds,
+    before our eyes: clocks differ. `say` hears that this takes a while.
+    Raises Unwritable when the ledger cannot be written, Leaked when the last epoch cannot be cleared
     away.
     """
     owner = owners.this_process()
     last = latest(ledger, name)
+    if last is not None:
+        _refuse_if_alive(ledger, last, now(), confirm_s, sleep, say)
     if last and last.state in (State.RELEASING, State.LEAKED):
         last = _finish(ledger, last, inventories, patience, now)
     at = now()
     if last is None or last.state is State.GONE:
         taken = leases.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)
     else:
-        _refuse_if_alive(last, at)
         taken = leases.take(last, owner, at, at + term_s)
     try:
         stored = ledger.write(leases.serve(taken, run_id, folder))
@@ -63,19 +71,30 @@ def latest(ledger: Ledger, name: str) -> Lease | None:
     return last
 
 
-def _refuse_if_alive(lease: Lease, now: float) -> None:
+def _refuse_if_alive(
+    ledger: Ledger,
+    lease: Lease,
+    now: float,
+    confirm_s: float,
+    sleep: Callable[[float], None],
+    say: Callable[[str], None],
+) -> None:
+    """Raises Taken unless the lease has no owner, or it is this process or proven gone."""
     owner = lease.owner
     if owner is None or owners.is_this_process(owner):
         return
-    alive = owners.is_alive(owner)
-    if alive is False:
-        return
-    since = now - lease.renewed_at
-    expired = lease.expires_at is not None and lease.expires_at <= now and since > OVERDUE_S
-    if not expired:
+    # Who shares it says nothing about its owner.
+    verdict = judge_from_here(replace(lease, holders=()), now)
+    renewed = f"renewed {max(0.0, now - lease.renewed_at):.0f} s ago"
+    if verdict.act == "watch":
+        say(f"{lease.name} was {owner}'s, and {verdict.why}: watching it for {confirm_s:.0f} s")
+        [(_, verdict)] = watch(ledger, [(lease, verdict)], confirm_s, sleep)
+        renewed = "renewed just now, though its clock or ours is wrong"
+    if verdict.act == "keep":
+        known = owners.is_alive(owner)
         raise Taken(
-            f"{lease.name} is held by {owner}, renewed {since:.0f} s ago: wait for it or stop it"
-            + ("" if alive else "; it is on another machine, where only its expiry can tell that it is dead")
+            f"{lease.name} is held by {owner}, {renewed}: wait for it or stop it"
+            + ("" if known else "; it is on another machine, where only its expiry can tell that it is dead")
         )
 
 
@@ -83,8 +102,6 @@ def _finish(
     ledger: Ledger, lease: Lease, inventories: Inventories, patience: Patience, now: Callable[[], float]
 ) -> Lease:
     """Releases to the end what somebody began to release."""
-    if lease.state is State.RELEASING:
-        _refuse_if_alive(lease, now())
     done = release(
         ledger,
         lease,

@@ -53,6 +53,7 @@ def claim_kept(
     folder: str = "",
     now: Callable[[], float] = time.time,
     term_s: float = TERM_S,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Holding:
     """Takes a kept lease for another run, which gives it back at its end like one of its own.
 
@@ -61,7 +62,7 @@ def claim_kept(
     """
     last = latest(ledger, name)
     if last is not None and last.run_id == run_id:
-        return claim(ledger, inventories, name, run_id, folder=folder, now=now, term_s=term_s)
+        return claim(ledger, inventories, name, run_id, folder=folder, now=now, term_s=term_s, say=say)
     at = now()
     if last is None:
         raise BadInput(f"there is no lease {name} in {ledger.uri}", fix="see slicebench leases")

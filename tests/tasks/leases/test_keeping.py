@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
+from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
 from tasks.leases.holding import Fenced, Holding
@@ -154,6 +155,21 @@ def test_a_lease_in_use_is_not_given_up(ledger, everything, clock) -> None:
         give_up(ledger, everything, "first", now=clock)
     with pytest.raises(BadInput, match="there is no lease second"):
         give_up(ledger, everything, "second", now=clock)
+
+
+def test_a_clock_that_is_ahead_gives_up_no_lease_that_is_renewed(ledger, everything, clock) -> None:
+    holding = claim(ledger, everything, "first", "first", now=clock)
+    owner = replace(owners.this_process(), host="elsewhere")
+    lease = ledger.write(replace(holding.lease, owner=owner))
+
+    def renew(seconds: float) -> None:
+        ledger.write(leases.renew(lease, clock.at, clock.at + 180.0))
+
+    with pytest.raises(BadInput, match="lease first is in use: it was renewed while it was watched"):
+        give_up(ledger, everything, "first", now=lambda: clock.at + 300.0, sleep=renew)
+    silent: list[float] = []
+    found = give_up(ledger, everything, "first", now=lambda: clock.at + 300.0, sleep=silent.append)
+    assert (found.did, silent) == ("released", [25.0])
 
 
 def test_a_price_nobody_knows_is_not_called_free() -> None:
