@@ -20,6 +20,7 @@ Did = Literal[
     "not reachable",
     "not listed",
     "elsewhere",
+    "failed",
 ]
 
 
@@ -44,5 +45,5 @@ class Finding:
     def exit_code(self) -> ExitCode:
         """LEAKED for what could not be proven gone, INFRASTRUCTURE for what could not be read or looked at."""
         blind = ExitCode.INFRASTRUCTURE
-        codes = {"leaked": ExitCode.LEAKED, "unreadable": blind, "not listed": blind}
+        codes = {"leaked": ExitCode.LEAKED, "unreadable": blind, "not listed": blind, "failed": blind}
         return codes.get(self.did, ExitCode.DONE)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
@@ -21,9 +23,16 @@ from tasks.leases.inventory import Found, Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
-from tasks.leases.orphans import reap_orphans
+from tasks.leases.orphans import find_orphans, reap_orphan
 from tasks.leases.release import USUAL, Patience, release
 from tasks.leases.resource import ResourceRef, outermost
+from tasks.leases.together import together
+
+_AT_ONCE = 8
+"""How many leases are given back at once: each may take as long as its slowest kind."""
+
+_AGAIN_S = 60.0
+"""What leaked before is asked again, and looked at for so long only: the next reaper looks again."""
 
 _LATELY_S = 86400.0
 """For so long it is looked whether a run whose hardware is back was killed afterwards, in compare or report."""
@@ -56,15 +65,23 @@ def reap(
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
     judged = watch(ledger, judged, confirm_s, sleep)
-    for lease, verdict in judged:
-        if lease.state is State.GONE:
-            lately = not dry_run and now() - lease.renewed_at < _LATELY_S
-            if lately and (death := tell_death(lease)):
-                findings.append(Finding(lease.lease_id, "told", death))
-        elif not leases.is_lock(lease):
-            findings.append(_carry_out(ledger, lease, verdict, inventories, dry_run, patience, now))
-    findings += reap_orphans(listing, labelled, inventories, dry_run, patience)
-    return findings
+    for lease in standing:
+        lately = lease.state is State.GONE and now() - lease.renewed_at < _LATELY_S
+        if lately and not dry_run and (death := tell_death(lease)):
+            findings.append(Finding(lease.lease_id, "told", death))
+    orphans = find_orphans(listing, labelled)
+    sweeps = [partial(reap_orphan, orphan, inventories, dry_run, patience) for orphan in orphans]
+
+    def job(lease: Lease, verdict: Judgement, patience: Patience) -> Callable[[], Finding]:
+        return partial(_carry_out, ledger, lease, verdict, inventories, dry_run, patience, now)
+
+    told = [one for one in judged if one[0].state is not State.GONE and not leases.is_lock(one[0])]
+    first = [job(*one, patience) for one in told if one[0].state is not State.LEAKED]
+    # What will not go comes last, and not for long: it holds up nothing else, time after time.
+    again = replace(patience, at_most_s=_AGAIN_S)
+    last = [job(*one, again) for one in told if one[0].state is State.LEAKED]
+    jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
+    return findings + together(jobs, _AT_ONCE)
 
 
 def give_up(
@@ -168,6 +185,8 @@ def _carry_out(
         )
     except Conflict as error:
         return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
+    except InfrastructureError as error:
+        return Finding(lease.lease_id, "failed", f"{verdict.why}; {error}", lease.resources)
     also = f"; {done.death}" if done.death else ""
     if done.lease.state is State.GONE:
         return Finding(lease.lease_id, "released", verdict.why + also, done.deleted)

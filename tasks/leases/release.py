@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,12 +19,16 @@ from tasks.leases.resource import ResourceRef, outermost
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a release may take: seconds until things are forced, until it gives up, between looks."""
+    """How long a release may take: seconds until things are forced, until it gives up, between looks.
+
+    Kinds that are slow to go get longer than `deadline_s`, but never more than `at_most_s`.
+    """
 
     grace_s: float = 8.0
     deadline_s: float = 30.0
     look_every_s: float = 0.1
     renew_every_s: float = 10.0
+    at_most_s: float = math.inf
 
 
 USUAL = Patience()
@@ -178,7 +183,8 @@ def _carry_out(
     while True:
         present = work.look()
         paces = work.paces()
-        deadline_s = max((patience.deadline_s, *(pace.goes_within_s for pace in paces if pace.remote)))
+        slowest_s = max((patience.deadline_s, *(pace.goes_within_s for pace in paces if pace.remote)))
+        deadline_s = min(slowest_s, patience.at_most_s)
         pause_s = max((patience.look_every_s, *(pace.look_every_s for pace in paces if pace.remote)))
         now = time.monotonic()
         if present:
