@@ -28,7 +28,7 @@ from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
-from tasks.targets.types import Exited
+from tasks.targets.types import Exited, Progress
 from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
 from tests.system.prefect_station import PATIENCE_S
 from tests.tasks.cloud.test_ssh import endpoint
@@ -107,42 +107,27 @@ def prepared(place: Path, hosts: list[Sshd], said: list[str], suite: str = SUITE
     return prepare(request, said.append)
 
 
-def seconds_for_a_call(hosts: list[Sshd]) -> float:
-    """Returns how long it takes here to dial hosts and start Python there; while workers start, it takes longer."""
-    pool = Pool()
-    began = time.monotonic()
-    told = pool.each([endpoint(host) for host in hosts], lambda link: link.run(["python3", "-c", ""]).code)
-    assert set(told.values()) == {0}
-    pool.close()
-    return time.monotonic() - began
-
-
 def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd], place: Path) -> None:
     said: list[str] = []
     run = prepared(place, four_hosts, said)
     holding = hold(run)
-    breaking, broke = threading.Event(), 0
-    every_s = max(4.0, 10 * seconds_for_a_call(four_hosts))
+    broken: set[tuple[int, int]] = set()
 
-    def drop() -> None:
-        nonlocal broke
-        while not breaking.wait(every_s):
+    def drop(progress: Progress) -> None:
+        """Breaks all links once in each repeat: by the pace of the work, so that calls get through between."""
+        if (progress.point, progress.repeat) not in broken:
+            broken.add((progress.point, progress.repeat))
             for host in four_hosts:
                 host.drop()
-            broke += 1
 
-    thread = threading.Thread(target=drop)
     try:
         image = build(run)
         uploaded = upload(run, provision(run, holding), image)
-        thread.start()
-        outcome = run_workload(run, uploaded, holding)
-        breaking.set()
+        outcome = run_workload(run, uploaded, holding, drop)
         results = collect(run)
     finally:
-        breaking.set()
         teardown(run, holding)
-    assert broke, "the run was over before a link broke"
+    assert broken == {(point, repeat) for point in (0, 1) for repeat in (0, 1)}
     assert exit_code_of(outcome) == ExitCode.DONE, said
     assert (results.passed, len(results.points), results.troubles) == (2, 2, [])
     assert results.samples > 0
@@ -169,7 +154,8 @@ def test_a_lone_worker_writes_on_its_host_and_its_results_come_home(
     finally:
         teardown(run, holding)
     assert (results.passed, results.troubles) == (2, [])
-    assert len(list(run.folder.names("results"))) == 3
+    kinds = {Path(name).name.partition("-")[0] for name in run.folder.names("results")}
+    assert kinds == {"host", "manifest", "points", "samples"}
 
 
 def test_without_renewals_the_supervisor_ends_everything_setsid_children_included(
