@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
@@ -46,10 +47,11 @@ class Content:
         base = sum(start * stride for (start, _), stride in zip(ranges, strides, strict=True))
         axis = _axis_to_cut(sizes)
         if axis is None:
-            out[...] = self._elements(_positions(base, sizes, strides))
+            positions = np.asarray(_positions(tuple(sizes), tuple(strides)) + np.uint64(base))
+            out[...] = self._elements(positions)
             return out
         step = max(1, _CHUNK // math.prod(sizes[axis + 1 :]))
-        inner = _positions(0, [min(step, sizes[axis]), *sizes[axis + 1 :]], strides[axis:])
+        inner = _positions((min(step, sizes[axis]), *sizes[axis + 1 :]), tuple(strides[axis:]))
         for lead in itertools.product(*map(range, sizes[:axis])):
             before = base + sum(i * stride for i, stride in zip(lead, strides, strict=False))
             for begin in range(0, sizes[axis], step):
@@ -93,12 +95,17 @@ def _axis_to_cut(sizes: Sequence[int]) -> int | None:
     return next(axis for axis in range(len(sizes)) if math.prod(sizes[axis + 1 :]) <= _CHUNK)
 
 
-def _positions(base: int, sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Returns the flat position of every element of a block, of shape `sizes`, as uint64."""
-    total = np.full((1,) * len(sizes), base, np.uint64)
+@functools.lru_cache(maxsize=8)
+def _positions(sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Returns the flat position of every element of a block at the origin, of shape `sizes`, as uint64, to be read.
+
+    Parts of one array differ in where they begin only, and none has more elements than a chunk.
+    """
+    total = np.zeros((1,) * len(sizes), np.uint64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         along = np.arange(size, dtype=np.uint64) * np.uint64(stride)
         total = total + along.reshape([-1 if other == axis else 1 for other in range(len(sizes))])
+    total.flags.writeable = False
     return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,7 +124,8 @@ class Recorder:
         self._journal = journal
         self._run_id, self._attempt, self._worker = run_id, attempt, worker
         self._collectors = tuple(collectors)
-        self._announce, self._redact = announce, redact
+        # The same few names come again with each block.
+        self._announce, self._redact = announce, functools.lru_cache(maxsize=4096)(redact)
         self._repeat: _Repeat | None = None
         self._occurrences: Counter[str] = Counter()
         self._first_occurrence = 0

@@ -25,6 +25,10 @@ def seed_of(checkpoint: CheckpointSpec, repeat: int) -> str:
     return f"{checkpoint.random_seed}/{repeat}"
 
 
+_AT_ONCE_BYTES = 8 << 20
+"""Parts smaller than this together go to their devices in one call."""
+
+
 def generate(spec: TreeSpec, seed: str, mesh: jax.sharding.Mesh | None) -> Tree:
     """Returns the tree that `spec` describes, each array made of its shards on this process's devices.
 
@@ -70,11 +74,19 @@ def _leaf(spec: Any, path: str, seed: str, mesh: jax.sharding.Mesh | None) -> An
 def _array(spec: ArraySpec, path: str, seed: str, mesh: jax.sharding.Mesh | None) -> jax.Array:
     sharding = _sharding(spec, path, mesh)
     content = content_of(spec, path, seed)
-    shards = []
+    shards: list[jax.Array] = []
+    parts: list[np.ndarray] = []
+    places: list[jax.Device] = []
     for index, devices in _devices_by_part(sharding, spec.shape):
-        # One part of the array is on the host at a time, and only once, however many devices hold it.
+        # A part is on the host once, however many devices hold it; with others only while they are small: each
+        # call of JAX costs as much as to make some hundred KiB.
         part = content.part(index)
-        shards += [jax.device_put(part, device) for device in devices]
+        parts += [part] * len(devices)
+        places += devices
+        if sum(one.nbytes for one in parts) >= _AT_ONCE_BYTES:
+            shards += jax.device_put(parts, places)
+            parts, places = [], []
+    shards += jax.device_put(parts, places)
     return jax.make_array_from_single_device_arrays(
         spec.shape, sharding, shards, dtype=jnp.dtype(content.dtype)
     )

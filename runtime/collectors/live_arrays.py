@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -19,13 +20,13 @@ def _alive() -> tuple[int, int]:
     import jax
 
     arrays: list[Any] = jax.live_arrays()
-    return len(arrays), sum(_local_bytes(array) for array in arrays)
+    return len(arrays), sum(_local_bytes(each.sharding, each.shape, each.dtype.itemsize) for each in arrays)
 
 
-def _local_bytes(array: Any) -> int:
-    """Returns the bytes of the array's shards in this process, by arithmetic only: no shard is touched."""
-    shard = math.prod(array.sharding.shard_shape(array.shape))
-    return int(shard * array.dtype.itemsize * len(array.sharding.addressable_devices))
+@functools.lru_cache(maxsize=256)
+def _local_bytes(sharding: Any, shape: tuple[int, ...], itemsize: int) -> int:
+    """Returns the bytes of an array's shards in this process, by arithmetic only: no shard is touched."""
+    return int(math.prod(sharding.shard_shape(shape)) * itemsize * len(sharding.addressable_devices))
 
 
 def _changed(before: tuple[int, int], after: tuple[int, int]) -> Iterator[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ def counters(collected: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], fl
     return found
 
 
+@functools.cache
 def _unit(name: str) -> tuple[str, str, float]:
     """Returns the name with times in seconds, the unit, and what to multiply by."""
     for ending, scale in _SCALES.items():
