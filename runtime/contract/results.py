@@ -64,7 +64,8 @@ class PointResult:
     """How one point of a suite went on one worker.
 
     `options`, `mesh`, `checkpoint` and `disruption` are the effective values in JSON. `implementation`: `native`,
-    `orbax` or `user`. `cause` says in one line what went wrong, for a status other than passed.
+    `orbax` or `user`. `cause` says in one line what went wrong, for a status other than passed; `blamed` is the
+    worker that it names, where the supervisors found one that failed the point for all.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class PointResult:
     implementation: str
     status: PointStatus
     cause: str = ""
+    blamed: int | None = None
     repeats_done: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     mesh: Mapping[str, Any] | None = None

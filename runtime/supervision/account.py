@@ -8,11 +8,16 @@ from collections.abc import Iterable, Mapping
 from runtime.contract.errors import SlicebenchError
 from runtime.contract.job import Job
 from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
-from runtime.contract.results import PointStatus
 from runtime.supervision import journal
+from runtime.supervision.journal import Judgement
 from runtime.supervision.messages import Blame, Finish
 
-Causes = dict[int, tuple[PointStatus, str]]
+
+def judgement_of(blame: Blame) -> Judgement:
+    """Returns what is written down of a point that failed."""
+    return Judgement("failed", blame.cause, blame.worker)
+
+
 """Status and cause by point."""
 
 
@@ -60,10 +65,10 @@ class Account:
         ahead = self.point if self.point is not None else max(self._said, default=-1) + 1
         return Finish(code, cause, blame, None if self.done else ahead, self._points)
 
-    def write_down(self, causes: Mapping[int, tuple[PointStatus, str]]) -> str:
+    def write_down(self, judged: Mapping[int, Judgement]) -> str:
         """Writes what became of points into the journal. Returns nothing, or why it could not."""
         try:
-            if causes and journal.write_down(self._job, causes, self._said):
+            if judged and journal.write_down(self._job, judged, self._said):
                 self.unsealed = True
         except SlicebenchError as error:
             return f"results could not be written down: {error}"
@@ -74,15 +79,15 @@ class Account:
 
         In this order: time may run out. Returns nothing, or what went wrong.
         """
-        causes = self._never_run(finish, self._said)
+        judged = self._never_run(finish, self._said)
         if finish.blame:
-            causes[finish.blame.point] = ("failed", finish.blame.cause)
-        trouble = self.write_down(causes)
+            judged[finish.blame.point] = judgement_of(finish.blame)
+        trouble = self.write_down(judged)
         if trouble or suite is None:
             return trouble
         self._said = {**suite.points(), **self._said}
         everything = {*self._said, *range(max(self._points, finish.points))}
-        return self.write_down({**self._never_run(finish, everything), **causes})
+        return self.write_down({**self._never_run(finish, everything), **judged})
 
     def seal(self, limit_s: float) -> str:
         """Has what is unsealed sealed. Returns nothing, or why that was not done."""
@@ -92,11 +97,11 @@ class Account:
         """Begins to read which points the suite has, if any may never have been reached."""
         return None if finish.not_run_from is None else Suite(self._job, self._label, limit_s)
 
-    def _never_run(self, finish: Finish, points: Iterable[int]) -> Causes:
+    def _never_run(self, finish: Finish, points: Iterable[int]) -> dict[int, Judgement]:
         if finish.not_run_from is None:
             return {}
         ahead = (point for point in points if point >= finish.not_run_from and self._job.runs(point))
-        return dict.fromkeys(ahead, ("not_run", finish.cause))
+        return dict.fromkeys(ahead, Judgement("not_run", finish.cause))
 
 
 class Suite:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runtime.contract.job import LEASE_VARIABLE, Job
@@ -19,6 +20,15 @@ from runtime.supervision.verdict import is_consequence
 from runtime.supervision.worker import SESSION_VARIABLE
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What the supervisors say of a point; fields as in PointResult."""
+
+    status: PointStatus
+    cause: str
+    blamed: int | None = None
+
+
 def recorded(job: Job) -> dict[int, PointResult]:
     """Returns the results that this worker's journal holds for this attempt, by point."""
     found: dict[int, PointResult] = {}
@@ -28,18 +38,16 @@ def recorded(job: Job) -> dict[int, PointResult]:
     return found
 
 
-def write_down(
-    job: Job, causes: Mapping[int, tuple[PointStatus, str]], said: Mapping[int, PointPhase]
-) -> int:
+def write_down(job: Job, judged: Mapping[int, Judgement], said: Mapping[int, PointPhase]) -> int:
     """Appends a result for each point that has none, or only the echo of a neighbour's failure.
 
-    `causes` gives status and cause by point, `said` how the worker described the points it began.
+    `judged` is by point, as is `said`: how the worker described those that it began.
     Returns how many were written. Raises InfrastructureError when the journal cannot be read or written.
     """
     known = recorded(job)
     results = [
-        _result(job, point, status, cause, said.get(point), known.get(point))
-        for point, (status, cause) in sorted(causes.items())
+        _result(job, point, judgement, said.get(point), known.get(point))
+        for point, judgement in sorted(judged.items())
         if point not in known or (known[point].status == "failed" and is_consequence(known[point].cause))
     ]
     if results:
@@ -106,10 +114,10 @@ def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[in
 
 
 def _result(
-    job: Job, point: int, status: PointStatus, cause: str, said: PointPhase | None, known: PointResult | None
+    job: Job, point: int, judged: Judgement, said: PointPhase | None, known: PointResult | None
 ) -> PointResult:
     if known is not None:
-        return PointResult(**{**vars(known), "cause": cause})
+        return replace(known, cause=judged.cause, blamed=judged.blamed)
     said = said or PointPhase("begin", point, 0)
     return PointResult(
         run_id=job.run_id,
@@ -120,8 +128,9 @@ def _result(
         benchmark_key=said.key,
         generator=said.generator,
         implementation=said.implementation,
-        status=status,
-        cause=cause,
+        status=judged.status,
+        cause=judged.cause,
+        blamed=judged.blamed,
         options=said.options or {},
         mesh=said.mesh,
         checkpoint=said.checkpoint,

@@ -61,10 +61,11 @@ class Alive:
 
 @dataclass(frozen=True)
 class Blame:
-    """A point that failed, and its root cause."""
+    """A point that failed, its root cause, and the worker that this names, if it names one."""
 
     point: int
     cause: str
+    worker: int | None = None
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Referee:
         self._tally.failed(witness.point, witness.cause)
         if witness.point >= self._tally.points:
             return self._finish(ExitCode.WORKLOAD_FAILED, None, None)
-        blame = Blame(witness.point, witness.cause)
+        blame = Blame(witness.point, witness.cause, witness.worker)
         if out_of_time:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, witness.point)
         following = self._tally.first_from(witness.point + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -10,9 +9,6 @@ from typing import Any
 from runtime.contract.results import PointResult
 from runtime.contract.suite import Point
 from tasks.history.results import PointOutcome, Trouble, WorkerPoint
-
-_BLAMED = re.compile(r"^(?:worker|.* on workers?) (\d+)\b")
-"""`worker 1: …`, `worker 1 was killed …`, `operation save exceeded 5 s on worker 1; worker 0 waited`."""
 
 _DAMAGED = "what it delivered is damaged"
 
@@ -90,7 +86,7 @@ def _outcome(
         generator=point.generator,
         implementation=any_result.implementation if any_result else point.implementation,
         status="failed" if failed else "passed" if attempt is not None and not silent else "not_run",
-        cause=_cause(failed, workers) if failed else _cause(silent, workers),
+        cause=_cause(failed) if failed else _cause(silent),
         attempt=attempt,
         workers=told,
         options=dict(any_result.options if any_result else point.options),
@@ -103,25 +99,19 @@ def _outcome(
 def _told(worker: int, result: PointResult | None, unreadable: bool) -> WorkerPoint:
     if unreadable and (result is None or result.status == "passed"):
         done = result.repeats_done if result else 0
-        return WorkerPoint(worker, "not_run", _DAMAGED, done)
+        return WorkerPoint(worker, "not_run", _DAMAGED, repeats_done=done)
     if result is None:
         return WorkerPoint(worker, "not_run", "it reported nothing")
     cause = result.cause or ("" if result.status == "passed" else "no cause was given")
-    return WorkerPoint(worker, result.status, cause, result.repeats_done)
+    return WorkerPoint(worker, result.status, cause, result.blamed, result.repeats_done)
 
 
-def blamed_worker(cause: str, workers: int) -> int | None:
-    """Returns the worker that a cause names first, as supervisors name the one that failed the others; or None."""
-    named = _BLAMED.search(cause) if workers > 1 else None
-    return int(named[1]) if named and int(named[1]) < workers else None
-
-
-def _cause(workers: Sequence[WorkerPoint], of: int) -> str:
-    """Returns the first worker's cause, and how many of the `of` workers share the fate."""
+def _cause(workers: Sequence[WorkerPoint]) -> str:
+    """Returns the first worker's cause, and how many others share the fate."""
     if not workers:
         return ""
     first = workers[0]
-    who = f"worker {first.worker}: " if blamed_worker(first.cause, of) is None else ""
+    who = f"worker {first.worker}: " if first.blamed is None else ""
     if len({worker.cause for worker in workers}) == 1 and len(workers) > 1:
         numbers = ", ".join(str(worker.worker) for worker in workers)
         return f"workers {numbers}: {first.cause}" if who else first.cause

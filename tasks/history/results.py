@@ -39,11 +39,12 @@ class Trouble:
 
 @dataclass(frozen=True)
 class WorkerPoint:
-    """How a point went on one worker."""
+    """How a point went on one worker; `blamed` is the worker that the cause names, if it names one."""
 
     worker: int
     status: PointStatus
     cause: str = ""
+    blamed: int | None = None
     repeats_done: int = 0
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder, read_json
-from tasks.history.outcomes import blamed_worker
 from tasks.history.reading import collect_again, go_on, load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
@@ -85,8 +84,7 @@ def _failure_log(folder: Folder, point: PointOutcome, logs: Sequence[str]) -> Fa
     """Returns what the worker that the cause names said, of the attempt that counts; None when it left no log."""
     by_status = [one for status in ("failed", "not_run") for one in point.workers if one.status == status]
     for bad in by_status[:1]:
-        blamed = blamed_worker(bad.cause, len(point.workers))
-        for worker in (bad.worker if blamed is None else blamed, bad.worker):
+        for worker in (bad.worker if bad.blamed is None else bad.blamed, bad.worker):
             name = log_file(point.attempt or 1, worker)
             if name in logs:
                 text = (folder.read(name) or b"").decode(errors="replace")

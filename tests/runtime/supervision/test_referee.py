@@ -116,7 +116,7 @@ def test_a_failure_ends_the_session_and_the_next_point_begins_another() -> None:
     court.wait(0.5)
     assert court.last() == End(1, dump=False)
     court.ended()
-    assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1: leaf differs"))
+    assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1: leaf differs", 1))
 
 
 def test_only_some_points_begin_with_the_first_and_go_on_with_the_next_of_them() -> None:
@@ -142,7 +142,7 @@ def test_a_failure_in_the_last_of_some_points_finishes() -> None:
     court.wait(0.5)
     court.ended()
     assert court.last() == Finish(
-        1, "point 1 failed: worker 1: leaf differs", Blame(1, "worker 1: leaf differs"), points=POINTS
+        1, "point 1 failed: worker 1: leaf differs", Blame(1, "worker 1: leaf differs", 1), points=POINTS
     )
 
 
@@ -163,7 +163,7 @@ def test_a_failure_in_the_last_point_finishes() -> None:
     court.end(2, 1, status="failed", cause="leaf differs")
     court.wait(0.5)
     court.ended()
-    blame = Blame(2, "worker 1: leaf differs")
+    blame = Blame(2, "worker 1: leaf differs", 1)
     assert court.last() == Finish(1, f"point 2 failed: {blame.cause}", blame, None, POINTS)
 
 
@@ -175,7 +175,7 @@ def test_a_cause_that_comes_late_beats_its_echo() -> None:
     court.wait(1.0)
     court.ended()
     assert isinstance(court.last(), Start)
-    assert court.last().blame == Blame(1, "worker 1 was killed by SIGSEGV while in save of point 1")  # type: ignore[union-attr]
+    assert court.last().blame == Blame(1, "worker 1 was killed by SIGSEGV while in save of point 1", 1)  # type: ignore[union-attr]
 
 
 def test_an_echo_alone_is_the_cause_and_asks_for_stacks() -> None:
@@ -184,7 +184,7 @@ def test_an_echo_alone_is_the_cause_and_asks_for_stacks() -> None:
     court.wait(1.2)
     assert court.last() == End(1, dump=True)
     court.ended()
-    assert court.last().blame == Blame(1, "worker 0: Connection reset by peer")  # type: ignore[union-attr]
+    assert court.last().blame == Blame(1, "worker 0: Connection reset by peer", 0)  # type: ignore[union-attr]
 
 
 def test_memory_that_ran_out_is_told() -> None:
@@ -201,7 +201,9 @@ def test_a_worker_that_dies_between_points_costs_the_next() -> None:
     court.leave(1, -signal.SIGKILL)
     court.wait(1.2)
     court.ended()
-    assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1 was killed by SIGKILL before point 1"))
+    assert court.last() == Start(
+        2, 2, "host:1001", Blame(1, "worker 1 was killed by SIGKILL before point 1", 1)
+    )
 
 
 def test_sessions_always_get_further() -> None:
@@ -222,22 +224,24 @@ def test_sessions_always_get_further() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "waits", "named"),
+    ("states", "waits", "first", "named"),
     [
-        (("", ""), (False, False), "on workers 0, 1"),
-        (("", ""), (True, False), "on worker 1; worker 0 waited"),
-        (("", "stopped"), (False, False), "on worker 1 (stopped by SIGSTOP); worker 0 waited"),
-        (("uninterruptible", ""), (False, False), "on worker 0 (stuck in the kernel); worker 1 waited"),
+        (("", ""), (False, False), 0, "workers 0, 1"),
+        (("", ""), (True, False), 1, "worker 1; worker 0 waited"),
+        (("", "stopped"), (False, False), 1, "worker 1 (stopped by SIGSTOP); worker 0 waited"),
+        (("uninterruptible", ""), (False, False), 0, "worker 0 (stuck in the kernel); worker 1 waited"),
     ],
 )
-def test_stragglers_are_named(states: tuple[str, ...], waits: tuple[bool, ...], named: str) -> None:
+def test_stragglers_are_named(
+    states: tuple[str, ...], waits: tuple[bool, ...], first: int, named: str
+) -> None:
     court = in_point(1)
     court.wait(10.5)
     end = court.last()
     assert isinstance(end, End) and end.dump and end.deadline
     assert (end.deadline.what, end.deadline.operation, end.deadline.limit_s) == ("operation", "save", 10)
     court.ended(*states, waits=waits)
-    assert court.last().blame == Blame(1, f"operation save exceeded 10 s {named}")  # type: ignore[union-attr]
+    assert court.last().blame == Blame(1, f"operation save exceeded 10 s on {named}", first)  # type: ignore[union-attr]
 
 
 def test_a_points_own_deadline_wins() -> None:
@@ -246,7 +250,7 @@ def test_a_points_own_deadline_wins() -> None:
     court.wait(2.5)
     assert isinstance(court.last(), End)
     court.ended()
-    assert court.last().blame == Blame(0, "the point exceeded 2 s on worker 0")  # type: ignore[union-attr]
+    assert court.last().blame == Blame(0, "the point exceeded 2 s on worker 0", 0)  # type: ignore[union-attr]
 
 
 def test_silence_between_operations_has_the_operations_limit() -> None:
@@ -259,7 +263,7 @@ def test_silence_between_operations_has_the_operations_limit() -> None:
     assert isinstance(court.last(), End)
     court.ended()
     assert court.last().blame == Blame(
-        0, "silence between operations exceeded 10 s on worker 1; worker 0 waited"
+        0, "silence between operations exceeded 10 s on worker 1; worker 0 waited", 1
     )  # type: ignore[union-attr]
 
 

@@ -86,6 +86,7 @@ def make_result(
     benchmark: str = "tiny",
     status: PointStatus = "passed",
     cause: str = "",
+    blamed: int | None = None,
     attempt: int = 1,
 ) -> PointResult:
     return PointResult(
@@ -99,6 +100,7 @@ def make_result(
         implementation="native",
         status=status,
         cause=cause,
+        blamed=blamed,
         repeats_done=3,
         options={"async_enabled": True},
     )

@@ -7,7 +7,6 @@ import pytest
 from tasks.history.fingerprint import difference, fingerprint
 from tasks.history.intervals import Interval
 from tasks.history.labels import labels, mesh_label, short_generator
-from tasks.history.outcomes import blamed_worker
 from tasks.history.quantities import between, moment, percent, plus_minus, printable, seconds, size, speed
 from tasks.history.report.axis import axis_from_zero, axis_of_change
 from tasks.history.report.excerpt import excerpt
@@ -161,19 +160,3 @@ def test_axes_begin_at_zero_with_round_numbers() -> None:
 def test_changes_are_shown_around_zero() -> None:
     texts = [tick.text for tick in axis_of_change(-0.12, 0.31, 0, 400).ticks]
     assert texts == ["−10", "0", "+10", "+20", "+30"]
-
-
-@pytest.mark.parametrize(
-    ("cause", "worker"),
-    [
-        ("worker 1: ValueError: boom", 1),
-        ("worker 1 was killed by SIGKILL while in save of point 0", 1),
-        ("operation save exceeded 5 s on worker 1 (stopped by SIGSTOP); worker 0 waited", 1),
-        ("the point exceeded 9 s on workers 0, 1", 0),
-        ("worker 7: no such worker", None),
-        ("ValueError: the data of worker 1 differs", None),
-    ],
-)
-def test_the_worker_that_a_cause_blames(cause: str, worker: int | None) -> None:
-    assert blamed_worker(cause, 2) == worker
-    assert blamed_worker(cause, 1) is None

@@ -152,7 +152,7 @@ def test_the_worker_that_the_cause_names_is_heard_around_its_point(tmp_path: Pat
     run = make_run(tmp_path, points=[make_point(0), make_point(1, "other")])
     cause = "worker 1 was killed by SIGKILL while in save of point 0"
     results = [
-        make_result(worker, point=point, benchmark=name, status=status, cause=why)  # type: ignore[arg-type]
+        make_result(worker, point=point, benchmark=name, status=status, cause=why, blamed=1 if why else None)  # type: ignore[arg-type]
         for worker in (0, 1)
         for point, name, status, why in ((0, "tiny", "failed", cause), (1, "other", "passed", ""))
     ]
