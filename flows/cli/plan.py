@@ -33,7 +33,7 @@ def plan(
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
     target = open_target(spec.target)
     planned = target.plan(spec)
-    problems = [*spec.warnings, *look_over(target, planned, spec)]
+    problems = [*spec.warnings, *spec.left_out, *look_over(target, planned, spec)]
     build = explain_build(spec)
     told: dict[str, Any] = {
         **asdict(planned),
@@ -45,7 +45,8 @@ def plan(
         "build": asdict(build),
         "problems": [str(problem) for problem in problems],
     }
-    del told["warnings"]  # they are among the problems
+    for name in ("warnings", "left_out"):  # they are among the problems
+        del told[name]
     if json:
         print(jsonlib.dumps(told, default=str))
     else:

@@ -22,6 +22,9 @@ OF_THE_VENV: frozenset[Requirement] = frozenset({"cloudpickle", "torch"})
 """What a venv has or lacks, whatever the machine. Both sides must number points alike, so fitting takes these as
 there; a worker whose venv lacks one says NOT_RUN."""
 
+_LISTED = 2
+"""How many of the points that are left out for one reason are named."""
+
 
 @dataclass(frozen=True)
 class Backend:
@@ -65,14 +68,24 @@ def fit(points: Sequence[Point], backend: Backend) -> Fit:
     """
     reasons = [_why_unfit(point, backend) for point in points]
     fitting = [point for point, why in zip(points, reasons, strict=True) if why is None]
+    unfit: dict[str, list[str]] = {}
+    for point, why in zip(points, reasons, strict=True):
+        if why is not None:
+            unfit.setdefault(why, []).append(point.benchmark)
     problems = [
-        Problem("warning", None, f"{count} of {len(points)} points left out", why)
-        for why, count in Counter(why for why in reasons if why).items()
+        Problem("warning", None, f"{len(names)} of {len(points)} points left out ({_listed(names)})", why)
+        for why, names in unfit.items()
     ]
     if not fitting and points:
         problems = [_nothing_fits(points, reasons, backend)]
     kept = tuple(dataclasses.replace(point, index=index) for index, point in enumerate(fitting))
     return Fit(kept, tuple(problems))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns the first names, and how many more there are: labels of points are long."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _why_unfit(point: Point, backend: Backend) -> str | None:

@@ -30,7 +30,7 @@ class SourceSpec:
 @dataclass(frozen=True)
 class RunSpec:
     """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
-    `points` are those that fit the target, numbered as the workers number them.
+    `points` are those that fit the target, numbered as the workers number them; `left_out` says which do not, and why.
 
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
     hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
@@ -61,6 +61,12 @@ class RunSpec:
     skip_preflight: bool = False
     debug_dumps: bool = False
     warnings: Sequence[Problem] = ()
+    left_out: Sequence[Problem] = ()
+
+    @property
+    def told_left_out(self) -> list[str]:
+        """Returns what does not fit the target, and why, a line for each reason."""
+        return [f"{problem.what}: {problem.why}" for problem in self.left_out]
 
     @property
     def lease_name(self) -> str:

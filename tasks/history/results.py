@@ -84,6 +84,7 @@ class Results:
     """Everything collect knows of a run. `measurements` are made from samples.parquet and not stored in
     points.json.
 
+    `left_out` says, a line for each reason, which points of the suite do not fit the target, and why.
     `fingerprint` is what must be equal for two numbers to be comparable. `manifest` is that of the lowest
     worker. Seconds since the epoch: `asked_at` when the run was asked for, `started_at` when the first sample
     was taken; None: not known.
@@ -103,6 +104,7 @@ class Results:
     started_at: float | None = None
     collected_at: float | None = None
     measurements: Sequence[Measurement] = ()
+    left_out: Sequence[str] = ()
 
     @property
     def passed(self) -> int:

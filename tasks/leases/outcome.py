@@ -46,7 +46,7 @@ def begin_pass(folder: Folder, now: float) -> None:
     folder.delete(OUTCOME_FILE)
 
 
-def write_outcome(folder: Folder, about: Mapping[str, str], end: End, *, replace: bool) -> bool:
+def write_outcome(folder: Folder, about: Mapping[str, Any], end: End, *, replace: bool) -> bool:
     """Writes how the run ended beside what it is `about` (run_id, suite, target); returns whether that was done.
 
     Without `replace` an outcome that is there stays. Raises InfrastructureError when the storage fails.

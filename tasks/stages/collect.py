@@ -99,6 +99,7 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         target=run.spec.target_name,
         workers=plan.workers,
         points=points,
+        left_out=run.spec.told_left_out,
         troubles=[
             *(each for each in parts.troubles if _matters(each, points, started_as)),
             *troubles_of(points, set(parts.points) | parts.unreadable, plan.workers),

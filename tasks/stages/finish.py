@@ -19,6 +19,11 @@ def finish(
     """
     code = worst(codes)
     spec = run.spec
-    about = {"run_id": spec.run_id, "suite": spec.suite_name, "target": spec.target_name}
+    about = {
+        "run_id": spec.run_id,
+        "suite": spec.suite_name,
+        "target": spec.target_name,
+        "left_out": spec.told_left_out,
+    }
     write_outcome(run.folder, about, End(code, causes, time.time(), verdict, report), replace=True)
     return code

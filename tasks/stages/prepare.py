@@ -59,7 +59,7 @@ def prepare(request: RunRequest, say: Say) -> Run:
         if not folder.create(REQUEST_FILE, _stored(request, spec)):
             raise _is_a_run_already(folder, spec)
         folder.write(SUITE_FILE, spec.suite_text.encode())
-        for warning in spec.warnings:
+        for warning in (*spec.warnings, *spec.left_out):
             say(str(warning))
     return run
 
@@ -165,7 +165,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     refuse_flags_without_effect(request, spec, plan)
     if spec.lease is not None:
         checked_run_id(spec.lease)
-    return replace(spec, points=plan.points)
+    return replace(spec, points=plan.points, left_out=plan.left_out)
 
 
 def _is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:

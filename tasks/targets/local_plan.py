@@ -46,9 +46,10 @@ def plan(spec: RunSpec, host: str, scratch: str) -> Plan:
         devices_per_worker=devices,
         platform=config.platform,
         price_per_hour=0.0,
-        warnings=(*warnings, *fitting.problems),
+        warnings=tuple(warnings),
         output=spec.output,
         points=fitting.points,
+        left_out=fitting.problems,
         bytes_per_save=max((bytes_of(point.checkpoint) for point in fitting.points), default=0),
     )
 

@@ -18,10 +18,11 @@ class Plan:
 
     `price_per_hour` is in US dollars; None: not known, 0: costs nothing extra. `output` is where runs are
     written, `bytes_per_save` what the largest checkpoint of the suite takes, in bytes, over all workers. `points` are
-    those of the suite that fit, numbered as the workers number them. `keepable` are the kinds of what is made that
-    may stay after the run when somebody asks for it. `locks` are (scope, name) of hardware that is there already and
-    that one run at a time may use, and `lock_wait_s` how long to wait for it, in seconds. `attempts` is how often the
-    workload is started at most, when the hardware is taken away under it.
+    those of the suite that fit, numbered as the workers number them; `left_out` says which do not, and why.
+    `keepable` are the kinds of what is made that may stay after the run when somebody asks for it. `locks` are
+    (scope, name) of hardware that is there already and that one run at a time may use, and `lock_wait_s` how long to
+    wait for it, in seconds. `attempts` is how often the workload is started at most, when the hardware is taken away
+    under it.
     """
 
     target: str
@@ -35,6 +36,7 @@ class Plan:
     output: str = ""
     bytes_per_save: int = 0
     points: Sequence[Point] = ()
+    left_out: Sequence[Problem] = ()
     keepable: Sequence[str] = ()
     locks: Sequence[tuple[str, str]] = ()
     lock_wait_s: float = 0.0

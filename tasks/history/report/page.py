@@ -98,6 +98,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "failures": [
             _failure(point, names, verdicts, around) for point in results.points if point.status != "passed"
         ],
+        "left_out": list(results.left_out),
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
         "confidence": confidence_words(everything),
         "columns": columns_of(results),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -46,6 +47,26 @@ def test_programs_get_numbers_and_the_place(tmp_path: Path, capsys: pytest.Captu
     assert (told["run_id"], told["points"], told["output"]) == ("r1", 2, f"{tmp_path}/r1")
     assert told["workers"] == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def shipped(name: str) -> str:
+    found = importlib.util.find_spec("orbax.checkpoint")
+    assert found is not None and found.origin is not None
+    return str(Path(found.origin).parent / f"_src/testing/benchmarks/configs/{name}.yaml")
+
+
+def test_points_that_the_target_cannot_run_are_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [shipped("pytree_checkpoint_benchmark"), "--output", str(tmp_path), "--skip-preflight"]
+    assert main(["plan", *asked, "--json"]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    warning = next(problem for problem in told["problems"] if "left out" in problem)
+    assert told["points"] == 2
+    assert re.match(r"warning: 2 of 4 points left out \(PyTree\S+mesh=0\], PyTree\S+mesh=0\]\), ", warning)
+    assert warning.endswith("mesh data 2 x tensor 2 takes 4 devices, the target has 16")
+    assert (said.err.count("left out"), len(told["problems"])) == (1, 2), "and that nobody looked"
 
 
 def test_what_a_plan_cannot_obey_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,10 @@ def test_meshes_that_do_not_fit_are_left_out_with_a_warning_and_the_rest_is_numb
     assert [point.index for point in result.points] == [0]
     assert [point.key for point in result.points] == [given[1].key]
     (warning,) = result.problems
-    assert str(warning) == "warning: 1 of 2 points left out, mesh data 8 takes 8 devices, the target has 4"
+    assert str(warning) == (
+        "warning: 1 of 2 points left out (PyTreeCheckpointBenchmark[mesh=0]), "
+        "mesh data 8 takes 8 devices, the target has 4"
+    )
 
 
 def test_no_mesh_that_fits_is_an_error_that_says_what_would() -> None:

@@ -32,7 +32,7 @@ def test_worst_takes_the_first_that_applies(codes: list[ExitCode], expected: int
 
 
 def test_finish_writes_what_a_caller_needs(tmp_path: Path) -> None:
-    spec = SimpleNamespace(run_id="r-1", suite_name="s", target_name="local")
+    spec = SimpleNamespace(run_id="r-1", suite_name="s", target_name="local", told_left_out=["1 of 2"])
     folder = open_folder(str(tmp_path / "r-1"))
     run = cast(Run, SimpleNamespace(spec=cast(Any, spec), folder=folder))
 
@@ -40,4 +40,5 @@ def test_finish_writes_what_a_caller_needs(tmp_path: Path) -> None:
 
     assert code == ExitCode.WORKLOAD_FAILED
     written = json.loads((tmp_path / "r-1" / OUTCOME_FILE).read_text())
+    assert written["left_out"] == ["1 of 2"]
     assert (written["exit_code"], written["causes"], written["verdict"]) == (1, ["save failed"], "NOT_RUN")

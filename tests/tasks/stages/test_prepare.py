@@ -11,8 +11,10 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.config.request import RunRequest
-from tasks.stages.files import REQUEST_FILE
+from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
+from tasks.stages.finish import finish
 from tasks.stages.prepare import begin, prepare, resolve, settled
+from tasks.stages.provision import look_over
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,6 +79,41 @@ def test_what_is_doubtful_in_a_suite_is_said_once(tmp_path: Path) -> None:
     prepare(request(tmp_path / "out", run_id="r-1", resume=True), said.append)
     (line,) = said
     assert line.startswith(f"{suite}:1:1: warning: baseline_path is checked but not used")
+
+
+UNFIT = """\
+suite_name: Unfit
+mesh_configs:
+  - {mesh_axes: [data], ici_parallelism: {data: 4}}
+  - {mesh_axes: [data], ici_parallelism: {data: 8}}
+checkpoint_config: {spec: {a: {dtype: float32, shape: [64], sharding: [data]}}}
+benchmarks:
+  - generator: orbax.checkpoint._src.testing.benchmarks.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark
+    options: {use_colocated_python: [true, false]}
+"""
+
+
+def test_what_does_not_fit_the_target_is_said_once_and_written_down(tmp_path: Path) -> None:
+    suite = tmp_path / "unfit.yaml"
+    suite.write_text(UNFIT)
+    said: list[str] = []
+    run = prepare(request(tmp_path / "out", suite=str(suite), run_id="r-1"), said.append)
+    assert len(run.spec.points) == 1
+    needs, takes = said
+    name = "PyTreeCheckpointBenchmark[use_colocated_python"
+    assert needs.startswith(f"warning: 2 of 4 points left out ({name}=True,mesh=0], {name}=True,mesh=1])")
+    assert needs.endswith("needs pathways")
+    assert takes.startswith(f"warning: 1 of 4 points left out ({name}=False,mesh=0])")
+    assert takes.endswith("mesh data 4 takes 4 devices, the target has 8")
+    again = prepare(request(tmp_path / "out", run_id="r-1", resume=True), said.append)
+    assert (len(said), again.spec.told_left_out) == (2, run.spec.told_left_out)
+    finish(again, [], [], None, None)
+    outcome = json.loads(run.folder.read(OUTCOME_FILE) or b"")
+    assert [line.partition(" (")[0] for line in outcome["left_out"]] == [
+        "2 of 4 points left out",
+        "1 of 4 points left out",
+    ]
+    assert look_over(again.target, again.target.plan(again.spec), again.spec) == []
 
 
 def test_a_name_is_taken_once(tmp_path: Path) -> None:

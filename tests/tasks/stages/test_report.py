@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import InfrastructureError, Problem
 from tasks.stages.collect import collect
 from tasks.stages.compare import compare
 from tasks.stages.context import Run
@@ -126,6 +126,16 @@ def test_the_answer_stands_on_top_in_one_sentence(tmp_path: Path) -> None:
     assert "3.00 MiB · 1.50×" in text
     assert "with 50 % only (95 % takes six repeats)" in text
     assert "jax 0.10.2" in text and "Imagined CPU" in text
+
+
+def test_what_the_target_could_not_run_is_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    unfit = Problem("warning", None, "2 of 3 points left out (a, b)", "mesh x 8 takes 8 devices")
+    run = dataclasses.replace(run, spec=dataclasses.replace(run.spec, left_out=[unfit]))
+    write_parts(run.folder, make_samples([[1.0], [1.0]]), [make_result(0), make_result(1)])
+    collect(run)
+    text = read(run).text
+    assert "2 of 3 points left out (a, b): mesh x 8 takes 8 devices" in text
 
 
 def test_the_previous_run_is_compared(tmp_path: Path) -> None:
