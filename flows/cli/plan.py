@@ -25,12 +25,15 @@ def plan(
     ] = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
+    from tasks.cloud.permission import may_write
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve
     from tasks.stages.provision import look_over
+    from tasks.stages.refusals import refuse_unwritable
     from tasks.targets.open import open_target
 
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
+    refuse_unwritable(spec, may_write, here=True)
     target = open_target(spec.target)
     planned = target.plan(spec)
     problems = [*spec.warnings, *spec.left_out, *look_over(target, planned, spec)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,23 @@ class GsFolder:
     def upload(self, source: str, name: str) -> None:
         with self._told(name):
             self._blob(name).upload_from_filename(source, timeout=_CALL_S, retry=_retry())
+
+    def granted(self, permissions: Sequence[str]) -> frozenset[str] | None:
+        """Returns which of these permissions we have on the bucket; None where the service does not say.
+
+        Raises InfrastructureError when there is no such bucket.
+        """
+        from google.api_core.exceptions import NotFound
+
+        with self._told(""):
+            try:
+                found = self._bucket().test_iam_permissions(
+                    list(permissions), timeout=_CALL_S, retry=_retry()
+                )
+                return frozenset(found)
+            except NotFound:  # no bucket, or a stand-in that knows no permissions
+                list(self._bucket().list_blobs(max_results=1, timeout=_CALL_S, retry=_retry()))
+        return None
 
     def _bucket(self) -> storage.Bucket:
         return bucket_of(self.bucket)

@@ -99,18 +99,18 @@ def probe_writable(folder: Folder) -> Problem | None:
             raise InfrastructureError(f"{folder.uri}/{name}: what was written does not read back")
         folder.delete(name)
     except InfrastructureError as error:
-        return Problem(
-            "error",
-            None,
-            f"output {folder.uri} is not writable",
-            str(error),
-            "name another folder with --output, or give yourself the right to write there",
-        )
+        return unwritable(folder, str(error))
     finally:
         for path in made:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
     return None
+
+
+def unwritable(folder: Folder, why: str) -> Problem:
+    """Returns what is told of an output that cannot be written."""
+    fix = "name another folder with --output, or give yourself the right to write there"
+    return Problem("error", None, f"output {folder.uri} is not writable", why, fix)
 
 
 def _missing_parents(uri: str) -> list[Path]:

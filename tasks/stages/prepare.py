@@ -37,10 +37,11 @@ from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
 from tasks.stages.refusals import (
+    is_a_run_already,
     refuse_flags_without_effect,
     refuse_local_directory,
     refuse_unfit_machine,
-    refuse_unwritable_home,
+    refuse_unwritable,
 )
 from tasks.targets.open import open_target
 
@@ -57,7 +58,7 @@ def prepare(request: RunRequest, say: Say) -> Run:
     run = Run(spec=spec, folder=folder, target=open_target(spec.target, say), say=say)
     if not request.resume:
         if not folder.create(REQUEST_FILE, _stored(request, spec)):
-            raise _is_a_run_already(folder, spec)
+            raise is_a_run_already(folder, spec)
         folder.write(SUITE_FILE, spec.suite_text.encode())
         for warning in (*spec.warnings, *spec.left_out):
             say(str(warning))
@@ -89,14 +90,8 @@ def admit(request: RunRequest, *, here: bool = True) -> tuple[RunSpec, Folder]:
     if request.resume:
         return _reopen(request)
     spec = resolve(request, os.environ)
-    output = open_folder(spec.output)
-    if problem := probe_writable(output):
-        raise BadInput(problem)
-    folder = output.child(spec.run_id)
-    if folder.read(REQUEST_FILE) is not None:
-        raise _is_a_run_already(folder, spec)
+    folder = refuse_unwritable(spec, probe_writable, here=here)
     if here:
-        refuse_unwritable_home()
         refuse_unfit_machine(request, spec)
     check_source(spec)
     return spec, folder
@@ -166,11 +161,6 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     if spec.lease is not None:
         checked_run_id(spec.lease)
     return replace(spec, points=plan.points, left_out=plan.left_out)
-
-
-def _is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
-    fix = f"go on with it by --resume {spec.run_id}, or choose another --run-id"
-    return BadInput(f"{folder.uri} is a run already", fix=fix)
 
 
 def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, Place
-from tasks.cloud.storage import open_folder, probe_writable
+from runtime.contract.errors import BadInput, Place, Problem
+from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig, TargetConfig
+from tasks.stages.files import REQUEST_FILE
 from tasks.targets.open import open_target
 from tasks.targets.types import Plan
+
+Probe = Callable[[Folder], Problem | None]
+"""Says what is wrong with writing to a folder: by doing so, or by looking alone."""
 
 
 def refuse_flags_without_effect(request: RunRequest, spec: RunSpec, plan: Plan) -> None:
@@ -64,25 +69,42 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
         )
 
 
-def refuse_unwritable_home() -> None:
-    """Raises BadInput when slicebench cannot keep its state on this machine."""
-    if problem := probe_writable(open_folder(str(home()))):
+def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:
+    """Returns the folder that the run will have for its own.
+
+    Raises BadInput when something cannot be written, as `probe` finds, or when the folder is a run's already.
+    `here`: this machine will keep the run's state, and is the target where that is local.
+    """
+    output = open_folder(spec.output)
+    if problem := probe(output):
+        raise BadInput(problem)
+    folder = output.child(spec.run_id)
+    if folder.read(REQUEST_FILE) is not None:
+        raise is_a_run_already(folder, spec)
+    if not here:
+        return folder
+    if problem := probe(open_folder(str(home()))):
         raise BadInput(
             f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}",
             fix=f"set {HOME_VARIABLE} to a folder that can",
         )
-
-
-def refuse_unfit_machine(request: RunRequest, spec: RunSpec) -> None:
-    """Raises BadInput when this machine, being the target, lacks GPUs, memory, disk or a folder; others come later."""
-    if not isinstance(spec.target, LocalTargetConfig):
-        return
-    if spec.local_directory is not None and (problem := probe_writable(open_folder(spec.local_directory))):
+    if spec.local_directory is not None and (problem := probe(open_folder(spec.local_directory))):
         raise BadInput(
             f"--local-directory {spec.local_directory} cannot be written: {problem.why}",
             fix="name another, or give yourself the right to write there",
         )
-    if spec.skip_preflight:
+    return folder
+
+
+def is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
+    """Returns the error that a run's name is taken."""
+    fix = f"go on with it by --resume {spec.run_id}, or choose another --run-id"
+    return BadInput(f"{folder.uri} is a run already", fix=fix)
+
+
+def refuse_unfit_machine(request: RunRequest, spec: RunSpec) -> None:
+    """Raises BadInput when this machine, being the target, lacks GPUs, memory or disk; others come later."""
+    if not isinstance(spec.target, LocalTargetConfig) or spec.skip_preflight:
         return
     target = open_target(spec.target)
     problems = target.preflight(target.plan(spec))

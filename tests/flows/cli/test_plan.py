@@ -69,6 +69,28 @@ def test_points_that_the_target_cannot_run_are_named_once(
     assert (said.err.count("left out"), len(told["problems"])) == (1, 2), "and that nobody looked"
 
 
+def test_what_a_run_would_be_refused_for_is_refused_and_nothing_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "runs/r1").mkdir(parents=True)
+    (tmp_path / "runs/r1/request.json").write_text("{}")
+    runs = str(tmp_path / "runs")
+    for words, told in (
+        (["--output", "/proc/x"], "output /proc/x is not writable, /proc: nobody makes folders"),
+        (["--output", f"{tmp_path}/file/x"], f"{tmp_path}/file: Not a directory"),
+        (["--output", runs, "--local-directory", "/proc/x"], "--local-directory /proc/x cannot be written"),
+        (["--output", runs, "--run-id", "r1"], "runs/r1 is a run already, go on with it by --resume r1"),
+    ):
+        assert main(["plan", "quickstart", *words]) == 2
+        said = capsys.readouterr()
+        assert (told in said.err, said.out) == (True, ""), said.err
+    monkeypatch.setenv("SLICEBENCH_HOME", "/proc/x")
+    assert main(["plan", "quickstart", "--output", runs]) == 2
+    assert "where slicebench keeps its state, cannot be written" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "r1", "request.json", "runs"]
+
+
 def test_what_a_plan_cannot_obey_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "quickstart", "--from", "run"]) == 2
     assert "--from is for a run that exists" in capsys.readouterr().err
