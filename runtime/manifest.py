@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.contract.names import SOURCE_VARIABLE, manifest_file
-from runtime.contract.redaction import REDACTED, secret_names
+from runtime.contract.names import GIVEN_NAMES_VARIABLE, SOURCE_VARIABLE, manifest_file
+from runtime.contract.redaction import REDACTED, Redaction, listed_names, secret_names
 from runtime.output import is_remote, placing
 
 SCHEMA_VERSION = 1
@@ -22,6 +22,8 @@ SCHEMA_VERSION = 1
 _PACKAGES = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "libtpu", "etils", "gcsfs")
 _RECORDED = re.compile(r"(XLA|LIBTPU|TPU|JAX|ORBAX|TENSORSTORE|NCCL|CUDA|OMP|MALLOC|LD)_[A-Z0-9_]+")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY")
+_LOGIN = re.compile(r"(?<=:)//[^/@\s]+@")
+"""What stands before the host in a URL."""
 
 
 def collect_manifest(output: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -37,6 +39,7 @@ def collect_manifest(output: str, extra: Mapping[str, Any] | None = None) -> dic
         "versions": versions(),
         "devices": _devices(),
         "environment": environment(os.environ),
+        "environment_given": sorted(listed_names(os.environ, GIVEN_NAMES_VARIABLE)),
         "host": _host(),
         "output": {"uri": output, "file_system": file_system(output)},
     }
@@ -62,16 +65,20 @@ def versions(packages: Iterable[str] = _PACKAGES) -> dict[str, str]:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that change what JAX, XLA and the stores do; secret values are replaced.
+    """Returns the variables that change what JAX, XLA and the stores do, and all that the run was given.
 
-    Secret is what SLICEBENCH_SECRET_ENV names, which is recorded by name even where nothing else of its kind
-    is, and what looks like a secret by its name.
+    Secret values are replaced: of what SLICEBENCH_SECRET_ENV names and what looks like a secret by its name, and
+    wherever such a value, or a password in a URL, stands within another.
     """
     secret = secret_names(variables)
+    recorded = secret | listed_names(variables, GIVEN_NAMES_VARIABLE)
+    redact = Redaction.of_environment(variables)
     return {
-        name: REDACTED if name in secret or _SECRET.search(name) else value
+        name: REDACTED
+        if name in secret or _SECRET.search(name)
+        else _LOGIN.sub(f"//{REDACTED}@", redact(value))
         for name, value in sorted(variables.items())
-        if name in secret or _RECORDED.fullmatch(name)
+        if name in recorded or _RECORDED.fullmatch(name)
     }
 
 

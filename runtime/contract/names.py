@@ -12,6 +12,9 @@ SOURCE_VARIABLE = "SLICEBENCH_SOURCE"
 SECRET_NAMES_VARIABLE = "SLICEBENCH_SECRET_ENV"
 """Environment variable with the names, separated by commas, of variables whose values are never recorded."""
 
+GIVEN_NAMES_VARIABLE = "SLICEBENCH_GIVEN_ENV"
+"""Environment variable with the names, separated by commas, of all that the run was given: --env and env files."""
+
 RESULTS_FOLDER = "results"
 CHECKPOINTS_FOLDER = "checkpoints"
 TENSORBOARD_FOLDER = "tensorboard"

@@ -77,7 +77,12 @@ def clean(text: str) -> str:
 
 def secret_names(variables: Mapping[str, str]) -> set[str]:
     """Returns the names that SLICEBENCH_SECRET_ENV lists."""
-    return set(re.split(r"[,\s]+", variables.get(SECRET_NAMES_VARIABLE, ""))) - {""}
+    return listed_names(variables, SECRET_NAMES_VARIABLE)
+
+
+def listed_names(variables: Mapping[str, str], lists: str) -> set[str]:
+    """Returns the names of variables that one of ours lists."""
+    return set(re.split(r"[,\s]+", variables.get(lists, ""))) - {""}
 
 
 def _forms(secret: str) -> Iterator[str]:

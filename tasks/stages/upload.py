@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import runtime
-from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, SUITE_FILE
+from runtime.contract.names import GIVEN_NAMES_VARIABLE, SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, SUITE_FILE
 from tasks.stages.context import Run
 from tasks.stages.usercode import user_code
 from tasks.targets.types import Bundle, Image, Uploaded, Workers, Workload
@@ -32,6 +32,7 @@ def workload_of(run: Run, image: Image) -> Workload:
     source = {**image.source, "image": image.reference}
     about = {
         SOURCE_VARIABLE: json.dumps(source, sort_keys=True),
+        GIVEN_NAMES_VARIABLE: ",".join(sorted(spec.env)),
         SECRET_NAMES_VARIABLE: ",".join(sorted(spec.secret_env)),
     }
     return Workload(

@@ -16,11 +16,13 @@ from runtime.manifest import collect_manifest, environment, file_system, version
 
 def test_manifest_is_json_with_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLICEBENCH_SOURCE", json.dumps({"commit": "f00d", "repository": "orbax"}))
+    monkeypatch.setenv("SLICEBENCH_GIVEN_ENV", "MINE,HERS")
     manifest = collect_manifest(str(tmp_path), {"run_id": "r", "attempt": 2})
     name = write_manifest(manifest, str(tmp_path), 2, 3, tmp_path)
     assert name == "results/manifest-a2-w0003.json"
     read = json.loads((tmp_path / name).read_text())
     assert (read["run_id"], read["attempt"], read["source"]["commit"]) == ("r", 2, "f00d")
+    assert read["environment_given"] == ["HERS", "MINE"]
     assert read["versions"]["jax"] == jax.__version__
     assert read["devices"]["local_count"] == jax.local_device_count()
     assert (read["devices"]["platform"], read["devices"]["process_count"]) == (jax.default_backend(), 1)
@@ -59,6 +61,26 @@ def test_environment_keeps_flags_and_hides_secrets() -> None:
         "LIBTPU_INIT_ARGS": "--y",
         "ORBAX_MODE": REDACTED,
         "XLA_FLAGS": "--xla_x=1",
+    }
+
+
+def test_environment_keeps_all_that_the_run_was_given() -> None:
+    told = environment(
+        {
+            "MY_MODE": "fast",
+            "MY_STORE": "https://me:hunter2@store.test/x",
+            "MY_HEADER": "Bearer hunter22",
+            "WORD": "hunter22",
+            "NOT_GIVEN": "x",
+            "SLICEBENCH_SECRET_ENV": "WORD",
+            "SLICEBENCH_GIVEN_ENV": "MY_HEADER,MY_MODE,MY_STORE,WORD",
+        }
+    )
+    assert told == {
+        "MY_HEADER": f"Bearer {REDACTED}",
+        "MY_MODE": "fast",
+        "MY_STORE": f"https://{REDACTED}@store.test/x",
+        "WORD": REDACTED,
     }
 
 

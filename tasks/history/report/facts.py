@@ -50,10 +50,10 @@ def _facts(
     )
     yield "Image", " ".join(filter(None, (_known(image.get("kind")), _known(image.get("reference")))))
     yield "Storage", results.fingerprint.get("storage", "")
-    yield (
-        "Environment asked for",
-        ", ".join(sorted(str(line).partition("=")[0] for line in request.get("env") or ())),
-    )
+    asked = {str(line).partition("=")[0] for line in request.get("env") or ()}
+    # What came out of env files, the workers know.
+    asked.update(str(name) for name in results.manifest.get("environment_given") or ())
+    yield "Environment asked for", ", ".join(sorted(asked))
     yield "Overrides", ", ".join(str(line) for line in request.get("set") or ())
     yield "Samples", f"{results.samples}"
 

@@ -248,6 +248,20 @@ def test_secrets_of_the_request_are_named_only(tmp_path: Path) -> None:
     assert "s3cr3t" not in content
 
 
+def test_variables_of_env_files_are_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path, workers=1)
+    manifest: dict[str, object] = {
+        "environment": {"MY_MODE": "fast"},
+        "environment_given": ["HF_TOKEN", "MY_MODE"],
+    }
+    write_parts(run.folder, make_samples([[1.0]]), [make_result(0)], manifest)
+    collect(run)
+    run.folder.write("request.json", b'{"request": {"env": ["OTHER"], "env_file": ["/x.env"]}}')
+    text = read(run).text
+    assert "Environment asked for HF_TOKEN, MY_MODE, OTHER" in text
+    assert "MY_MODE fast" in text
+
+
 def test_the_commit_that_ran_is_named(tmp_path: Path) -> None:
     run = finished(tmp_path)
     source = {"repo": "https://example.test/fork", "ref": "main", "commit": "0123abcd", "dirty": "true"}

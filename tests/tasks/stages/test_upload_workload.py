@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from runtime.contract.job import Deadlines
 from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE
+from runtime.contract.redaction import REDACTED
 from runtime.manifest import environment
+from tasks.config.request import RunRequest
 from tasks.stages.context import Run
+from tasks.stages.prepare import resolve
 from tasks.stages.upload import workload_of
 from tasks.targets.types import Image
+
+
+def test_what_env_files_give_is_recorded_too(tmp_path: Path) -> None:
+    file = tmp_path / "some.env"
+    file.write_text("MY_MODE=fast\nHF_TOKEN=hush\n")
+    asked = RunRequest(suite="quickstart", output=str(tmp_path), env=["MINE=1"], env_file=[str(file)])
+    folder = SimpleNamespace(uri="/runs/r")
+    run = cast(Run, SimpleNamespace(spec=resolve(asked, {}), folder=folder))
+    recorded = environment(workload_of(run, Image("venv", "k1", "/venv/bin/python")).env)
+    assert recorded == {"HF_TOKEN": REDACTED, "MINE": "1", "MY_MODE": "fast"}
 
 
 def test_workers_learn_the_commit_that_was_built_and_which_names_are_secret() -> None:
