@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Place, Problem
-from tasks.cloud.storage import Folder, open_folder
+from tasks.cloud.storage import Folder, open_folder, probe_writable
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
@@ -83,17 +83,22 @@ def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:
         raise is_a_run_already(folder, spec)
     if not here:
         return folder
-    if problem := probe(open_folder(str(home()))):
-        raise BadInput(
-            f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}",
-            fix=f"set {HOME_VARIABLE} to a folder that can",
-        )
+    refuse_unwritable_home(probe)
     if spec.local_directory is not None and (problem := probe(open_folder(spec.local_directory))):
         raise BadInput(
             f"--local-directory {spec.local_directory} cannot be written: {problem.why}",
             fix="name another, or give yourself the right to write there",
         )
     return folder
+
+
+def refuse_unwritable_home(probe: Probe = probe_writable) -> None:
+    """Raises BadInput when slicebench cannot keep its state on this machine."""
+    if problem := probe(open_folder(str(home()))):
+        raise BadInput(
+            f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}",
+            fix=f"set {HOME_VARIABLE} to a folder that can",
+        )
 
 
 def is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
