@@ -89,15 +89,15 @@ def _measure(
     from runtime.fitting import fit_here
 
     fitted = fit_here(points)
-    _write_manifest(settings, suite, scratch)
+    _write_manifest(settings, suite, [each.point for each in fitted], scratch)
     with results_io.Journal(scratch / JOURNAL_FILE) as journal:
         code = Engine(settings, suite, journal, progress, scratch).run(fitted)
     results_io.seal(scratch, settings.output, settings.attempt, settings.membership.worker)
     return code
 
 
-def _write_manifest(settings: Settings, suite: Suite, scratch: Path) -> None:
-    from runtime import manifest
+def _write_manifest(settings: Settings, suite: Suite, points: Sequence[Point], scratch: Path) -> None:
+    from runtime import effective, manifest
 
     worker = settings.membership.worker
     told = {
@@ -109,6 +109,8 @@ def _write_manifest(settings: Settings, suite: Suite, scratch: Path) -> None:
         "repeats": suite.num_repeats,
         "warmup": suite.warmup,
         "command": sys.argv,
+        # Those of the whole attempt: when a worker had to start again, its last manifest is the one that stays.
+        "points": [effective.described(point) for point in points if settings.takes(point.index)],
     }
     found = manifest.collect_manifest(settings.output, told)
     manifest.write_manifest(found, settings.output, settings.attempt, worker, scratch)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from runtime.contract.expand import plain
 from runtime.contract.progress import PointPhase
 from runtime.contract.results import PointResult, PointStatus
 from runtime.contract.suite import Point
+
+
+def described(point: Point) -> dict[str, Any]:
+    """Returns a point for the manifest, with all options of a known class, and of a user's those that were given."""
+    return {
+        "point": point.index,
+        "benchmark": point.benchmark,
+        "benchmark_key": point.key,
+        "generator": point.generator,
+        "implementation": point.implementation,
+        "deadline_s": point.deadline_s,
+        "options": plain(point.options),
+        "mesh": plain(point.mesh),
+        "checkpoint": plain(point.checkpoint),
+        "disruption": plain(point.disruption),
+    }
 
 
 def begin(point: Point, points: int) -> PointPhase:

@@ -29,7 +29,7 @@ _LOGIN = re.compile(r"(?<=:)//[^/@\s]+@")
 def collect_manifest(output: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Returns the manifest of this process as JSON values; sizes in bytes. JAX must have been initialised.
 
-    `extra` goes in at the top: run, attempt, worker, effective options.
+    `extra` goes in at the top: run, attempt, worker, points with their effective options.
     """
     return {
         "schema_version": SCHEMA_VERSION,

@@ -48,7 +48,11 @@ class Settings:
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""
-        return point >= self.first_point and (self.points is None or point in self.points)
+        return point >= self.first_point and self.takes(point)
+
+    def takes(self, point: int) -> bool:
+        """Says whether a point is one of those that this attempt is for."""
+        return self.points is None or point in self.points
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:

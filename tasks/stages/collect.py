@@ -106,7 +106,8 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         ],
         attempts=[AttemptEnd(one.n, one.end or "unknown", one.cause) for one in started_as],
         fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
-        manifest=manifests[0] if manifests else {},
+        # Its points are those above, which are told as all workers know them.
+        manifest={name: told for name, told in manifests[0].items() if name != "points"} if manifests else {},
         samples=len(table),
         asked_at=_asked_at(run),
         started_at=min(started, default=None),

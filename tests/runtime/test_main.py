@@ -118,6 +118,12 @@ def test_a_users_class_runs_and_all_is_written(suite: Path) -> None:
     assert results(suite)[0]["implementation"] == "user"
     manifest = json.loads((folder / manifest_file(1, 0)).read_text())
     assert manifest["devices"]["count"] == 1
+    assert [(point["point"], point["implementation"]) for point in manifest["points"]] == [
+        (0, "user"),
+        (1, "user"),
+    ]
+    assert [point["options"] for point in manifest["points"]] == [each["options"] for each in results(suite)]
+    assert [point["options"]["size"] for point in manifest["points"]] == [4, 5]
     assert list(folder.glob("xla_dumps/worker-0000/*sum*.txt")), "no dump of the compiled sum"
     assert list(folder.glob("tensorboard/*/worker-0000/events.out.tfevents.*"))
 
