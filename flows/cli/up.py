@@ -36,7 +36,7 @@ def up(
     refuse_taken_port(port)
     from flows.api import PrefectApi
     from flows.serving.drain import drain
-    from flows.serving.station import raise_up
+    from flows.serving.station import StaysDown, raise_up
     from tasks.stages.refusals import refuse_unwritable_home
 
     refuse_unwritable_home()
@@ -54,6 +54,11 @@ def up(
             station.look()
         with PrefectApi(station.server) as api:
             drain(api, station.look, lambda: signals.count - 1, _tell)
+    except StaysDown as error:
+        _tell(str(error))
+        heard = min(signals.count, 1)  # whoever asked to cancel what runs need not ask again
+        station.outlast_runs(lambda: signals.count > heard)
+        return ExitCode.INFRASTRUCTURE
     finally:
         station.stop()
     _tell("down")

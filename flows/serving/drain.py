@@ -23,8 +23,8 @@ def drain(
     """Takes no more work and returns when what runs has ended.
 
     `urgency` 0: waits. 1: cancels what runs, which gives everything back, and waits for that. 2: returns at
-    once. A server that does not answer is asked again, for it is busy: `look` raises InfrastructureError, and so
-    does this, when it has ended.
+    once. A server that does not answer is asked again, for it is busy or has just been started again: what `look`
+    raises when it will not stay up, this raises as well.
     """
     draining = _Draining(api, tell)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -9,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import psutil
 
 from flows.api import PrefectApi, Unreachable
 from flows.server import Server
@@ -24,9 +27,14 @@ from flows.serving.settings import (
     own_home_settings,
     without_prefect,
 )
+from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError, Interrupted
 
 _LOOK_EVERY_S = 0.3
+
+LIVES = 5
+LATELY_S = 600.0
+"""What ends more often than `LIVES` times in so many seconds is not started again: it will not stay up."""
 
 _DATABASE = ("PREFECT_SERVER_DATABASE", "PREFECT_API_DATABASE")
 """A user's Postgres is the one thing of his settings that the server should hear of."""
@@ -40,6 +48,8 @@ class Station:
     environment: dict[str, str]
     tell: Callable[[str], None]
     running: dict[str, Child] = field(default_factory=dict)
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ends: dict[str, list[float]] = field(default_factory=dict)
 
     def start(self, what: str, *arguments: str) -> Child:
         """Starts `python -m ARGUMENTS` under a name."""
@@ -47,6 +57,7 @@ class Station:
         log.parent.mkdir(parents=True, exist_ok=True)
         child = children.start(what, [sys.executable, "-m", *arguments], self.environment, ROOT, log)
         self.running[what] = child
+        self.commands[what] = arguments
         self.write_down()
         return child
 
@@ -73,16 +84,48 @@ class Station:
         place.write_up(place.Up(self.server.api_url, self.server.auth_string or "", owner, started))
 
     def look(self) -> None:
-        """Starts a worker that has ended again. Raises InfrastructureError when the server has."""
+        """Starts again what has ended, server or worker. Raises StaysDown for what ended too often lately.
+
+        Runs do not need the server while they go, and a worker asks for it until it is back.
+        """
         for what, child in list(self.running.items()):
-            if not child.ended:
-                continue
-            if what == "server":
-                raise InfrastructureError(
-                    f"the Prefect server has ended; see {child.log}:\n{tail_of(child.log)}"
-                )
-            self.tell(f"{what} has ended (see {child.log}); starting another")
-            self.start_worker(what.removeprefix("worker-"))
+            if child.ended:
+                self._start_again(what, child)
+
+    def _start_again(self, what: str, child: Child) -> None:
+        now = time.monotonic()
+        lately = [at for at in self.ends.get(what, []) if now - at < LATELY_S]
+        if len(lately) >= LIVES:
+            raise StaysDown(
+                f"{what} has ended {len(lately) + 1} times in {LATELY_S / 60:.0f} minutes and is not started again; "
+                f"see {child.log}:\n{tail_of(child.log)}"
+            )
+        self.ends[what] = [*lately, now]
+        self.tell(f"{what} has ended (see {child.log}.1); starting another")
+        self.start(what, *self.commands[what])
+
+    def outlast_runs(
+        self, impatient: Callable[[], bool], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Returns once no worker has a run any more, or whoever waits is `impatient`: a worker stopped kills its runs.
+
+        Asks this machine, not the server, which may be what is down.
+        """
+        if count := self._runs():
+            self.tell(
+                f"waiting for {counted(count, 'run')} to end (Ctrl-C: end them; the reaper gives back the rest)"
+            )
+        while not impatient() and self._runs():
+            sleep(_LOOK_EVERY_S)
+
+    def _runs(self) -> int:
+        """Returns how many processes the workers have: one for each run."""
+        workers = [child.process.found() for what, child in self.running.items() if what != "server"]
+        count = 0
+        for worker in workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                count += len(worker.children()) if worker is not None else 0
+        return count
 
     def stop(self) -> None:
         """Ends what was started, workers first, and nothing else."""
@@ -90,6 +133,10 @@ class Station:
             children.stop(self.running[what].process)
         self.running.clear()
         place.forget_up()
+
+
+class StaysDown(InfrastructureError):
+    """A part ends as often as it is started."""
 
 
 def raise_up(

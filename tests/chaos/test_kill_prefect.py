@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -50,7 +51,7 @@ POINTS = [
     *(Point("kill worker", moment, lives=True) for moment in ("build", "measuring")),
     Point("kill command", "provision", lives=True),
     Point("call it cancelled", "measuring", lives=True),
-    *(Point("kill server", moment) for moment in ("upload", "measuring")),
+    *(Point("kill server", moment, lives=True) for moment in ("upload", "measuring")),
     Point("kill up", "measuring", lives=True),
     *(Point("lose host", moment) for moment in ("build", "provision", "measuring", "collect")),
 ]  # fmt: skip
@@ -190,10 +191,11 @@ def kill_command(station: Station, run_id: str, command: subprocess.Popen[str]) 
 
 
 def kill_server(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
-    """`up` takes the rest down when its server is gone."""
-    (server,) = [one for one in children_of(station) if {"server", "start"} <= set(one.cmdline())]
+    """`up` starts another; workers and runs wait for it."""
+    (server,) = servers_of(station)
     server.kill()
-    assert station.process.wait(PATIENCE_S) != 0
+    wait_for(lambda: servers_of(station) not in ([], [server]))
+    assert station.up
 
 
 def kill_up(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
@@ -210,6 +212,15 @@ def lose_host(station: Station, run_id: str, command: subprocess.Popen[str]) -> 
     for each in victims:
         each.kill()
     station.process.wait()
+
+
+def servers_of(station: Station) -> list[psutil.Process]:
+    found = []
+    for one in children_of(station):
+        with contextlib.suppress(psutil.Error):
+            if {"server", "start"} <= set(one.cmdline()):
+                found.append(one)
+    return found
 
 
 def children_of(station: Station) -> list[psutil.Process]:

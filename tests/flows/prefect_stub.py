@@ -16,7 +16,8 @@ class PrefectStub:
     """Answers on `url`. `on_start` and `on_cancel` are called with a flow run when it is created or cancelled.
 
     So many times as `lost_answers` says, what is asked for (a flow run, the deployments) is done and the connection
-    cut before that is said.
+    cut before that is said. `away` is asked at every call whether the server is away: then the connection is cut, and
+    nothing done. `raw` is answered instead of JSON.
     """
 
     def __init__(self) -> None:
@@ -26,9 +27,11 @@ class PrefectStub:
         self.auth: str | None = None
         self.flow_run: dict[str, Any] = {}
         self.errors: list[str] = []
+        self.raw: bytes | None = None
         self.refuse: tuple[int, Any] | None = None
         self.refusals = 1_000_000
         self.lost_answers = 0
+        self.away: Callable[[], bool] = lambda: False
         self.on_start: Callable[[dict[str, Any]], None] = lambda flow_run: None
         self.on_cancel: Callable[[dict[str, Any]], None] = lambda flow_run: self.end("CANCELLED")
         stub = self
@@ -45,6 +48,9 @@ class PrefectStub:
             do_PATCH = do_POST
 
             def _answer(self, body: Any) -> None:
+                if stub.away():
+                    self.close_connection = True
+                    return
                 if self.path.endswith(("/create_flow_run", "deployments/filter")) and stub.lost_answers:
                     stub.lost_answers -= 1
                     stub.answer(self.command, self.path.removeprefix("/api/"), body)
@@ -55,7 +61,7 @@ class PrefectStub:
                     status, answer = 401, {"exception_message": "Unauthorized"}
                 else:
                     status, answer = stub.answer(self.command, self.path.removeprefix("/api/"), body)
-                content = json.dumps(answer).encode()
+                content = stub.raw or json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
@@ -94,6 +100,8 @@ class PrefectStub:
             return 201, {"status": "ACCEPT"}
         if path == "flow_runs/f1":
             return 200, self.flow_run
+        if path == "flow_runs/filter":
+            return 200, []
         if path == "deployments/filter":
             cron = {"schedule": {"cron": "0 2 * * *", "timezone": None}, "active": True}
             return 200, [{"name": "nightly", "schedules": [cron]}, {"name": "adhoc", "schedules": []}]
