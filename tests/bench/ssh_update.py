@@ -44,16 +44,19 @@ git rev-parse HEAD > /dev/null
 
 
 class Origin:
-    """A repository shaped like Orbax's, which belongs to the user of the hosts."""
+    """A repository shaped like Orbax's, which belongs to the user of the hosts; `package`: with this code in it."""
 
-    def __init__(self, folder: Path, user: str) -> None:
+    def __init__(self, folder: Path, user: str, package: Path | None = None) -> None:
         self.folder, self._user = folder, user
-        package = folder / "orbax" / "checkpoint"
-        package.mkdir(parents=True)
+        ours = folder / "orbax" / "checkpoint"
+        if package is not None:
+            shutil.copytree(package, ours, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            ours.mkdir(parents=True)
+            (ours / "__init__.py").touch()
+            for number in range(_FILES):
+                (ours / f"part_{number}.py").write_text(f"# {number}\n" + "x = 1\n" * (_FILE_BYTES // 6))
         (folder / "pyproject.toml").write_text('[project]\nname = "orbax-checkpoint"\n')
-        (package / "__init__.py").touch()
-        for number in range(_FILES):
-            (package / f"part_{number}.py").write_text(f"# {number}\n" + "x = 1\n" * (_FILE_BYTES // 6))
         for one in (folder, *folder.rglob("*")):
             shutil.chown(one, user)
         self.trusting = folder.with_name("gitconfig")
@@ -67,7 +70,7 @@ class Origin:
 
     def commit(self, number: int) -> str:
         """Commits a change of one file; returns the hash."""
-        (self.folder / "orbax" / "checkpoint" / "__init__.py").write_text(f"NUMBER = {number}\n")
+        (self.folder / "orbax" / "checkpoint" / "edited.py").write_text(f"NUMBER = {number}\n")
         self._git("add", ".")
         self._git("-c", "user.name=b", "-c", "user.email=b@example.org", "commit", "--quiet", "-m", "new")
         return self._git("rev-parse", "HEAD")
@@ -77,16 +80,18 @@ class Origin:
         return done.strip()
 
 
-def furnish(host: Sshd) -> None:
-    """Gives a host what an update needs: a venv, and what installs into it."""
+def furnish(host: Sshd, python: Path = Path("/usr/bin/python3"), packages: Path | None = None) -> None:
+    """Gives a host what an update needs: a venv, which sees `packages`, too, and what installs into it."""
     home = host.home
     site = home / "venv" / "lib" / "python3" / "site-packages"
     for folder in (site, home / "venv" / "bin", home / ".local" / "bin"):
         folder.mkdir(parents=True)
-    python = Path("/usr/bin/python3").resolve()
+    python = python.resolve()
     (site.parents[1] / python.name).symlink_to("python3")
     (home / "venv" / "bin" / "python").symlink_to(python)
     (home / "venv" / "pyvenv.cfg").write_text(f"home = {python.parent}\n")
+    if packages is not None:  # after what the installer writes
+        (site / "packages.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
     installer = home / ".local" / "bin" / "uv"
     installer.write_text(_INSTALLER)
     installer.chmod(0o755)
