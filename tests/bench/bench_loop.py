@@ -92,7 +92,7 @@ def _play(hosts: Sequence[Sshd], origin: Origin, folder: Path, number: int) -> f
         for file in files
         for sample in pq.read_table(file, columns=["started_at"]).to_pylist()
     )
-    return float(first.timestamp()) - begin
+    return float(first) - begin
 
 
 def _run(hosts: Sequence[Sshd], folder: Path, number: int) -> str:
