@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract.names import GIVEN_NAMES_VARIABLE, SOURCE_VARIABLE, manifest_file
-from runtime.contract.redaction import REDACTED, Redaction, listed_names, secret_names
+from runtime.contract.redaction import REDACTED, Redaction, listed_names, secret_names, without_logins
 from runtime.output import is_remote, placing
 
 SCHEMA_VERSION = 1
@@ -22,8 +22,6 @@ SCHEMA_VERSION = 1
 _PACKAGES = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "libtpu", "etils", "gcsfs")
 _RECORDED = re.compile(r"(XLA|LIBTPU|TPU|JAX|ORBAX|TENSORSTORE|NCCL|CUDA|OMP|MALLOC|LD)_[A-Z0-9_]+")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE|API_?KEY")
-_LOGIN = re.compile(r"(?<=:)//[^/@\s]+@")
-"""What stands before the host in a URL."""
 
 
 def collect_manifest(output: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -74,9 +72,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     recorded = secret | listed_names(variables, GIVEN_NAMES_VARIABLE)
     redact = Redaction.of_environment(variables)
     return {
-        name: REDACTED
-        if name in secret or _SECRET.search(name)
-        else _LOGIN.sub(f"//{REDACTED}@", redact(value))
+        name: REDACTED if name in secret or _SECRET.search(name) else without_logins(redact(value))
         for name, value in sorted(variables.items())
         if name in recorded or _RECORDED.fullmatch(name)
     }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ def reap(
         str | None, Parameter(help="Only this lease, now, though it is kept: its name or id")
     ] = None,
     json: Json = False,
+    verbose: Verbose = False,
 ) -> int:
     """Delete what outlived its lease, and say why. Exit code 5: something could not be proven gone."""
+    show_calls(verbose)
     from tasks.config.home import scratch_folder
     from tasks.leases import reaper
     from tasks.leases.inventory import open_inventories

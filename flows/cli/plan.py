@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.cli.run import NO_FLAGS, Flags, request_of
+from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode, Problem
 
@@ -23,8 +24,10 @@ def plan(
     json: Annotated[
         bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False)
     ] = False,
+    verbose: Verbose = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
+    show_calls(verbose)
     from tasks.cloud.permission import may_write
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve

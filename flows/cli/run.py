@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
+from flows.cli.verbose import show_calls
 from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
@@ -74,10 +75,16 @@ def run(
     ] = False,
     verbose: Annotated[
         bool,
-        Parameter(help="Show all that workers and stages say", negative="", show_default=False, group=_SAID),
+        Parameter(
+            help="Show all that workers and stages say, and every call to the outside",
+            negative="",
+            show_default=False,
+            group=_SAID,
+        ),
     ] = False,
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
+    show_calls(verbose)
     terminal = Terminal(verbose=verbose)
     request = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
     assert request.run_id is not None

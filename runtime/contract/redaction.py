@@ -31,6 +31,7 @@ _CONTROL = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # control characters but tab and line feed, of 8 bits as well
     r"|[\u2028-\u202e\u2066-\u2069]"  # other ends of lines, and what turns the direction of text
 )
+_LOGIN = re.compile(r"(?<=:)//[^/@\s]+@")
 _TEXTS = ("text", "cause", "operation", "benchmark", "reason", "evidence")
 """Fields of records and events that hold words for people, as somebody chose them."""
 
@@ -68,6 +69,11 @@ class Redaction:
             if isinstance(value, str) and (text := self(value)) != value:
                 changed[name] = text
         return dataclasses.replace(record, **changed) if changed else record
+
+
+def without_logins(text: str) -> str:
+    """Returns text with what stands before the host in URLs replaced."""
+    return _LOGIN.sub(f"//{REDACTED}@", text)
 
 
 def clean(text: str) -> str:

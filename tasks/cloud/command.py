@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.calls import calling
 
 # The program runs under a watcher in a session of its own. The watcher reads a pipe that only we hold: its end means
 # that we are gone, whatever killed us, and then the program goes with everything that it started.
@@ -67,6 +69,15 @@ def run_command(
     """
     if shutil.which(argv[0], path=env.get("PATH")) is None:
         raise InfrastructureError(f"{argv[0]} is not installed here; install it, or add its folder to PATH")
+    with calling(Path(argv[0]).name, shlex.join(argv[1:])) as call:
+        finished = _run_to_its_end(argv, env, timeout_s, cwd, stdout)
+        call.result = f"code {finished.code}"
+    return finished
+
+
+def _run_to_its_end(
+    argv: Sequence[str], env: Mapping[str, str], timeout_s: float, cwd: Path | None, stdout: int | None
+) -> Finished:
     watched, ours = os.pipe()
     try:
         process = subprocess.Popen(

@@ -55,7 +55,7 @@ class GsObjects:
         from google.api_core.exceptions import NotFound
 
         blob = self._blob(name)
-        with self._told(self.where(name)):
+        with self._told("read", self.where(name)):
             try:
                 content = blob.download_as_bytes(timeout=_CALL_S, retry=self._retry())
             except NotFound as error:
@@ -75,7 +75,7 @@ class GsObjects:
         blob = self._blob(name)
         writer = uuid.uuid4().hex
         blob.metadata = {_WRITER: writer}
-        with self._told(self.where(name)):
+        with self._told("swap", self.where(name)):
             try:
                 blob.upload_from_string(
                     content,
@@ -101,7 +101,7 @@ class GsObjects:
         return sorted(self._names())
 
     def _names(self, at_most: int | None = None) -> list[str]:
-        with self._told(self.uri):
+        with self._told("list", self.uri):
             found = bucket_of(self._bucket).list_blobs(
                 prefix=self._prefix or None,
                 fields="items(name),nextPageToken",
@@ -113,9 +113,9 @@ class GsObjects:
         return [name for name in names if name]
 
     @contextmanager
-    def _told(self, where: str) -> Iterator[None]:
+    def _told(self, doing: str, where: str) -> Iterator[None]:
         try:
-            with told(where, self._bucket):
+            with told(doing, where, self._bucket):
                 yield
         except InfrastructureError:
             self._failed_at = time.monotonic()

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.calls import calling
 from tasks.cloud.storage import checked_name
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class GsFolder:
     def read(self, name: str) -> bytes | None:
         from google.api_core.exceptions import NotFound
 
-        with self._told(name):
+        with self._told("read", name):
             try:
                 content: bytes = self._blob(name).download_as_bytes(timeout=_CALL_S, retry=_retry())
                 return content
@@ -62,7 +63,7 @@ class GsFolder:
                 return None
 
     def write(self, name: str, content: bytes) -> None:
-        with self._told(name):
+        with self._told("write", name):
             self._blob(name).upload_from_string(
                 content, content_type="application/octet-stream", timeout=_CALL_S, retry=_retry()
             )
@@ -73,7 +74,7 @@ class GsFolder:
         blob = self._blob(name)
         writer = uuid.uuid4().hex
         blob.metadata = {_WRITER: writer}
-        with self._told(name):
+        with self._told("create", name):
             try:
                 blob.upload_from_string(
                     content,
@@ -91,7 +92,7 @@ class GsFolder:
     def names(self, prefix: str = "") -> Iterator[str]:
         prefix = prefix.strip("/")
         below = "/".join(part for part in (self.prefix, checked_name(prefix) if prefix else "") if part)
-        with self._told(prefix):
+        with self._told("list", prefix):
             blobs = self._bucket().list_blobs(
                 prefix=f"{below}/" if below else None,
                 fields="items(name),nextPageToken",
@@ -105,7 +106,7 @@ class GsFolder:
 
     def folders(self) -> Iterator[str]:
         below = f"{self.prefix}/" if self.prefix else ""
-        with self._told(""):
+        with self._told("list", ""):
             pages = self._bucket().list_blobs(
                 prefix=below or None,
                 delimiter="/",
@@ -121,7 +122,7 @@ class GsFolder:
     def delete(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 
-        with self._told(name):
+        with self._told("delete", name):
             try:
                 self._blob(name).delete(timeout=_CALL_S, retry=_retry())
             except NotFound:
@@ -131,7 +132,7 @@ class GsFolder:
         return GsFolder(self.bucket, f"{self.prefix}/{checked_name(name)}".lstrip("/"))
 
     def upload(self, source: str, name: str) -> None:
-        with self._told(name):
+        with self._told("upload", name):
             self._blob(name).upload_from_filename(source, timeout=_CALL_S, retry=_retry())
 
     def granted(self, permissions: Sequence[str]) -> frozenset[str] | None:
@@ -141,7 +142,7 @@ class GsFolder:
         """
         from google.api_core.exceptions import NotFound
 
-        with self._told(""):
+        with self._told("permissions on", ""):
             try:
                 found = self._bucket().test_iam_permissions(
                     list(permissions), timeout=_CALL_S, retry=_retry()
@@ -157,19 +158,20 @@ class GsFolder:
     def _blob(self, name: str) -> storage.Blob:
         return self._bucket().blob(f"{self.prefix}/{checked_name(name)}".lstrip("/"))
 
-    def _told(self, name: str) -> AbstractContextManager[None]:
-        return told(f"{self.uri}/{name}".rstrip("/"), self.bucket)
+    def _told(self, doing: str, name: str) -> AbstractContextManager[None]:
+        return told(doing, f"{self.uri}/{name}".rstrip("/"), self.bucket)
 
 
 @contextmanager
-def told(where: str, bucket: str) -> Iterator[None]:
-    """Turns what the client raises into InfrastructureError, with the place and what to do."""
+def told(doing: str, where: str, bucket: str) -> Iterator[None]:
+    """Around a call: turns what the client raises into InfrastructureError, with the place and what to do."""
     from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
     from requests.exceptions import RequestException
 
     try:
-        yield
+        with calling("gs", f"{doing} {where}"):
+            yield
     except GoogleAuthError as error:
         fix = "log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
         raise InfrastructureError(f"{where}: no valid Google credentials: {error}; {fix}") from error

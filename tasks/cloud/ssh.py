@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
+from tasks.cloud.calls import calling
 from tasks.cloud.ssh_dial import dial
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import SshError, Unreachable
@@ -133,7 +134,7 @@ class Pool:
         for tried in itertools.count(1):
             through = self.link(endpoint.jump).transport if endpoint.jump else None
             try:
-                with self._server(endpoint), self._dialling:
+                with self._server(endpoint), self._dialling, calling("ssh", f"{endpoint} log in"):
                     return Link(endpoint, dial(endpoint, self._connect_s, through))
             except Unreachable as error:
                 if tried >= _TRIES_FOR.get(error.reason, _TRIES) or error.reason == "no_such_name":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from tasks.cloud.calls import calling
 from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import SshError, Unfit, Unreachable
 from tasks.cloud.ssh_paramiko import paramiko
@@ -56,7 +57,10 @@ class Link:
     def run(self, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Ran:
         """Runs a command to its end, without a terminal, giving it `stdin`; its whole output is returned."""
         until = time.monotonic() + timeout_s
-        with self.lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"):
+        with (
+            calling("ssh", f"{self.endpoint} {shlex.join(command)}") as call,
+            self.lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"),
+        ):
             channel = self.transport.open_session(timeout=min(IO_S, timeout_s))
             try:
                 channel.settimeout(timeout_s)
@@ -67,6 +71,7 @@ class Link:
                 if not channel.status_event.wait(max(0.1, until - time.monotonic())):
                     raise TimeoutError
                 code = channel.recv_exit_status()
+                call.result = f"code {code}"
             finally:
                 channel.close()
         if code == -1:  # nobody said how it ended; that the link is dead may not be seen yet
@@ -78,7 +83,10 @@ class Link:
     @contextlib.contextmanager
     def talk(self, command: Sequence[str]) -> Iterator[Talk]:
         """Starts a command that is spoken with, line by line; leaving the context hangs up on it."""
-        with self.lost_when_broken(f"{command[0]} did not start within {IO_S:g} s"):
+        with (
+            calling("ssh", f"{self.endpoint} {shlex.join(command)}, to talk to"),
+            self.lost_when_broken(f"{command[0]} did not start within {IO_S:g} s"),
+        ):
             channel = self.transport.open_session(timeout=IO_S)
             channel.settimeout(IO_S)
             channel.exec_command(shlex.join(command))
@@ -160,7 +168,11 @@ class Link:
     @contextlib.contextmanager
     def _sftp_step(self, path: str) -> Iterator[paramiko.SFTPClient]:
         name = str(self.endpoint)
-        with self._files, self.lost_when_broken(f"no answer about {path} within {IO_S:g} s"):
+        with (
+            self._files,
+            calling("sftp", f"{name} {path}"),
+            self.lost_when_broken(f"no answer about {path} within {IO_S:g} s"),
+        ):
             try:
                 yield self._open_sftp()
             except TimeoutError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.calls import calling
 from tasks.cloud.tpu_errors import PermissionDenied, TpuError, Unavailable, error_for
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def told(doing: str) -> Iterator[None]:
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        yield
+        with calling("tpu", doing):
+            yield
     except GoogleAPICallError as error:
         raise as_error(error, doing) from error
     except RetryError as error:
