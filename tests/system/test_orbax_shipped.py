@@ -1,47 +1,92 @@
-"""Orbax's own configs run unchanged: every point that fits passes, and none is lost."""
+"""Orbax's own configs run unchanged on this machine: what fits the target passes, what does not is named."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from runtime.contract.names import points_file
+from flows.lease import hold
+from tasks.cloud.storage import open_folder
+from tasks.config.request import RunRequest
+from tasks.history.reading import load_points
+from tasks.history.results import Results
+from tasks.stages.build import build
+from tasks.stages.collect import collect
+from tasks.stages.prepare import begin, prepare
+from tasks.stages.provision import provision
+from tasks.stages.run import run_workload
+from tasks.stages.teardown import teardown
+from tasks.stages.upload import upload
 from tests.system.prefect_station import PATIENCE_S, ROOT
 
 pytestmark = pytest.mark.system
 
 
-def configs() -> Path:
+def shipped(name: str) -> str:
     found = importlib.util.find_spec("orbax.checkpoint")
     assert found is not None and found.origin is not None
-    return Path(found.origin).parent / "_src/testing/benchmarks/configs"
+    return str(Path(found.origin).parent / f"_src/testing/benchmarks/configs/{name}.yaml")
 
 
-@pytest.mark.parametrize(
-    ("name", "devices", "passed"),
-    [
-        ("pytree_checkpoint_benchmark", 16, 2),
-        ("array_handler_benchmark", 4, 20),
-        ("checkpoint_manager_benchmark", 4, 2),
-    ],
-)
-def test_shipped_config_passes(tmp_path: Path, name: str, devices: int, passed: int) -> None:
-    command = [sys.executable, "-m", "runtime", str(configs() / f"{name}.yaml"), "--output", str(tmp_path)]
+def assert_passed(results: Results, devices: int, passed: int) -> None:
+    assert [point.status for point in results.points] == ["passed"] * passed, results.points
+    assert {point.implementation for point in results.points} == {"native"}
+    assert [len(point.workers) for point in results.points] == [2] * passed
+    assert results.manifest["devices"]["count"] == devices
+    assert results.troubles == []
+
+
+def test_the_command_runs_one_and_names_what_does_not_fit(tmp_path: Path) -> None:
+    words = ["run", shipped("pytree_checkpoint_benchmark"), "--target", "local", "--no-server", "--json"]
     ended = subprocess.run(
-        [*command, "--platform", "cpu", "--devices-per-worker", str(devices)],
+        [sys.executable, "-m", "flows.cli.main", *words, "--output", str(tmp_path), "--run-id", "shipped"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
-    results = [json.loads(line) for line in (tmp_path / points_file(1, 0)).read_text().splitlines()]
-    assert [each["status"] for each in results] == ["passed"] * passed
-    assert {each["implementation"] for each in results} == {"native"}
+    told, folder = json.loads(ended.stdout), tmp_path / "shipped"
+    assert (told["verdict"], told["causes"]) == ("NO_BASELINE", [])
+    (left_out,) = told["left_out"]
+    assert left_out.startswith("2 of 4 points left out (PyTreeCheckpointBenchmark[")
+    assert left_out.endswith("mesh data 2 x tensor 2 takes 4 devices, the target has 16")
+    # The command tells it once; the workers, which see for themselves, tell it in their logs.
+    assert ended.stderr.count("left out") == 1
+    assert len(re.findall(r"^\S+ warning: .* left out", (folder / "run.log").read_text(), re.MULTILINE)) == 1
+    assert "2 of 4 points left out" in (folder / "report.html").read_text()
+    results = load_points(open_folder(str(folder)))
+    assert results is not None
+    assert_passed(results, devices=16, passed=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "passed", "left_out"),
+    [
+        ("array_handler_benchmark", 20, ["warning: 20 of 40 points left out"]),
+        ("checkpoint_manager_benchmark", 2, []),
+    ],
+)
+def test_the_stages_run_the_others(tmp_path: Path, name: str, passed: int, left_out: list[str]) -> None:
+    said: list[str] = []
+    request = RunRequest(suite=shipped(name), target="local", output=str(tmp_path), run_id="shipped")
+    run = prepare(request, said.append)
+    with hold(run) as lease:
+        begin(run, request)
+        try:
+            outcome = run_workload(run, upload(run, provision(run, lease), build(run)), lease)
+            results = collect(run)
+        finally:
+            teardown(run, lease)
+    assert outcome.attempts[-1].end == "succeeded", outcome
+    assert_passed(results, devices=4, passed=passed)
+    assert [line.partition(" (")[0] for line in said if re.match("warning: .* left out", line)] == left_out
