@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import statistics
 import subprocess
@@ -48,9 +49,9 @@ def soon_enough(took_s: Sequence[float]) -> bool:
 
 
 def sample(moments: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Returns $CHAOS_SAMPLE moments, evenly spread, the first included; all of them when it is not set."""
+    """Returns $CHAOS_SAMPLE moments, in order, others with each seed of the tests; all when it is not set."""
     share = int(os.environ.get("CHAOS_SAMPLE", len(moments)))
-    return [moments[index * len(moments) // share] for index in range(min(share, len(moments)))]
+    return sorted(random.sample(moments, min(share, len(moments))))
 
 
 @dataclass
