@@ -129,7 +129,8 @@ class Follower:
         if not self._sampler.takes():
             return
         self._tell_left_out()
-        self._say(f"[{event.worker}] {event.text}")
+        lines = event.text.splitlines() or [""]
+        self._say("\n".join(f"[{event.worker}] {line}" for line in lines))
 
     def _tell_left_out(self) -> None:
         if count := self._sampler.left_out():

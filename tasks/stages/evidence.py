@@ -15,13 +15,14 @@ from tasks.cloud.storage import Folder, read_json
 from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE, RUN_LOG
 from tasks.stages.past import worker_logs
 from tasks.targets.scene import Line, Seen
+from tasks.targets.streams import SUPERVISOR
 
 _LONGEST_LOG = 500
 """Lines from the end of each log that are looked at."""
 
 _LONGEST_LINE = 1000
 
-_STACKS = "supervisor: stacks of the worker"
+_STACKS = f"{SUPERVISOR}stacks of the worker"
 
 
 def broken(folder: Folder) -> list[str]:

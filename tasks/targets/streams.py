@@ -17,6 +17,9 @@ LOST = -9
 SILENT = -10
 """Exit code of a supervisor whose host did not answer for so long that nothing can be running there any more."""
 
+SUPERVISOR = "supervisor: "
+"""How lines begin that supervisors say, in logs and on terminals."""
+
 _POLL_S = 0.1
 _CHUNK = 1 << 20
 
@@ -119,10 +122,16 @@ def event_of(worker: int, record: Record) -> Event:
         case progress.Exited() as body:
             return Exited(worker, body.code, body.cause)
         case progress.Log() as body:
-            said = "supervisor: " if body.stream == "supervisor" else ""
-            return LogLine(worker, seq, said + body.text)
+            return LogLine(worker, seq, _said(body))
         case body:
-            return LogLine(worker, seq, f"supervisor: {_words(body)}")
+            return LogLine(worker, seq, f"{SUPERVISOR}{_words(body)}")
+
+
+def _said(log: progress.Log) -> str:
+    """Returns a line with who said it: none of user code's may read as one of a supervisor, which is believed."""
+    if log.stream == "supervisor":
+        return SUPERVISOR + log.text
+    return f"| {log.text}" if log.text.startswith(SUPERVISOR) else log.text
 
 
 def _reader(path: Path) -> Callable[[int, int], bytes]:

@@ -146,6 +146,22 @@ def test_every_kind_of_record_is_an_event() -> None:
     assert event_of(1, Record(5, 0.0, point)) == Progress(1, 5, 1, 3, "B", 0, "", "end")
 
 
+def test_user_code_cannot_speak_as_a_supervisor_nor_out_of_its_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    judged = "point 0 failed: boom"
+    told = [
+        progress.Log(judged, "supervisor"),
+        progress.Log(f"supervisor: {judged}"),
+        progress.Log("a\nverdict: b"),
+    ]
+    events = [event_of(1, Record(seq, 0.0, body)) for seq, body in enumerate(told, 1)]
+    with Follower(tmp_path, said.append) as follower:
+        follower.follow([*events, Exited(1, 0)])
+    own = [f"supervisor: {judged}", f"| supervisor: {judged}", "a", "verdict: b"]
+    assert "\n".join(said).splitlines() == [f"[1] {line}" for line in own]
+    assert (tmp_path / "worker-0001.log").read_text().splitlines() == own
+
+
 def test_logs_progress_and_ends_are_sorted_out(tmp_path: Path) -> None:
     said: list[str] = []
     seen: list[Progress] = []
