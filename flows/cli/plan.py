@@ -68,16 +68,15 @@ def _stops(problems: list[Problem]) -> bool:
 
 def _lines(told: dict[str, Any], build_said: str) -> list[str]:
     """Returns the plan for people: one fact a line."""
-    from tasks.leases.keeping import in_dollars
+    from tasks.leases.keeping import by_list_prices
 
     made = [f"{ref['kind']} {ref['name']} ({ref['scope']})" for ref in told["resources"] if ref["ours"]]
-    price = told["price_per_hour"]
     facts = {
         "suite": f"{told['suite']}: {counted(told['points'], 'point')}, {counted(told['repeats'], 'repeat')} each",
         "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": "; ".join(made) or "nothing",
-        "price": "not known" if price is None else in_dollars(price),
+        "price": by_list_prices(told["price_per_hour"]),
         "build": build_said,
         "output": told["output"],
     }

@@ -183,7 +183,7 @@ class Referee:
                 self._disruptions.stepped(seat.worker, body, now)
                 return self._disrupt(now)
             case Operation(phase="begin"):
-                seat.repeat, seat.last_operation = body.repeat, body.operation
+                seat.repeat = body.repeat
                 seat.operations[body.operation] = now
             case Operation(phase="end"):
                 seat.operations.pop(body.operation, None)

@@ -35,7 +35,6 @@ class Seat:
     deadline_s: float | None = None
     point_began: float = 0.0
     operations: dict[str, float] = field(default_factory=dict)
-    last_operation: str = ""
     done: bool = False
     left: Left | None = None
     ended: Ended | None = None

@@ -112,15 +112,6 @@ class Pool:
             if place.link is not None:
                 place.link.close()
 
-    def hang_up(self, endpoints: Iterable[Endpoint]) -> None:
-        """Closes the links to these hosts; they are dialled again when needed."""
-        for endpoint in endpoints:
-            place = self._place(endpoint)
-            with place.lock:
-                if place.link is not None:
-                    place.link.close()
-                    place.link = None
-
     def _give_up(self, endpoint: Endpoint, link: Link) -> None:
         """Closes a link that failed, unless another is there by now."""
         place = self._place(endpoint)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.prices import load_prices
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
@@ -84,6 +85,12 @@ def in_dollars(price_per_hour: float | None) -> str:
     if price_per_hour is None:
         return "price not known"
     return f"${price_per_hour:.2f} an hour" if price_per_hour else "nothing beyond what is there already"
+
+
+def by_list_prices(price_per_hour: float | None) -> str:
+    """Returns a price for people with the date of the table that it was just taken from."""
+    told = in_dollars(price_per_hour)
+    return f"{told} by list prices of {load_prices().as_of}" if price_per_hour else told
 
 
 def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:

@@ -8,7 +8,7 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
 from tasks.config.duration import in_words
 from tasks.leases.holding import Holding
-from tasks.leases.keeping import in_dollars, keep
+from tasks.leases.keeping import by_list_prices, keep
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.stages.context import Run
 
@@ -48,7 +48,7 @@ def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
         run.say(f"kept: {ref.kind} {ref.name} in {ref.scope}")
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(until))
     run.say(
-        f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {in_dollars(lease.lease.price_per_hour)}"
+        f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {by_list_prices(lease.lease.price_per_hour)}"
     )
     run.say(f"use it again with --lease {name}; delete it now with: slicebench reap --lease {name}")
     run.mark("teardown", lease_id=lease.lease.lease_id, kept=[ref.name for ref in staying], until=until)

@@ -75,7 +75,7 @@ def test_who_keeps_what(
     assert ("kept" in marker["outputs"]) is stays
 
 
-@pytest.mark.parametrize(("price", "told"), [(4.8, "$4.80 an hour"), (None, "price not known")])
+@pytest.mark.parametrize(("price", "told"), [(4.8, "$4.80 an hour by list prices of 20"), (None, "price not known")])
 def test_what_is_kept_is_told_with_price_and_the_command_that_deletes_it(
     tmp_path: Path, said: list[str], rooms: Rooms, price: float | None, told: str
 ) -> None:
@@ -84,7 +84,7 @@ def test_what_is_kept_is_told_with_price_and_the_command_that_deletes_it(
     teardown(run, holding)
     assert "kept: room blue in building" in said
     (line,) = [line for line in said if line.startswith("kept for 2 h, until ")]
-    assert line.endswith(told)
+    assert told in line
     assert any(line.endswith("slicebench reap --lease run-1") for line in said)
     assert holding.lease.expires_at == pytest.approx(time.time() + 7200.0, abs=60.0)
     assert holding.lease.shape == {
