@@ -16,6 +16,10 @@ NEVER_ACTIVE = frozenset({"FAILED", "SUSPENDING", "SUSPENDED", "DELETING"})
 """States of a queued resource that will not come to nodes any more; they hold quota until it is deleted."""
 
 
+OS_LOGIN = "enable-oslogin"
+"""Metadata that says whether OS Login decides; what a VM says of itself outranks what its project says."""
+
+
 @dataclass(frozen=True)
 class Address:
     """Where a worker is reached: inside the network, and from outside where it has such an address."""
@@ -43,6 +47,11 @@ class Node:
     queued: str = ""
     spot: bool = False
     created_at: float = 0.0
+
+    @property
+    def os_login(self) -> bool:
+        """Whether OS Login decides who gets in: the guest then takes no notice of keys in the metadata."""
+        return self.metadata.get(OS_LOGIN, "").strip().lower() in ("true", "t", "1", "yes", "y")
 
 
 @dataclass(frozen=True)

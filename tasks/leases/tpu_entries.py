@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.record import record_of
 from tasks.cloud.ssh_keys import with_key, without_key
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
-from tasks.cloud.tpu_model import Node
+from tasks.cloud.tpu_model import OS_LOGIN, Node
 from tasks.cloud.tpu_transport import Timing
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Found, Pace
@@ -75,8 +75,10 @@ def enter(
 ) -> ResourceRef:
     """Takes a TPU VM for the lease in hand and has its key opened there; both go back with the lease.
 
-    Waits for at most `wait_s` seconds while another uses it. Raises Locked, naming who does; TpuError.
+    Waits for at most `wait_s` seconds while another uses it. Raises Locked, naming who does; BadInput where no
+    key would open it; TpuError.
     """
+    refuse_os_login(node)
     deadline = time.monotonic() + wait_s
     told = ""
 
@@ -98,6 +100,17 @@ def enter(
 
     scope = f"{node.project}/{node.zone}"
     return holding.create(ENTRY, scope, _name(node.name, holding.lease.lease_id), make)
+
+
+def refuse_os_login(node: Node) -> None:
+    """Raises BadInput for a TPU VM whose guest takes no notice of keys in its metadata, the way that a run gets in."""
+    if node.os_login:
+        raise BadInput(
+            f"TPU VM {node.name} in {node.zone} has OS Login on (metadata {OS_LOGIN}): it takes no key from its "
+            "metadata, which is how a run gets in",
+            fix=f"gcloud alpha compute tpus tpu-vm update {node.name} --zone={node.zone} --project={node.project} "
+            f"--update-metadata={OS_LOGIN}=FALSE",
+        )
 
 
 def refresh(tpu: CloudTpu, holding: Holding) -> None:

@@ -14,7 +14,7 @@ from runtime.contract.errors import BadInput, Leaked
 from tasks.cloud.labels import read_labels
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
-from tasks.cloud.ssh_keys import make_key, with_key
+from tasks.cloud.ssh_keys import make_key
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import Node, Queued
@@ -27,6 +27,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.leases.tpus import NODE, QUEUED
+from tasks.targets.tpu_access import metadata_of_made
 from tasks.targets.tpu_capacity import Desk, find
 
 Say = Callable[[str], None]
@@ -151,7 +152,7 @@ def _desk(office: Office, name: str, config: TpuVmTargetConfig, holding: Holding
     place = directories.reference(folder)
     holding.create(place.kind, place.scope, place.name, lambda: directories.make(folder, holding.labels))
     public = make_key(folder / KEY_FILE, holding.lease.lease_id)
-    metadata = {"enable-guest-attributes": "TRUE", **with_key({}, config.user, public)}
+    metadata = metadata_of_made(config.user, public)
     return Desk(office.tpu, config, holding, office.say, metadata, office.poll_s, name=name)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.ssh_endpoint import Endpoint
+from tasks.cloud.ssh_keys import with_key
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import Busy
-from tasks.cloud.tpu_model import Address, Node
+from tasks.cloud.tpu_model import OS_LOGIN, Address, Node
 from tasks.targets.tpu_iap import tunnel
 
 Way = Literal["external", "internal", "iap"]
@@ -28,6 +29,14 @@ class Access:
     key: str | None = None
     port: int = 22
     way: Way = "external"
+
+
+def metadata_of_made(user: str, public_key: str) -> Mapping[str, str]:
+    """Returns the metadata of a TPU VM that is made for us: it tells its host keys, and takes our key.
+
+    Its project may have OS Login on, under which keys in metadata count for nothing.
+    """
+    return {"enable-guest-attributes": "TRUE", OS_LOGIN: "FALSE", **with_key({}, user, public_key)}
 
 
 def endpoints(

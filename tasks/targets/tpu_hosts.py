@@ -62,8 +62,13 @@ def hosts_config(
     )
 
 
-def wait_for_login(pool: Pool, hosts: Sequence[Endpoint], say: Callable[[str], None], poll_s: float) -> None:
-    """Waits until every host lets us in: sshd and the guest's agent start after the VM is READY."""
+def wait_for_login(
+    pool: Pool, hosts: Sequence[Endpoint], say: Callable[[str], None], poll_s: float, *, ours: bool
+) -> None:
+    """Waits until every host lets us in: sshd and the guest's agent start after the VM is READY.
+
+    `ours`: made for us, so that OS Login is off there. Raises InfrastructureError when one does not in time.
+    """
     begin, waiting = time.monotonic(), list(hosts)
     while True:
         told = pool.each(waiting, lambda link: link.run(["true"], timeout_s=_ANSWER_S))
@@ -75,11 +80,10 @@ def wait_for_login(pool: Pool, hosts: Sequence[Endpoint], say: Callable[[str], N
             return
         if time.monotonic() - begin > _LOGIN_S:
             error = next(iter(refused.values()))
-            why = (
-                "the guest did not take the key that stands in the metadata"
-                if isinstance(error, NotAdmitted)
-                else "a worker that is down, or a firewall that keeps tcp:22 out"
-            )
+            why = "a worker that is down, or a firewall that keeps tcp:22 out"
+            if isinstance(error, NotAdmitted):
+                why = "the guest did not take the key that stands in the metadata"
+                why += "" if ours else ", as it does where the whole project has OS Login on"
             raise InfrastructureError(
                 f"{len(refused)} of {len(hosts)} workers do not let us in after {_LOGIN_S:g} s: {error}: {why}"
             ) from error

@@ -10,7 +10,7 @@ from runtime.contract.errors import InfrastructureError, Problem
 from tasks.cloud.google_place import choose_project, choose_zone
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_book import AddressBook
-from tasks.cloud.ssh_keys import make_key, with_key
+from tasks.cloud.ssh_keys import make_key
 from tasks.cloud.storage import Folder
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import TpuError
@@ -27,7 +27,7 @@ from tasks.targets import ssh_plan, tpu_plan, tpu_preflight, tpu_python
 from tasks.targets.ssh import SshTarget
 from tasks.targets.ssh_fleet import SupervisorCommand, supervise
 from tasks.targets.streams import SILENT
-from tasks.targets.tpu_access import Access, endpoints
+from tasks.targets.tpu_access import Access, endpoints, metadata_of_made
 from tasks.targets.tpu_capacity import Desk, Slices
 from tasks.targets.tpu_hosts import check_adopted, hosts_config, wait_for_login
 from tasks.targets.tpu_setup import script_of, set_up
@@ -121,7 +121,7 @@ class TpuVmTarget:
         config = hosts_config(self._config, plan, slices.nodes, hosts)
         (folder / HOSTS_FILE).write_text(config.model_dump_json(indent=1))
         everyone = [endpoint for of_slice in hosts for endpoint in of_slice]
-        wait_for_login(self._pool, everyone, self._say, self._poll_s)
+        wait_for_login(self._pool, everyone, self._say, self._poll_s, ours=slices.ours)
         for script in self._config.setup:
             limit_s = int(self._config.limits.apt_locks_s)
             set_up(self._pool, everyone, script_of(script), self._say, locks_s=limit_s)
@@ -184,7 +184,7 @@ class TpuVmTarget:
     def _get_slices(self, plan: Plan, lease: Holding, public_key: str) -> Slices:
         """Makes or adopts the slices, and sees to it that our key opens them."""
         user = self._config.user
-        metadata = {"enable-guest-attributes": "TRUE", **with_key({}, user, public_key)}
+        metadata = metadata_of_made(user, public_key)
         desk = Desk(self._tpu(), self._config, lease, self._say, metadata, self._poll_s)
         if self._silent and (own := self._own()) is not None:
             self._say(f"giving back {own.kind} {own.name}, which has a host that does not answer")

@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "undeletable": [],  # names whose deletion is refused
     "missing_workers": 0,  # endpoints that a READY node lacks
     "external_addresses": True,
+    "os_login": "FALSE",  # what the project's metadata says of enable-oslogin
 }
 
 

@@ -86,8 +86,11 @@ def power_off(world: World, node: dict[str, Any]) -> None:
 
 
 def push_keys(world: World, node: dict[str, Any]) -> None:
-    """Does what the agent on a real host does: metadata's ssh-keys become authorized keys."""
-    entries = (node["spec"].get("metadata") or {}).get("ssh-keys", "").splitlines()
+    """Does what the agent on a real host does: metadata's ssh-keys become authorized keys, unless OS Login is on."""
+    metadata = node["spec"].get("metadata") or {}
+    if metadata.get("enable-oslogin", world["settings"]["os_login"]).upper() in ("TRUE", "YES", "Y", "1"):
+        return
+    entries = metadata.get("ssh-keys", "").splitlines()
     keys = [entry.partition(":")[2] for entry in entries if ":" in entry]
     for index in node["hosts"]:
         host = world["hosts"][index] if index < len(world["hosts"]) else {}

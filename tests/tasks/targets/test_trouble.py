@@ -59,6 +59,10 @@ ON_TPUS = {
         "4 of 4 workers do not let us in after 300 s: me@10.0.0.2:22: permission denied (publickey) for user me; "
         "offered: /k: the guest did not take the key that stands in the metadata"
     ),
+    "os_login": (
+        "TPU VM mine in us-east5-b has OS Login on (metadata enable-oslogin): it takes no key from its metadata, which "
+        "is how a run gets in"
+    ),
     "unreachable": (
         "1 of 4 workers do not let us in after 300 s: me@10.0.0.2:22: no answer within 10 s; is it up, and does a "
         "firewall let port through?: a worker that is down, or a firewall that keeps tcp:22 out"
@@ -87,6 +91,12 @@ ON_TPUS = {
 def test_what_goes_wrong_on_tpu_vms_is_known_by_the_words_that_it_is_told_in(name: str) -> None:
     [found] = troubles(scene(line(ON_TPUS[name], said=True)))
     assert (found.name, bool(found.next)) == (name, True)
+
+
+def test_a_key_that_is_ignored_where_os_login_may_be_on_is_told_both_ways() -> None:
+    waited = f"{ON_TPUS['public_key_denied']}, as it does where the whole project has OS Login on"
+    found = troubles(scene(line(waited, said=True)))
+    assert {trouble.name for trouble in found} == {"public_key_denied", "os_login"}
 
 
 def test_every_text_rule_has_a_recorded_text() -> None:
