@@ -40,6 +40,9 @@ def create(
     valid_until: Annotated[
         str | None, Parameter(help="Give up in the queue: a moment, or a span like 2h")
     ] = None,
+    queue_limit: Annotated[
+        str | None, Parameter(help="Longest time in the queue, from --valid-after on; else 4h")
+    ] = None,
     version: Annotated[str | None, Parameter(help="Runtime version; else as the type needs")] = None,
     network: str | None = None,
     subnetwork: str | None = None,
@@ -62,6 +65,9 @@ def create(
         subnetwork=subnetwork, service_account=service_account, user=user,
         addresses="internal" if internal else "external",
     )  # fmt: skip
+    if queue_limit is not None:
+        limits = config.limits.model_copy(update={"queue_s": seconds(queue_limit, "--queue-limit")})
+        config = config.model_copy(update={"limits": limits})
     _check_type(type)
     standing = make(office(project), name, config, seconds(ttl, "--ttl"), wait=wait)
     _show(standing, json)

@@ -56,7 +56,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Queued:
-    """A queued resource. `nodes` are the names its slices have or will have, in order; `error` says why it FAILED."""
+    """A queued resource. `nodes` are the names its slices have or will have, in order; `error` says why it FAILED.
+
+    `valid_after` and `valid_until` are the times between which it may come up, in seconds since the epoch.
+    """
 
     project: str
     zone: str
@@ -72,6 +75,8 @@ class Queued:
     spot: bool = False
     reservation: str = ""
     created_at: float = 0.0
+    valid_after: float | None = None
+    valid_until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ def queued_of(message: Any) -> Queued:
     created_at = message.create_time.timestamp() if message.create_time else 0.0
     specs = list(message.tpu.node_spec)
     failed = message.state.failed_data.error
+    valid_after, valid_until = _window(message.queueing_policy, created_at)
     return Queued(
         project=project,
         zone=zone,
@@ -150,6 +156,8 @@ def queued_of(message: Any) -> Queued:
         spot="spot" in message,
         reservation=message.reservation_name,
         created_at=created_at,
+        valid_after=valid_after,
+        valid_until=valid_until,
     )
 
 
@@ -228,6 +236,24 @@ def _policy(after: datetime.datetime | None, until: datetime.datetime | None) ->
         end.FromDatetime(until)
         policy.valid_interval = interval_pb2.Interval(start_time=start, end_time=end)
     return policy
+
+
+def _window(policy: Any, created_at: float) -> tuple[float | None, float | None]:
+    """Returns from when and until when a queued resource may come up, in seconds since the epoch."""
+    after = until = None
+    if "valid_after_time" in policy:
+        after = policy.valid_after_time.timestamp()
+    elif "valid_after_duration" in policy:
+        after = created_at + policy.valid_after_duration.total_seconds()
+    elif "valid_until_time" in policy:
+        until = policy.valid_until_time.timestamp()
+    elif "valid_until_duration" in policy:
+        until = created_at + policy.valid_until_duration.total_seconds()
+    elif "valid_interval" in policy:
+        interval = policy.valid_interval
+        after = float(interval.start_time.ToSeconds()) if interval.HasField("start_time") else None
+        until = float(interval.end_time.ToSeconds()) if interval.HasField("end_time") else None
+    return after, until
 
 
 def _nodes_of(spec: Any, queued: str) -> list[str]:

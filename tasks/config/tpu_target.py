@@ -35,7 +35,11 @@ class TpuLimits(BaseModel):
 
     model_config = _FORBID
 
-    queue_s: float | None = Field(4 * 3600.0, gt=0, description="In the queue, until hardware is found")
+    queue_s: float | None = Field(
+        4 * 3600.0,
+        gt=0,
+        description="In the queue of each zone, from valid_after on, until hardware is found",
+    )
     provisioning_s: float | None = Field(
         1800.0, gt=0, description="From then on, until every worker is there"
     )

@@ -78,6 +78,7 @@ def create(
 ) -> Standing:
     """Makes a TPU of this name, kept for `ttl_s` seconds from when it is there. Called again it goes on.
 
+    Where nobody waits for it, the time counts from now, or from `valid_after` where that is later.
     Whatever interrupts it gives back what was made; what was kept under the name before stays. Raises BadInput,
     Taken, NoCapacity, Leaked.
     """
@@ -94,7 +95,8 @@ def create(
                 holding.live()
             else:
                 desk.ask(config.zones[0])
-            holding.detach(time.time() + ttl_s)
+            not_before = config.valid_after.timestamp() if config.valid_after else 0.0
+            holding.detach(max(time.time(), not_before) + ttl_s)
     except BaseException:
         if kept is not None:
             holding.detach(kept.expires_at)

@@ -56,6 +56,9 @@ class Desk:
         self._bury()
         reasons: list[str] = []
         for zone in self._zones():
+            if reasons and self.config.valid_until and self.config.valid_until.timestamp() <= self.now():
+                reasons.append(f"{zone} was not asked, as valid_until is past")
+                continue
             try:
                 return Slices(self._make(zone), ours=True)
             except (StockedOut, QuotaExhausted, TakenAway, TooLong) as error:

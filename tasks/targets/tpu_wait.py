@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound, TpuError, error_for
-from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node
+from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, Queued
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuLimits
 
@@ -35,7 +35,7 @@ class Waiting:
     until: float | None
 
     def __str__(self) -> str:
-        until = f", until {_clock(self.until)}" if self.until is not None else ""
+        until = f", until {_clock(self.until, self.since)}" if self.until is not None else ""
         return f"{self.what} is {self.state} since {_clock(self.since)}{until}"
 
 
@@ -55,28 +55,39 @@ class Wait:
     _said: str = ""
 
     def for_queued(self, zone: str, name: str) -> Sequence[Node]:
-        """Returns the nodes of a queued resource once all workers are there. Raises TakenAway, TooLong, TpuError."""
-        what = f"queued resource {name} in {zone}"
+        """Returns the nodes of a queued resource once all workers are there. Raises TakenAway, TooLong, TpuError.
+
+        The time limit counts from when it may come up, or from now where that is past.
+        """
+        what, begin, limit = f"queued resource {name} in {zone}", self.now(), self.limits.queue_s
         for passed in self._looks():
             try:
                 queued = self.tpu.queued_resource(zone, name)
             except NotFound as error:
                 raise self.tpu.why_gone(zone, name) from error
-            if queued.state == "FAILED":
-                raise error_for(queued.error_code or 8, queued.error, f"get {what}")
-            if queued.state in NEVER_ACTIVE:
-                raise TakenAway(
-                    f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
-                )
+            self._refuse_ended(what, queued)
             if queued.state in ("ACTIVE", "PROVISIONING"):
                 break
-            limit = self.limits.queue_s
-            self._tell(Waiting(what, queued.state, queued.created_at, _until(queued.created_at, limit)))
-            if limit is not None and passed > limit:
+            too_early = max(0.0, (queued.valid_after or begin) - begin)
+            ends = [one for one in (_until(begin + too_early, limit), queued.valid_until) if one is not None]
+            early = f" (not before {_clock(begin + too_early, begin)})" if too_early else ""
+            self._tell(Waiting(what, queued.state + early, queued.created_at, min(ends, default=None)))
+            if limit is not None and passed - too_early > limit:
                 raise TooLong(
                     f"{what} waited {passed:.0f} s in the queue and is {queued.state}: limits.queue_s passed"
                 )
         return self.for_nodes(zone, queued.nodes, name)
+
+    def _refuse_ended(self, what: str, queued: Queued) -> None:
+        """Raises for a queued resource that will not come to nodes any more."""
+        if queued.state == "FAILED" and queued.valid_until is not None and queued.valid_until <= self.now():
+            raise TooLong(f"{what} found no room until its valid_until, {_clock(queued.valid_until)}")
+        if queued.state == "FAILED":
+            raise error_for(queued.error_code or 8, queued.error, f"get {what}")
+        if queued.state in NEVER_ACTIVE:
+            raise TakenAway(
+                f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
+            )
 
     def for_nodes(self, zone: str, names: Sequence[str], queued: str | None = None) -> Sequence[Node]:
         """Returns nodes once all their workers are there; `queued` makes them. Raises TakenAway, TooLong, TpuError."""
@@ -156,5 +167,8 @@ def _until(since: float, limit: float | None) -> float | None:
     return None if limit is None else since + limit
 
 
-def _clock(at: float) -> str:
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%H:%M:%S UTC")
+def _clock(at: float, since: float | None = None) -> str:
+    """Returns a time of day, with the day where that is another one than `since`."""
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
+    days = {moment.date(), datetime.datetime.fromtimestamp(since or at, datetime.UTC).date()}
+    return moment.strftime("%H:%M:%S UTC" if len(days) == 1 else "%Y-%m-%d %H:%M:%S UTC")

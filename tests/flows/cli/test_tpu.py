@@ -96,6 +96,20 @@ def test_one_that_waits_in_the_queue_is_left_there_with_no_wait(
     assert tpu_cloud.inventory() == []
 
 
+def test_its_time_begins_when_it_may_come_up(tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CREATE, "--valid-after", "8h", "--ttl", "1h", "--no-wait"]) == 0
+    left = as_json(capsys, "tpu", "status", "mine")["expires_at"] - time.time()
+    assert 8.9 * 3600 < left <= 9 * 3600
+    assert main(["tpu", "delete", "mine"]) == 0
+
+
+def test_the_time_in_the_queue_is_limited(tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    tpu_cloud.set(stockouts=[ZONE])
+    assert main([*CREATE, "--queued", "--queue-limit", "1s"]) == ExitCode.INFRASTRUCTURE
+    assert "limits.queue_s passed" in capsys.readouterr().err
+    assert tpu_cloud.inventory() == []
+
+
 def test_what_ends_without_hardware_says_that_it_holds_quota(
     tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:

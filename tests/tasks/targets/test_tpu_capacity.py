@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,33 @@ def test_a_node_that_is_taken_away_while_it_comes_up_is_given_back(
     at.say = preempt
     assert [node.zone for node in at.acquire().nodes] == [NEXT]
     assert all(f"/{ZONE}/" not in name for name in tpu_cloud.inventory())
+
+
+def in_seconds(seconds: float) -> datetime.datetime:
+    """Returns a moment so far from now, once there is a client: to import it takes longer than that."""
+    CloudTpu("proj", timing=QUICK).nodes(ZONE)
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+
+
+def test_the_queue_s_limit_counts_from_when_it_may_come_up(holding: Holding, tpu_cloud: Cloud) -> None:
+    said: list[str] = []
+    at = desk(holding, said, zones=[ZONE], valid_after=in_seconds(6.0), limits={"queue_s": 4.0})
+    assert [node.zone for node in at.acquire().nodes] == [ZONE]
+    assert any("(not before " in line and ", until " in line for line in said), said
+
+
+def test_what_found_no_room_in_its_time_is_not_asked_for_elsewhere(
+    holding: Holding, tpu_cloud: Cloud
+) -> None:
+    tpu_cloud.set(stockouts=[ZONE])
+    said: list[str] = []
+    end = in_seconds(6.0)
+    with pytest.raises(
+        NoCapacity, match=f"until its valid_until.*{NEXT} was not asked, as valid_until is past"
+    ):
+        desk(holding, said, valid_until=end).acquire()
+    assert any(end.strftime(", until %H:%M:%S UTC") in line for line in said), said
+    assert (tpu_cloud.inventory(), kinds(holding)) == ([], [])
 
 
 def test_half_of_the_workers_never_ready(holding: Holding, tpu_cloud: Cloud) -> None:
