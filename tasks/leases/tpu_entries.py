@@ -113,18 +113,27 @@ def refuse_os_login(node: Node) -> None:
         )
 
 
-def refresh(tpu: CloudTpu, holding: Holding) -> None:
-    """Writes again, in what the lease has entered, that it is used. Raises TpuError."""
+def refresh(
+    tpu: CloudTpu, holding: Holding, user: str, public_key: str, *, within_s: float = REFRESH_S
+) -> str:
+    """Writes again what the lease has entered and was not written for `within_s` seconds, or is gone.
+
+    Returns who uses a TPU VM instead, where another's entry took the place of ours; empty: all is ours. Raises
+    TpuError, Fenced.
+    """
     for ref in [ref for ref in holding.lease.resources if ref.kind == ENTRY]:
-        node, _, lease_id = ref.name.rpartition("@")
-
-        def change(there: Mapping[str, str], lease_id: str = lease_id) -> Mapping[str, str]:
-            entry = read(there)
-            if entry is None or entry.lease != lease_id:
-                return there
-            return {**there, _FIELD: json.dumps(asdict(replace(entry, until=time.time() + TERM_S)))}
-
-        tpu.set_metadata(ref.scope.partition("/")[2], node, change)
+        zone, name = ref.scope.partition("/")[2], ref.name.rpartition("@")[0]
+        entry = read(tpu.node(zone, name).metadata)
+        mine = entry is not None and _is_of(entry, holding)
+        if entry is not None and mine and entry.until > time.time() + TERM_S - within_s:
+            continue
+        if entry is None or mine or not _counts(entry, holding, time.time()):
+            holding.check()  # of a lease that was lost nothing is written any more
+        try:
+            tpu.set_metadata(zone, name, _taking(holding, user, public_key))
+        except _Held as held:
+            return f"TPU VM {name} in {zone} was taken from this run: it is used by {_told(held.entry)}"
+    return ""
 
 
 def read(metadata: Mapping[str, str]) -> Entry | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError, Problem
 from tasks.cloud.google_place import choose_project, choose_zone
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_book import AddressBook
+from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_keys import make_key
 from tasks.cloud.storage import Folder
 from tasks.cloud.tpu import CloudTpu
@@ -21,7 +21,8 @@ from tasks.leases import directories
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.hosts import FOLDER, PROCESS
 from tasks.leases.resource import ResourceRef
-from tasks.leases.tpu_entries import REFRESH_S, enter, refresh
+from tasks.leases.tpu_entries import enter
+from tasks.leases.tpu_stay import LOOK_S, Stay
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets import ssh_plan, tpu_plan, tpu_preflight, tpu_python
 from tasks.targets.ssh import SshTarget
@@ -82,7 +83,6 @@ class TpuVmTarget:
         self._lease: Holding | None = None
         self._lost: WorkloadRef | None = None
         self._silent = False
-        self._entered_at = time.monotonic()
 
     def plan(self, spec: RunSpec) -> Plan:
         """See Target."""
@@ -120,20 +120,20 @@ class TpuVmTarget:
         hosts = [endpoints(self._tpu(), node, access, poll_s=self._poll_s) for node in slices.nodes]
         config = hosts_config(self._config, plan, slices.nodes, hosts)
         (folder / HOSTS_FILE).write_text(config.model_dump_json(indent=1))
-        everyone = [endpoint for of_slice in hosts for endpoint in of_slice]
-        wait_for_login(self._pool, everyone, self._say, self._poll_s, ours=slices.ours)
-        for script in self._config.setup:
-            limit_s = int(self._config.limits.apt_locks_s)
-            set_up(self._pool, everyone, script_of(script), self._say, locks_s=limit_s)
-        if self._config.python is None:
-            tpu_python.bring_python(self._pool, everyone, self._config, self._say)
-        self._contain(lease)
-        self._inner = self._ssh(config, folder)
-        return self._inner.acquire(plan, lease)
+        with self._staying() as stay:
+            self._prepare([endpoint for of_slice in hosts for endpoint in of_slice], ours=slices.ours)
+            stay.check()
+            self._contain(lease)
+            self._inner = self._ssh(config, folder)
+            return self._inner.acquire(plan, lease)
 
     def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:
         """See Target."""
-        return self._of(bundle.workload.run_id).upload(workers, bundle, image)
+        run_id = bundle.workload.run_id
+        with self._staying() as stay:
+            uploaded = self._of(run_id).upload(workers, bundle, image)
+            stay.check()
+            return uploaded
 
     def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
         """See Target."""
@@ -148,17 +148,22 @@ class TpuVmTarget:
     def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
         """See Target. The service is asked meanwhile whether it took slices away: then this ends, at once.
 
-        Slices of ours with a host that fell silent are given up too, though the service calls them READY.
+        Slices of ours with a host that fell silent are given up too, though the service calls them READY; and those
+        that are not ours once another run is seen to use them.
         """
         failed = silent = False
-        with Watch(self._tpu(), self._resources(self._lease), self._watch_s, self._stay) as watch:
-            for event in self._of(ref.name).follow(ref, since, watch.reason):
+        with (
+            Watch(self._tpu(), self._resources(self._lease), self._watch_s) as watch,
+            self._staying() as stay,
+        ):
+            taken = lambda: watch.reason() or stay.reason()  # noqa: E731
+            for event in self._of(ref.name).follow(ref, since, taken):
                 failed = failed or (isinstance(event, Exited) and event.code != 0)
                 silent = silent or (isinstance(event, Exited) and event.code == SILENT)
                 yield event
             if not failed:
                 return
-            reason = watch.look()
+            reason = watch.look() or stay.reason()
         if not reason and silent and self._own() is not None:
             self._silent = True
             reason = "a worker's host does not answer any more: its slices are replaced"
@@ -205,11 +210,23 @@ class TpuVmTarget:
         if (own := self._own()) is not None:
             lease.contain(own, frozenset({PROCESS, FOLDER}))
 
-    def _stay(self) -> None:
-        """Says in time, on TPUs that are not ours, that they are still used."""
-        if self._lease is not None and time.monotonic() - self._entered_at > REFRESH_S:
-            refresh(self._tpu(), self._lease)
-            self._entered_at = time.monotonic()
+    def _staying(self) -> Stay:
+        """Returns what keeps up our claim on TPUs that are not ours, for as long as a step takes."""
+        public = ""
+        if self._lease is not None:
+            file = (self._folder(self._lease.lease.name) / KEY_FILE).with_suffix(".pub")
+            public = file.read_text().strip() if file.exists() else ""
+        project = choose_project(self._config.project).value
+        return Stay(project, self._lease, self._config.user, public, look_s=min(LOOK_S, 4 * self._watch_s))
+
+    def _prepare(self, hosts: Sequence[Endpoint], *, ours: bool) -> None:
+        """Brings hosts to where anything can be run on them: they let us in, are set up, and have a Python."""
+        wait_for_login(self._pool, hosts, self._say, self._poll_s, ours=ours)
+        for script in self._config.setup:
+            limit_s = int(self._config.limits.apt_locks_s)
+            set_up(self._pool, hosts, script_of(script), self._say, locks_s=limit_s)
+        if self._config.python is None:
+            tpu_python.bring_python(self._pool, hosts, self._config, self._say)
 
     def _strike_off_what_went(self, run_id: str) -> None:
         """Takes off the lease what was on TPUs that are not ours and will not run again: nobody can look there."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 
-from runtime.contract.errors import InfrastructureError
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound, TpuError
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE
@@ -64,19 +62,10 @@ def gone_for_good(tpu: CloudTpu, resources: Sequence[ResourceRef]) -> set[str]:
 
 
 class Watch:
-    """Looks every `every_s` seconds, in a thread, while the block runs; then does `also`.
+    """Looks every `every_s` seconds, in a thread, while the block runs. An API that does not answer says nothing."""
 
-    An API that does not answer says nothing.
-    """
-
-    def __init__(
-        self,
-        tpu: CloudTpu,
-        resources: Sequence[ResourceRef],
-        every_s: float = WATCH_S,
-        also: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._tpu, self._resources, self._every_s, self._also = tpu, resources, every_s, also
+    def __init__(self, tpu: CloudTpu, resources: Sequence[ResourceRef], every_s: float = WATCH_S) -> None:
+        self._tpu, self._resources, self._every_s = tpu, resources, every_s
         self._over = threading.Event()
         self._reason = ""
         self._thread = threading.Thread(target=self._keep_looking, name="watch TPUs", daemon=True)
@@ -106,5 +95,3 @@ class Watch:
         while not self._over.wait(self._every_s):
             if self.look():
                 return
-            with contextlib.suppress(InfrastructureError):  # the next time is soon
-                self._also()

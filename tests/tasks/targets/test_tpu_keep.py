@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines, play
 
 
@@ -143,11 +145,44 @@ def test_one_that_waits_goes_on_when_the_tpu_is_free(bench: Bench, mine: CloudTp
     assert second.release("over").lease.state is State.GONE
 
 
+def test_a_run_whose_tpu_another_took_ends_and_measures_nothing_more(
+    bench: Bench, mine: CloudTpu, tmp_path: Path
+) -> None:
+    run, holding = bench.run(bench.config(existing="mine", slices=1), "hold", output=str(tmp_path)), hold()
+    other = {
+        "lease": "run-2-e1",
+        "ledger": "elsewhere",
+        "owner": "jan",
+        "key": "k",
+        "since": 1.0,
+        "until": 9e9,
+    }
+
+    def say(line: str) -> None:
+        bench.said.append(line)
+        if "worker 0 of" in line:
+            foreign = {"slicebench-lock": json.dumps(other)}
+            mine.set_metadata(ZONE, "mine", lambda there: {**there, **foreign})
+
+    with pytest.raises(Locked, match="mine in us-east5-b is used by lease run-2-e1 of jan"):
+        play(replace(run, say=say), holding)
+    [attempt] = json.loads(run.folder.read("attempts.json") or b"")
+    assert (attempt["end"], "was taken from this run" in attempt["cause"]) == ("preempted", True)
+    assert holding.release("over").lease.state is State.GONE
+    assert alive_under("run-1-e1") == []
+    entry = read(mine.node(ZONE, "mine").metadata)
+    assert entry is not None
+    assert entry.lease == "run-2-e1"
+
+
 def test_an_entry_is_written_again_in_time(bench: Bench, mine: CloudTpu, tmp_path: Path) -> None:
     holding = hold()
     provision(bench.run(bench.config(existing="mine", slices=1), output=str(tmp_path)), holding)
     before = read(mine.node(ZONE, "mine").metadata)
-    refresh(mine, holding)
+    public = (scratch_folder() / "run-1" / "id_ed25519.pub").read_text().strip()
+    assert refresh(mine, holding, bench.hosts[0].user, public) == ""
+    assert read(mine.node(ZONE, "mine").metadata) == before, "it was written a moment ago"
+    assert refresh(mine, holding, bench.hosts[0].user, public, within_s=0.0) == ""
     after = read(mine.node(ZONE, "mine").metadata)
     assert before is not None
     assert after is not None
