@@ -137,13 +137,15 @@ class TpuVmTargetConfig(BaseModel):
         """Says what a plain node cannot do; empty when it can do all."""
         if self.slices > 1:
             return "several slices"
+        if self.reservation is not None:
+            return "reservations by name"
         return "valid_after and valid_until" if self.valid_after or self.valid_until else ""
 
     @property
     def as_queued(self) -> bool:
         """Whether a queued resource is made, not a node."""
         if self.queued == "auto":
-            return bool(self.needs_queue) or self.tier == "reserved"
+            return bool(self.needs_queue)
         return self.queued
 
     def with_choices(self, workers: int | None, devices_per_worker: int | None) -> TpuVmTargetConfig:

@@ -28,7 +28,6 @@ def config(**fields: Any) -> TpuVmTargetConfig:
         ({"valid_until": "2h"}, True),
         ({"valid_after": "2040-01-01T00:00:00Z"}, True),
         ({"tier": "reserved", "reservation": "r"}, True),
-        ({"tier": "reserved", "reservation": "r", "queued": False}, False),
     ],
 )
 def test_node_or_queued_resource_is_chosen(fields: dict[str, Any], queued: bool) -> None:
@@ -45,6 +44,7 @@ def test_node_or_queued_resource_is_chosen(fields: dict[str, Any], queued: bool)
         ({"tier": "reserved"}, "belong together"),
         ({"reservation": "r"}, "belong together"),
         ({"slices": 2, "queued": False}, "several slices need a queued resource"),
+        ({"tier": "reserved", "reservation": "r", "queued": False}, "reservations by name need a queued resource"),
         ({"valid_after": "2h", "valid_until": "1h"}, "valid_after must come before"),
         ({"valid_until": "soon"}, "valid_until"),
         ({"zone": "a"}, "zone"),
