@@ -95,7 +95,7 @@ def running(folder: Path, more: Sequence[str] = ()) -> Iterator[Cloud]:
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240  # to import the client takes minutes where others use the machine
         while not (folder / "port").exists():
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the stand-in did not come up: {(folder / 'log').read_text()}")
