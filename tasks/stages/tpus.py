@@ -6,7 +6,7 @@ One face over nodes and queued resources: whatever was made under a name is foun
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from tasks.leases.ledger import Ledger
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_access import metadata_of_made
 from tasks.targets.tpu_capacity import Desk, find
+from tasks.targets.tpu_plan import price_of
 
 Say = Callable[[str], None]
 KEY_FILE = "id_ed25519"
@@ -90,8 +91,10 @@ def create(
     try:
         with holding.renewing():
             desk = _desk(office, name, config, holding)
+            holding.describe(_shape(config), price_of(config, config.zones[0]))
             if wait:
-                desk.acquire()
+                zone = desk.acquire().nodes[0].zone
+                holding.describe(_shape(config), price_of(config, zone))
                 holding.live()
             else:
                 desk.ask(config.zones[0])
@@ -156,6 +159,11 @@ def _desk(office: Office, name: str, config: TpuVmTargetConfig, holding: Holding
     public = make_key(folder / KEY_FILE, holding.lease.lease_id)
     metadata = metadata_of_made(config.user, public)
     return Desk(office.tpu, config, holding, office.say, metadata, office.poll_s, name=name)
+
+
+def _shape(config: TpuVmTargetConfig) -> Mapping[str, str]:
+    """Returns what is made, for people; it is not what a run compares, which would make slices of its own besides."""
+    return {"made_by": "tpu create", "type": config.type, "slices": str(config.slices), "tier": config.tier}
 
 
 def _kept(office: Office, name: str, config: TpuVmTargetConfig) -> Lease | None:

@@ -39,7 +39,8 @@ def plan(spec: RunSpec, config: TpuVmTargetConfig, project: str) -> Plan:
         slices=slices,
         devices_per_worker=shape.devices_per_host,
         platform=config.platform,
-        price_per_hour=_price(config, shape, slices),
+        # What is there already costs nothing more.
+        price_per_hour=price_of(config, config.zones[0]) if config.existing is None else 0.0,
         warnings=_warnings(spec, config, shape, slices),
         output=spec.output,
         points=fitting.points,
@@ -61,12 +62,10 @@ def _resources(spec: RunSpec, config: TpuVmTargetConfig, project: str) -> list[R
     return [ResourceRef(kind, f"{project}/{zone}", name, dead_man=dead_man(config))]
 
 
-def _price(config: TpuVmTargetConfig, shape: TpuType, slices: int) -> float | None:
-    """Returns what the slices cost in the first zone; what is there already costs nothing more."""
-    if config.existing is not None:
-        return 0.0
-    zone, spot = config.zones[0], config.tier == "spot"
-    return load_prices().per_hour(shape.generation, shape.chips * slices, zone, spot=spot)
+def price_of(config: TpuVmTargetConfig, zone: str) -> float | None:
+    """Returns what the slices cost an hour in a zone, in US dollars; None: not known."""
+    shape, spot = tpu_type(config.type), config.tier == "spot"
+    return load_prices().per_hour(shape.generation, shape.chips * config.slices, zone, spot=spot)
 
 
 def _warnings(spec: RunSpec, config: TpuVmTargetConfig, shape: TpuType, slices: int) -> list[Problem]:

@@ -15,6 +15,7 @@ from runtime.contract.errors import ExitCode
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
+from tasks.leases.claim import latest
 from tasks.leases.reaper import reap
 from tasks.stages.tpus import Office, key_file
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
@@ -60,6 +61,21 @@ def test_made_shown_kept_and_given_back(tpu_cloud: Cloud, capsys: pytest.Capture
     assert "nothing is left" in capsys.readouterr().err
     assert tpu_cloud.inventory() == []
     assert not key_file(scratch_folder(), "mine").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--no-wait"]])
+def test_its_lease_says_what_it_is_and_costs(
+    tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    tpu_cloud.set(stockouts=[] if more else [ZONE])
+    assert main([*CREATE, "--zone", "europe-west4-a", "--tier", "spot", *more]) == 0
+    capsys.readouterr()
+    assert main(["leases"]) == 0
+    per_chip = 1.215 if more else 1.037  # in the zone that was asked, and in the one that had room
+    assert f"${16 * per_chip:.2f} an hour" in capsys.readouterr().err
+    lease = latest(a_ledger(), "tpu-mine")
+    assert lease is not None
+    assert lease.shape == {"made_by": "tpu create", "type": "v6e-16", "slices": "1", "tier": "spot"}
 
 
 def test_the_reaper_gives_it_back_when_its_time_is_over(tpu_cloud: Cloud) -> None:

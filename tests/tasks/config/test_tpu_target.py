@@ -44,7 +44,10 @@ def test_node_or_queued_resource_is_chosen(fields: dict[str, Any], queued: bool)
         ({"tier": "reserved"}, "belong together"),
         ({"reservation": "r"}, "belong together"),
         ({"slices": 2, "queued": False}, "several slices need a queued resource"),
-        ({"tier": "reserved", "reservation": "r", "queued": False}, "reservations by name need a queued resource"),
+        (
+            {"tier": "reserved", "reservation": "r", "queued": False},
+            "reservations by name need a queued resource",
+        ),
         ({"valid_after": "2h", "valid_until": "1h"}, "valid_after must come before"),
         ({"valid_until": "soon"}, "valid_until"),
         ({"zone": "a"}, "zone"),
