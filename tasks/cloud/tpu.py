@@ -5,30 +5,36 @@ Mutating calls are safe to lose the reply of: create looks by exact name whose i
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER
-from tasks.cloud.tpu_errors import AlreadyExists, Busy, NotFound, Throttled, TpuError, Unavailable, error_for
+from tasks.cloud.tpu_errors import (
+    AlreadyExists,
+    Busy,
+    NotFound,
+    Throttled,
+    TpuError,
+    Unavailable,
+    Vanished,
+    error_for,
+)
 from tasks.cloud.tpu_model import (
     Node,
     NodeRequest,
+    Operation,
     Queued,
     QueuedRequest,
     node_message,
     node_of,
+    operation_of,
     queued_message,
     queued_of,
 )
-from tasks.cloud.tpu_transport import Timing, client, retry, told
-
-if TYPE_CHECKING:
-    pass
+from tasks.cloud.tpu_naming import Made, ours
+from tasks.cloud.tpu_transport import Timing, client, pauses, retry, told
 
 ALL_ZONES = "-"
-Made = TypeVar("Made", Node, Queued)
 Seen = TypeVar("Seen")
 
 
@@ -94,7 +100,8 @@ class CloudTpu:
     def create_node(self, zone: str, name: str, request: NodeRequest) -> Node:
         """Asks for a node and returns it as it then stands: CREATING. One of the same lease and name is returned.
 
-        Raises AlreadyExists when the name is somebody else's, QuotaExhausted, Refused, PermissionDenied.
+        Raises AlreadyExists when the name is somebody else's, Going while what has it is being deleted,
+        QuotaExhausted, Refused, PermissionDenied.
         That the zone has no room shows now (StockedOut) or later: the node vanishes, and `why_gone` tells.
         """
         node = node_message(request, queued=False)
@@ -154,7 +161,7 @@ class CloudTpu:
         from google.cloud import tpu_v2
         from google.protobuf import field_mask_pb2
 
-        for pause in self._pauses():
+        for pause in pauses(self._timing):
             node = self.node(zone, name)
             wanted = change(node.metadata)
             if dict(wanted) == dict(node.metadata):
@@ -173,13 +180,17 @@ class CloudTpu:
                 time.sleep(pause)
 
     def why_gone(self, zone: str, name: str) -> TpuError:
-        """Returns why something that was being made is not there, as far as its operations tell."""
+        """Returns why something that was being made is not there, as far as the newest operation on it tells."""
         doing = f"make {name} in {zone}"
-        for operation in self._operations(zone):
-            target, verb = _target(operation)
-            if target.rsplit("/", 1)[-1] == name and verb == "create" and operation.error.code:
-                return error_for(operation.error.code, operation.error.message, doing)
-        return NotFound(f"cannot {doing}: it vanished while it was being made, and no operation says why")
+        vanished = f"cannot {doing}: it vanished while it was being made"
+        try:
+            made = [one for one in self._operations(zone) if one.verb == "create" and one.name == name]
+        except TpuError as error:
+            return Vanished(f"{vanished}, and why cannot be told: {error}")
+        newest = max(made, key=lambda one: one.begun_at, default=None)
+        if newest is None or not newest.code:  # one of its name that failed before says nothing about this
+            return Vanished(f"{vanished}, and no operation says why")
+        return error_for(newest.code, newest.error, doing)
 
     # How calls are made
 
@@ -208,23 +219,28 @@ class CloudTpu:
         why_gone: Callable[[], TpuError],
         labels: Mapping[str, str],
     ) -> Made:
-        for pause in self._pauses():
+        for pause in pauses(self._timing):
             try:
                 with told(doing):
                     ask(self._timing.try_s)
-                return look()
             except AlreadyExists as error:
-                return _ours(look(), labels, error)
-            except NotFound as error:  # it was accepted, and is gone already
-                raise why_gone() from error
+                there = _unless_missing(look)
+                if there is None:  # it went this moment, or what stands in the way is a node of the name
+                    raise
+                return ours(there, labels, error)
             except Unavailable as error:
                 if not isinstance(error, Throttled):
-                    there: Made | None = _unless_missing(look)
+                    there = _unless_missing(look)
                     if there is not None:
-                        return _ours(there, labels, error)
+                        return ours(there, labels, error)
                 if pause is None:
                     raise
                 time.sleep(pause)
+            else:
+                try:
+                    return look()
+                except NotFound as error:  # it was accepted, and is gone already
+                    raise why_gone() from error
         raise AssertionError("the last pause is None")
 
     def _delete(self, doing: str, ask: Callable[[float], object], state: Callable[[], str]) -> None:
@@ -238,24 +254,21 @@ class CloudTpu:
             if standing not in (None, "DELETING"):
                 raise
 
-    def _operations(self, zone: str) -> Sequence[Any]:
+    def _operations(self, zone: str) -> Sequence[Operation]:
+        """Returns the operations of a zone, from all pages, in no order that could be relied on."""
         from google.longrunning import operations_pb2
 
+        found: list[Operation] = []
         request = operations_pb2.ListOperationsRequest(name=self._parent(zone))
         with told(f"list the operations in {zone}"):
-            answer = client().list_operations(request, retry=retry(self._timing), timeout=self._timing.try_s)
-            operations: Sequence[Any] = list(answer.operations)
-            return operations
-
-    def _pauses(self) -> Sequence[float | None]:
-        """Returns how long to wait after each try; None after the last."""
-        pauses: list[float | None] = []
-        spent, pause = 0.0, self._timing.first_pause_s
-        while spent < self._timing.total_s / 2:  # the other half is for the tries themselves
-            pauses.append(pause * random.uniform(0.5, 1.0))
-            spent += pause
-            pause = min(2 * pause, self._timing.longest_pause_s)
-        return (*pauses, None)
+            while True:
+                answer = client().list_operations(
+                    request, retry=retry(self._timing), timeout=self._timing.try_s
+                )
+                found += [operation_of(message) for message in answer.operations]
+                if not answer.next_page_token:
+                    return found
+                request.page_token = answer.next_page_token
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"
@@ -270,31 +283,8 @@ class CloudTpu:
         return f"all zones of {self.project}" if zone == ALL_ZONES else f"{zone} of {self.project}"
 
 
-def _ours(there: Made, labels: Mapping[str, str], error: TpuError) -> Made:
-    """Returns what is there if it is what we asked for, judged by lease and ledger; raises AlreadyExists else."""
-    for key in (LEASE, LEASE_REST, LEDGER):
-        if there.labels.get(key) != labels.get(key):
-            whose = there.labels.get("slicebench-owner")
-            by = f" by {whose}'s lease {there.labels.get(LEASE)}" if whose else ", and not by slicebench"
-            raise AlreadyExists(
-                f"{there.name} in {there.zone} was made already{by} ({there.state}): choose another name, or use it "
-                f"as it is (existing: {there.name})"
-            ) from error
-    return there
-
-
 def _unless_missing(look: Callable[[], Seen]) -> Seen | None:
     try:
         return look()
     except NotFound:
         return None
-
-
-def _target(operation: Any) -> tuple[str, str]:
-    """Returns target and verb of an operation."""
-    from google.cloud import tpu_v2
-
-    metadata: Any = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
-    if not operation.metadata.Unpack(metadata):
-        return "", ""
-    return metadata.target, metadata.verb

@@ -4,7 +4,9 @@ TpuError                (InfrastructureError)
 ├── NotFound            it is not there; only ever from NOT_FOUND
 ├── PermissionDenied    a person must grant something, or log in
 ├── Refused             the request is wrong: the same one will never be taken
+├── Vanished            it was being made, and is gone, nobody says why: another zone
 ├── AlreadyExists       look whose it is
+│   └── Going           what has the name is being deleted: wait, ask again
 ├── Busy                another operation is under way there: wait, ask again
 ├── QuotaExhausted      another project, type or tier; or delete something
 ├── StockedOut          another zone, or wait
@@ -37,6 +39,14 @@ class Refused(TpuError):
 
 class AlreadyExists(TpuError):
     """The name is taken."""
+
+
+class Going(AlreadyExists):
+    """The name is taken by something that is being deleted."""
+
+
+class Vanished(TpuError):
+    """It was being made, and is not there any more; no operation says why."""
 
 
 class Busy(TpuError):

@@ -80,6 +80,17 @@ class Queued:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """Something that was asked for: which verb, on what (last part of its name), when, how it failed (code 0: not)."""
+
+    verb: str
+    name: str
+    begun_at: float
+    code: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class NodeRequest:
     """A slice to be made. `reservation` is a full name, or empty: any. `scopes` are OAuth scopes."""
 
@@ -158,6 +169,20 @@ def queued_of(message: Any) -> Queued:
         created_at=created_at,
         valid_after=valid_after,
         valid_until=valid_until,
+    )
+
+
+def operation_of(message: Any) -> Operation:
+    """Returns an operation from the API's message; one of another service has neither verb nor name."""
+    from google.cloud import tpu_v2
+
+    metadata: Any = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
+    if not message.metadata.Unpack(metadata):
+        return Operation("", "", 0.0)
+    begun = metadata.create_time
+    name = metadata.target.rsplit("/", 1)[-1]
+    return Operation(
+        metadata.verb, name, begun.seconds + begun.nanos / 1e9, message.error.code, message.error.message
     )
 
 

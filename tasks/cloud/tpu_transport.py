@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,17 @@ def _client(endpoint: str | None, pid: int) -> tpu_v2.TpuClient:
         raise PermissionDenied(
             f"there are no Google credentials here ({error}): gcloud auth application-default login"
         ) from error
+
+
+def pauses(timing: Timing) -> Sequence[float | None]:
+    """Returns how long to wait after each try of a call that is repeated by hand, seconds; None after the last."""
+    waits: list[float | None] = []
+    spent, pause = 0.0, timing.first_pause_s
+    while spent < timing.total_s / 2:  # the other half is for the tries themselves
+        waits.append(pause * random.uniform(0.5, 1.0))
+        spent += pause
+        pause = min(2 * pause, timing.longest_pause_s)
+    return (*waits, None)
 
 
 def retry(timing: Timing) -> Retry:

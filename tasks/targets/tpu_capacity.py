@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.resource_names import name_of
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound, QuotaExhausted, StockedOut
+from tasks.cloud.tpu_errors import NotFound, QuotaExhausted, StockedOut, Vanished
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, NodeRequest, Queued, QueuedRequest
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -61,7 +61,7 @@ class Desk:
                 continue
             try:
                 return Slices(self._make(zone), ours=True)
-            except (StockedOut, QuotaExhausted, TakenAway, TooLong) as error:
+            except (StockedOut, QuotaExhausted, Vanished, TakenAway, TooLong) as error:
                 reasons.append(str(error))
                 self.say(f"{error}; giving back what was asked for in {zone}")
                 self.give_back(zone)
@@ -100,7 +100,7 @@ class Desk:
         return [ref for ref in resources if ref.kind in (NODE, QUEUED) and ref.scope == scope and ref.ours]
 
     def ask(self, zone: str) -> None:
-        """Asks for the slices in a zone, without waiting for them."""
+        """Asks for the slices in a zone, without waiting for them; only for what has their name and is going."""
         name, scope = self._name(), f"{self.tpu.project}/{zone}"
         request = self._request()
         config = self.config
@@ -110,7 +110,8 @@ class Desk:
         else:
             make = lambda: self.tpu.create_node(zone, name, request).uid  # noqa: E731
         kind = QUEUED if config.as_queued else NODE
-        self.lease.create(kind, scope, name, make, dead_man=dead_man(config))
+        ask = lambda: self._wait().until_free(zone, name, make)  # noqa: E731
+        self.lease.create(kind, scope, name, ask, dead_man=dead_man(config))
 
     def _wait(self) -> Wait:
         return Wait(self.tpu, self.config.limits, self.lease.check, self.say, self.poll_s, self.now)

@@ -104,5 +104,8 @@ def _taken(tpu: CloudTpu, zones: Sequence[str], plan: Plan) -> list[Problem]:
                 problems.append(Problem("error", None, str(error), fix=fix_of(error, tpu.project)))
                 continue
             what = f"{ref.name} is there already in {zone}, {there.state}"
-            problems.append(Problem("warning", None, what, "the run goes on with it if it is its own"))
+            why = "the run goes on with it if it is its own"
+            if there.state == "DELETING":
+                why = "the run waits until it is gone"
+            problems.append(Problem("warning", None, what, why))
     return problems

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound, TpuError, error_for
+from tasks.cloud.tpu_errors import Going, NotFound, TpuError, error_for
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, Queued
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuLimits
@@ -89,6 +89,22 @@ class Wait:
                 f"{what} is {queued.state} by {queued.initiator.lower()}: its capacity was taken away"
             )
 
+    def until_free(self, zone: str, name: str, ask: Callable[[], str]) -> str:
+        """Asks for something, again and again while what has its name is going. Raises TooLong, TpuError."""
+        since, limit = self.now(), self.limits.provisioning_s
+        for passed in self._looks():
+            try:
+                return ask()
+            except Going as error:
+                if limit is not None and passed > limit:
+                    raise TooLong(
+                        f"{error}, and did not go within limits.provisioning_s, {limit:g} s"
+                    ) from error
+                self._tell(
+                    Waiting(f"the name {name} in {zone}", "taken, DELETING,", since, _until(since, limit))
+                )
+        raise AssertionError("looks never end by themselves")
+
     def for_nodes(self, zone: str, names: Sequence[str], queued: str | None = None) -> Sequence[Node]:
         """Returns nodes once all their workers are there; `queued` makes them. Raises TakenAway, TooLong, TpuError."""
         since, limit = self.now(), self.limits.provisioning_s
@@ -123,7 +139,10 @@ class Wait:
         except NotFound as error:
             if queued is None:
                 raise self.tpu.why_gone(zone, name) from error
-            state = self.tpu.queued_resource(zone, queued).state
+            try:
+                state = self.tpu.queued_resource(zone, queued).state
+            except NotFound:
+                raise self.tpu.why_gone(zone, queued) from error
             if state in NEVER_ACTIVE:
                 raise TakenAway(
                     f"queued resource {queued} in {zone} is {state}, and {name} is gone"

@@ -69,7 +69,9 @@ def operation_message(world: World, name: str) -> operations_pb2.Operation:
     """Returns an operation as `GetOperation` tells it."""
     stored = world["operations"][name]
     operation = operations_pb2.Operation(name=name, done=stored["done"])
-    metadata = tpu_v2.OperationMetadata(target=stored["target"], verb=stored["verb"], api_version="v2")
+    metadata = tpu_v2.OperationMetadata(
+        target=stored["target"], verb=stored["verb"], api_version="v2", create_time=_time(stored["created"])
+    )
     operation.metadata.Pack(tpu_v2.OperationMetadata.pb(metadata))
     if not stored["done"]:
         return operation

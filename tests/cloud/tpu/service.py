@@ -199,8 +199,10 @@ def list_operations(
     state: World, request: operations_pb2.ListOperationsRequest
 ) -> operations_pb2.ListOperationsResponse:
     names = [name for name in state["operations"] if name.startswith(f"{request.name}/operations/")]
+    begin, size = int(request.page_token or 0), request.page_size or state["settings"]["page"]
     return operations_pb2.ListOperationsResponse(
-        operations=[messages.operation_message(state, one) for one in names]
+        operations=[messages.operation_message(state, one) for one in names[begin : begin + size]],
+        next_page_token=str(begin + size) if begin + size < len(names) else "",
     )
 
 

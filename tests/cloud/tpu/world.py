@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def new_operation(
 ) -> str:
     """Adds an operation; `due` None: something else ends it."""
     name = f"projects/{project}/locations/{zone}/operations/operation-{number(world)}"
-    world["operations"][name] = {"target": target, "verb": verb, "done": False, "due": due, "error": None}
+    world["operations"][name] = {
+        "target": target, "verb": verb, "done": False, "due": due, "error": None, "created": time.time(),
+    }  # fmt: skip
     return name
 
 

@@ -15,6 +15,7 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import (
     AlreadyExists,
     Busy,
+    Going,
     NotFound,
     PermissionDenied,
     QuotaExhausted,
@@ -22,6 +23,7 @@ from tasks.cloud.tpu_errors import (
     StockedOut,
     TpuError,
     Unavailable,
+    Vanished,
 )
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
 from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE, Timing
@@ -144,6 +146,47 @@ def test_a_zone_without_room_is_told_after_the_node_has_vanished(tpu: CloudTpu, 
     why = tpu.why_gone(ZONE, "n1")
     assert isinstance(why, StockedOut)
     assert "no more capacity" in str(why)
+
+
+def test_why_it_is_gone_is_on_the_last_page_and_in_the_newest_operation(
+    tpu: CloudTpu, tpu_cloud: Cloud
+) -> None:
+    tpu_cloud.set(quotas={}, stockouts=[ZONE])
+    for name in ("n0", "n1", "n2", "n3"):
+        tpu.create_node(ZONE, name, REQUEST)
+        until(lambda: tpu.nodes() == [])
+    assert isinstance(tpu.why_gone(ZONE, "n3"), StockedOut), "the stand-in tells two on a page"
+    tpu_cloud.set(stockouts=[])
+    tpu.create_node(ZONE, "n3", REQUEST)
+    ready(tpu, "n3")
+    tpu_cloud.vanish("n3")
+    why = tpu.why_gone(ZONE, "n3")
+    assert (type(why), "no operation says why" in str(why)) == (Vanished, True), (
+        "that it failed before says nothing"
+    )
+    tpu_cloud.set(denied=["ListOperations"])
+    assert "why cannot be told" in str(tpu.why_gone(ZONE, "n3"))
+
+
+@pytest.mark.parametrize("labels", [LABELS, {}])
+def test_a_name_that_is_going_is_taken_only_for_now(
+    tpu: CloudTpu, tpu_cloud: Cloud, labels: Mapping[str, str]
+) -> None:
+    tpu_cloud.set(delete_s=60.0)
+    tpu.create_node(ZONE, "n1", replace(REQUEST, labels=labels))
+    tpu.create_queued(ZONE, "q1", QueuedRequest(replace(REQUEST, labels=labels), "q1", 2))
+    tpu.delete_node(ZONE, "n1")
+    tpu.delete_queued(ZONE, "q1")
+    with pytest.raises(Going, match="n1 in us-east5-b is taken by one that is being deleted"):
+        tpu.create_node(ZONE, "n1", REQUEST)
+    with pytest.raises(Going, match="q1 in"):
+        tpu.create_queued(ZONE, "q1", QueuedRequest(REQUEST, "q1", 2))
+
+
+def test_a_queued_resource_whose_node_s_name_is_taken_says_so(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
+    tpu.create_node(ZONE, "q1-0", REQUEST)
+    with pytest.raises(AlreadyExists, match="nodes/q1-0' already exists"):
+        tpu.create_queued(ZONE, "q1", QueuedRequest(REQUEST, "q1", 2))
 
 
 def test_denied_is_not_missing(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
