@@ -31,7 +31,7 @@ Moment = Annotated[datetime.datetime, BeforeValidator(_moment)]
 
 
 class TpuLimits(BaseModel):
-    """How long each part of getting hardware may take, seconds. null: without end."""
+    """How long each part of getting hardware and giving it back may take, seconds. null: without end, or as it says."""
 
     model_config = _FORBID
 
@@ -42,6 +42,12 @@ class TpuLimits(BaseModel):
     )
     provisioning_s: float | None = Field(
         1800.0, gt=0, description="From then on, until every worker is there"
+    )
+    teardown_s: float | None = Field(
+        None,
+        gt=0,
+        description="Until what is given back is seen to be gone; else the run has leaked it, and the reaper goes on. "
+        "null: 900 for slices, 120 for what is on hosts that stay",
     )
     apt_locks_s: float = Field(300.0, gt=0, description="For apt's locks, before a setup script runs")
     attempts: int = Field(3, ge=1, description="Starts of the workload, when slices are taken away under it")

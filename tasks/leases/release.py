@@ -30,6 +30,10 @@ class Patience:
     renew_every_s: float = 10.0
     at_most_s: float = math.inf
 
+    def within(self, limit_s: float | None) -> Patience:
+        """Returns the same with a time limit that somebody chose, whatever the kinds of what goes; None: without."""
+        return self if limit_s is None else replace(self, deadline_s=limit_s, at_most_s=limit_s)
+
 
 USUAL = Patience()
 """Enough for processes and folders on this machine."""

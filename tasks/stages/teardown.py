@@ -7,6 +7,7 @@ import time
 from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
 from tasks.config.duration import in_words
+from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
 from tasks.leases.release import USUAL, Patience, Release
@@ -20,6 +21,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     it is said what that costs. Raises Fenced when somebody else already releases the lease: then that is their
     business.
     """
+    patience = patience.within(_limit_of(run))
     wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
     if wanted and _kept(run, lease, patience):
         return Release(lease.lease)
@@ -33,6 +35,12 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     run.say(f"{counted(len(done.deleted), 'resource')} given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
+
+
+def _limit_of(run: Run) -> float | None:
+    """Returns the time limit that the target has for this; None: as what was made needs."""
+    target = run.spec.target
+    return target.limits.teardown_s if isinstance(target, TpuVmTargetConfig) else None
 
 
 def _kept(run: Run, lease: Holding, patience: Patience) -> bool:

@@ -14,6 +14,7 @@ from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, NodeReques
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
+from tasks.leases.release import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_wait import Say, TakenAway, TooLong, Wait
@@ -80,12 +81,16 @@ class Desk:
                 dead = ref.uid is not None  # without one, a create call may be under way
             if dead:
                 self.say(f"{ref.kind} {ref.name} in {zone} was taken away: giving back what is left of it")
-                self.lease.discard(ref)
+                self.lease.discard(ref, self._patience)
 
     def give_back(self, zone: str) -> None:
         """Deletes what the lease has in a zone. Raises Leaked when it cannot be proven gone."""
         for ref in self._made(zone):
-            self.lease.discard(ref)
+            self.lease.discard(ref, self._patience)
+
+    @property
+    def _patience(self) -> Patience:
+        return USUAL.within(self.config.limits.teardown_s)
 
     def _zones(self) -> Sequence[str]:
         """Returns the zones to try: first the one where the lease has something already."""

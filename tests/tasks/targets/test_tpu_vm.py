@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from runtime.contract.job import Deadlines
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_book import AddressBook
@@ -26,11 +27,14 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
+from tasks.leases.inventory import Pace
 from tasks.leases.lease import State
+from tasks.leases.reaper import reap
 from tasks.leases.tpu_entries import read
-from tasks.leases.tpus import NODE, QUEUED
+from tasks.leases.tpus import NODE, QUEUED, TpuNodeInventory
 from tasks.stages.provision import provision
 from tasks.stages.run import run_workload
+from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.tpu_vm import TpuVmTarget
 from tasks.targets.types import Image
@@ -40,7 +44,7 @@ from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.tasks.targets.local_runs import alive_under, point
 from tests.tasks.targets.ssh_runs import host_folder, python_of
-from tests.tasks.targets.tpu_runs import Bench, bench, hold, machines, play
+from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines, play
 
 
 def test_two_slices_are_made_used_and_given_back(bench: Bench) -> None:
@@ -139,6 +143,22 @@ def test_a_setup_script_runs_once_on_each_worker_for_each_content(bench: Bench, 
         provision(run, holding)
     assert holding.release("over").lease.state is State.GONE
     assert marks.is_dir()
+
+
+def test_what_does_not_go_within_the_target_s_limit_has_leaked(bench: Bench) -> None:
+    run, holding = bench.run(bench.config(slices=1, limits={"teardown_s": 1.5})), hold()
+    slow = TpuNodeInventory(holding.ledger, pace=Pace(0.05, 900.0, remote=True), settle_s=0.1)
+    holding.inventories = {**holding.inventories, NODE: slow}
+    provision(run, holding)
+    bench.cloud.set(hold=["DELETING"])
+    begin = time.monotonic()
+    with pytest.raises(Leaked, match="sb-run-1-e1"):
+        teardown(run, holding)
+    assert time.monotonic() - begin < 300, "not what such things may take at most"
+    bench.cloud.set(hold=[])
+    ledger = a_ledger()
+    [found] = reap(ledger, inventories_of(ledger))
+    assert (found.did, bench.cloud.inventory()) == ("released", [])
 
 
 def test_what_the_zone_does_not_offer_is_told_before_anything_is_made(bench: Bench) -> None:
