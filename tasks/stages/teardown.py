@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 from runtime.contract.counting import counted
@@ -11,6 +12,8 @@ from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
 from tasks.leases.release import USUAL, Patience, Release
+from tasks.leases.resource import ResourceRef
+from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.context import Run
 
 
@@ -43,6 +46,18 @@ def _limit_of(run: Run) -> float | None:
     return target.limits.teardown_s if isinstance(target, TpuVmTargetConfig) else None
 
 
+def _way_in(run: Run, ref: ResourceRef) -> str:
+    """Returns how people get into something that is kept; empty where it is no machine."""
+    target = run.spec.target
+    if not isinstance(target, TpuVmTargetConfig) or ref.kind not in (NODE, QUEUED):
+        return ""
+    flags = [] if target.addresses == "external" else [f"--{target.addresses}"]
+    port = [] if target.ssh_port == 22 else ["--port", str(target.ssh_port)]
+    zone, project = ref.scope.partition("/")[2], ref.scope.partition("/")[0]
+    words = ["slicebench", "tpu", "ssh", ref.name, *flags, *port, "--zone", zone, "--project", project]
+    return f"; get into it with: {shlex.join(words)}"
+
+
 def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
     """Keeps hardware and says so; returns whether there was any that could be kept."""
     plan = run.target.plan(run.spec)
@@ -53,7 +68,7 @@ def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
         run.say(f"--keep {run.spec.keep}: there is nothing whole to keep")
         return False
     for ref in staying:
-        run.say(f"kept: {ref.kind} {ref.name} in {ref.scope}")
+        run.say(f"kept: {ref.kind} {ref.name} in {ref.scope}" + _way_in(run, ref))
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(until))
     run.say(
         f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {by_list_prices(lease.lease.price_per_hour)}"

@@ -15,7 +15,7 @@ from tasks.cloud.ssh_endpoint import Endpoint
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Ran
 from tasks.cloud.tpu_model import Node
-from tasks.stages.tpus import Office, key_file, status
+from tasks.stages.tpus import Office, key_of, status
 from tasks.targets import tpu_iap
 from tasks.targets.tpu_access import Access, Way, endpoints
 
@@ -140,7 +140,7 @@ def shell_command(place: Place, name: str, folder: Path, command: Sequence[str] 
 
 def _access(office: Office, name: str, node: Node, login: Login) -> Access:
     """Returns the lease's user and key where the TPU was made with them, else the user's own."""
-    file = key_file(office.scratch, name)
+    file = key_of(office, name, node.labels)
     public = file.with_name(f"{file.name}.pub")
     ours = _user_of(node, public.read_text()) if login.key is None and public.is_file() else None
     return Access(

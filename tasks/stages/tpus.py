@@ -70,8 +70,20 @@ def lease_name(name: str) -> str:
 
 
 def key_file(scratch: Path, name: str) -> Path:
-    """Returns where the private key of a TPU's lease is."""
+    """Returns where the private key of a TPU is that `create` made under this name."""
     return scratch / lease_name(name) / KEY_FILE
+
+
+def key_of(office: Office, name: str, labels: Mapping[str, str]) -> Path:
+    """Returns where the private key of a TPU is: its labels name the lease, a run's too where the run kept it.
+
+    One whose lease is not in our ledger has none here, which shows as a file that is not there.
+    """
+    labelled = read_labels(labels)
+    lease = (
+        office.ledger.read(labelled.lease_id) if labelled and labelled.ledger_id == office.ledger.id else None
+    )
+    return office.scratch / lease.name / KEY_FILE if lease else key_file(office.scratch, name)
 
 
 def create(

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flows.cli import tpu
+from flows.cli.main import main
 from runtime.contract.errors import BadInput
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
@@ -24,6 +27,7 @@ from tasks.leases.reaper import reap
 from tasks.leases.tpu_entries import REFRESH_S, TERM_S, read, refresh
 from tasks.stages.provision import provision, shape_of
 from tasks.stages.teardown import teardown
+from tasks.stages.tpus import Office
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger
@@ -55,6 +59,31 @@ def test_kept_with_its_price_used_again_and_given_back(bench: Bench) -> None:
     ]
     teardown(again, holding)
     assert (holding.lease.state, bench.cloud.inventory()) == (State.GONE, [])
+
+
+def test_what_a_run_kept_is_opened_by_the_command_that_it_said(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, holding = bench.run(bench.config(), keep="always", keep_for_s=1800.0), hold()
+    provision(run, holding)
+    teardown(run, holding)
+    [said] = re.findall("get into it with: (.*)", "\n".join(bench.said))
+    command = shlex.split(said)
+    assert command[:4] == ["slicebench", "tpu", "ssh", "sb-run-1-e1"]
+    ledger = a_ledger()
+    office = Office(
+        CloudTpu("proj", timing=QUICK),
+        ledger,
+        inventories_of(ledger),
+        scratch_folder(),
+        bench.said.append,
+        0.05,
+    )
+    monkeypatch.setattr(tpu, "office", lambda project: office)
+    assert main([*command[1:], "--worker", "1", "--", "echo in as $(whoami)"]) == 0
+    assert f"in as {bench.hosts[0].user}" in capfd.readouterr().out
+    assert main(["tpu", "exec", *command[3:], "--", "true"]) == 0
+    assert claim(ledger, inventories_of(ledger), "run-1", None).release("over").lease.state is State.GONE
 
 
 def test_what_is_kept_goes_when_its_time_is_over(bench: Bench) -> None:
