@@ -16,7 +16,6 @@ from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
 from tasks.cloud.ssh_keys import make_key
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import Node, Queued
 from tasks.cloud.tpu_types import known_types
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -28,7 +27,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_access import metadata_of_made
-from tasks.targets.tpu_capacity import Desk, find
+from tasks.targets.tpu_capacity import Desk, find, nodes_of
 from tasks.targets.tpu_plan import price_of
 
 Say = Callable[[str], None]
@@ -145,7 +144,7 @@ def status(office: Office, name: str, zones: Sequence[str] = ()) -> Standing:
     lease = latest(office.ledger, lease_name(name))
     held = _held(lease)
     found = find(office.tpu, held or zones, name)
-    nodes = _nodes(office.tpu, found)
+    nodes = nodes_of(office.tpu, found)
     return _with_lease(office.ledger, _standing(found, nodes), found)
 
 
@@ -197,18 +196,6 @@ def _held(lease: Lease | None) -> Sequence[str]:
     if lease is None or lease.state is State.GONE:
         return ()
     return sorted({ref.scope.partition("/")[2] for ref in lease.resources if ref.kind in (NODE, QUEUED)})
-
-
-def _nodes(tpu: CloudTpu, found: Node | Queued) -> Sequence[Node]:
-    if isinstance(found, Node):
-        return [found]
-    nodes = []
-    for name in found.nodes:
-        try:
-            nodes.append(tpu.node(found.zone, name))
-        except NotFound:
-            continue
-    return nodes
 
 
 def _standing(found: Node | Queued, nodes: Sequence[Node]) -> Standing:

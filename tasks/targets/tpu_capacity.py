@@ -189,6 +189,19 @@ def find(tpu: CloudTpu, zones: Sequence[str], name: str) -> Node | Queued:
     return found[0]
 
 
+def nodes_of(tpu: CloudTpu, found: Node | Queued) -> Sequence[Node]:
+    """Returns the nodes that are there of a queued resource; a node is its own."""
+    if isinstance(found, Node):
+        return [found]
+    nodes = []
+    for name in found.nodes:
+        try:
+            nodes.append(tpu.node(found.zone, name))
+        except NotFound:
+            continue
+    return nodes
+
+
 def dead_man(config: TpuVmTargetConfig) -> str:
     """Says what ends such a resource when everybody else is dead."""
     return "the service, when it needs the spot capacity" if config.tier == "spot" else "none"

@@ -6,15 +6,20 @@ One set of checks: a run asks them before anything is made, and doctor of a targ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from runtime.contract.errors import Problem
+from runtime.contract.errors import BadInput, Problem
 from runtime.contract.yamlfile import nearest
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError
+from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Queued
 from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.leases.tpu_entries import refuse_os_login
 from tasks.leases.tpus import QUEUED
 from tasks.targets import tpu_iap
+from tasks.targets.tpu_capacity import find, nodes_of
+from tasks.targets.tpu_hosts import check_adopted
 from tasks.targets.types import Plan
 
 _DISABLED = re.compile(r"has not been used in project|it is disabled|SERVICE_DISABLED", re.IGNORECASE)
@@ -28,7 +33,7 @@ def preflight(tpu: CloudTpu, config: TpuVmTargetConfig, plan: Plan) -> list[Prob
     if missing := way_problems(config):
         return missing
     if config.existing is not None:
-        return []  # acquire looks for it, and adopts what it finds
+        return standing_problems(tpu, config, config.existing)
     by_zone = {zone: zone_problems(tpu, config, zone) for zone in config.zones}
     good = [
         zone for zone, problems in by_zone.items() if not any(one.severity == "error" for one in problems)
@@ -43,6 +48,42 @@ def preflight(tpu: CloudTpu, config: TpuVmTargetConfig, plan: Plan) -> list[Prob
 def way_problems(config: TpuVmTargetConfig) -> list[Problem]:
     """Returns what the way into workers lacks on this machine."""
     return tpu_iap.lacking() if config.addresses == "iap" else []
+
+
+def standing_problems(tpu: CloudTpu, config: TpuVmTargetConfig, name: str) -> list[Problem]:
+    """Returns what keeps a run from what exists: it may not look, it is not there, will not run again, is another
+    type, or lets nobody in by a key. What is still on its way is a warning: the run waits for it.
+    """
+    try:
+        found = find(tpu, config.zones, name)
+        nodes = nodes_of(tpu, found)
+    except BadInput as error:
+        return list(error.problems)
+    except TpuError as error:
+        return [Problem("error", None, str(error), fix=fix_of(error, tpu.project))]
+    dead = NEVER_ACTIVE if isinstance(found, Queued) else GONE_BUT_THERE
+    for one, ends in ((found, dead), *((node, GONE_BUT_THERE) for node in nodes)):
+        if one.state in ends:
+            what = f"{one.name} in {one.zone} is {one.state}: nothing will run there any more"
+            return [
+                Problem(
+                    "error", None, what, fix="name another (see slicebench tpu list), or leave existing: out"
+                )
+            ]
+    if isinstance(found, Queued) and found.state != "ACTIVE":
+        return [Problem("warning", None, f"queued resource {name} is {found.state}: the run waits for it")]
+    checks: list[Callable[[], None]] = [partial(check_adopted, config, nodes)]
+    checks += [partial(refuse_os_login, node) for node in nodes]
+    problems: list[Problem] = []
+    for check in checks:
+        try:
+            check()
+        except BadInput as error:
+            problems += error.problems
+    coming = [node for node in nodes if node.state != "READY"]
+    return problems + [
+        Problem("warning", None, f"{node.name} is {node.state}: the run waits for it") for node in coming
+    ]
 
 
 def zone_problems(tpu: CloudTpu, config: TpuVmTargetConfig, zone: str) -> list[Problem]:

@@ -89,7 +89,9 @@ class TpuVmTarget:
         return tpu_plan.plan(spec, self._config, choose_project(self._config.project).value)
 
     def preflight(self, plan: Plan) -> list[Problem]:
-        """See Target. Asks the API about zones, types and versions."""
+        """See Target. Asks the API about zones, types and versions, or about what exists."""
+        if self._lost is not None and self._config.existing is not None:
+            return []  # it was there, and was taken away under the run: acquire says what became of it
         return tpu_preflight.preflight(self._tpu(), self._config, plan)
 
     def image(self) -> Image | None:

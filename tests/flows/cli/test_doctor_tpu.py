@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tasks.targets.types import Plan
 from tests.cloud import gcloud
 from tests.cloud.tpu.leasing import QUICK, ZONE
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.waiting import until
 
 Findings = dict[tuple[str, str], str]
 
@@ -91,3 +93,43 @@ def test_a_run_is_refused_in_the_same_words(tpu_cloud: Cloud) -> None:
     assert [one.severity for one in told] == ["error", "error"]
     assert told[0].fix == "gcloud services enable tpu.googleapis.com --project=other"
     assert tpu_cloud.mutations() == []
+
+
+def make_standing(tpu: CloudTpu) -> None:
+    """Makes a node and a queued resource, in all states that a run may find them in."""
+    plain = NodeRequest("v6e-4", "v2-alpha-tpuv6e", {})
+    tpu.create_node(ZONE, "ready", plain)
+    tpu.create_node(ZONE, "os-login", replace(plain, metadata={"enable-oslogin": "TRUE"}))
+    tpu.create_node(ZONE, "small", replace(plain, type="v6e-1"))
+    tpu.create_node(ZONE, "gone", plain)
+    tpu.create_queued(ZONE, "q", QueuedRequest(plain, "q", 2))
+    until(lambda: len([node for node in tpu.nodes(ZONE) if node.state == "READY"]) == 6)
+
+
+def test_what_exists_is_looked_at_before_a_run_takes_it(tpu_cloud: Cloud) -> None:
+    tpu = CloudTpu("proj", timing=QUICK)
+    make_standing(tpu)
+    tpu_cloud.preempt("gone")
+
+    def told(name: str, project: str = "proj", **more: Any) -> str:
+        fields = {"kind": "tpu_vm", "type": "v6e-4", "zones": [ZONE], "existing": name, **more}
+        config = TpuVmTargetConfig.model_validate(fields)
+        found = preflight(CloudTpu(project, timing=QUICK), config, Plan("t", [], 1, 1, 4, "tpu"))
+        return "; ".join(f"{one.severity}: {one}" for one in found)
+
+    assert (told("ready"), told("q", slices=2, zones=[])) == ("", "")
+    assert told("q").startswith("error: q is 2 x v6e-4, and the target says 1 x v6e-4")
+    assert told("small").startswith("error: small is 1 x v6e-1, and the target says 1 x v6e-4")
+    assert "error: TPU VM os-login in us-east5-b has OS Login on" in told("os-login")
+    assert told("gone").startswith("error: gone in us-east5-b is PREEMPTED: nothing will run there any more")
+    assert told("red").startswith("error: there is no TPU VM or queued resource 'red'")
+    assert "gcloud services enable tpu.googleapis.com --project=other" in told("ready", "other")
+    tpu_cloud.set(denied=["GetNode"])
+    assert "error: " in told("ready") and "--role=roles/tpu.admin" in told("ready")
+    tpu_cloud.set(denied=[])
+    with tpu_cloud.store.changing() as world:
+        world["nodes"][f"projects/proj/locations/{ZONE}/nodes/ready"]["state"] = "STARTING"
+        world["queued"][f"projects/proj/locations/{ZONE}/queuedResources/q"].update(state="SUSPENDED")
+    assert "ready is STARTING: the run waits for it" in told("ready")
+    assert told("ready").startswith("warning: ")
+    assert told("q", slices=2).startswith("error: q in us-east5-b is SUSPENDED")
