@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int
     if json:
         print_json({"name": name, "deleted": gone})
     else:
-        _say(f"{name} is gone: {gone} thing(s) given back, nothing is left")
+        _say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
     return ExitCode.DONE
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from flows.cli import tpu
 from flows.cli.tpu import Json, Name, Project, Zone
 from flows.cli.tpu_workers import AS_MADE, LoginFlags
+from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.stages.tpu_update import Updated
+    from tasks.stages.tpu_workers import Place
 
 
 def update(
@@ -44,45 +50,53 @@ def update(
     json: Json = False,
 ) -> int:
     """Bring all workers to the head of a branch, pull request or fork, detached, and make it what they import."""
-    from tasks.cloud.ssh import Pool
     from tasks.config.request import RunRequest
     from tasks.config.source import resolve_source
-    from tasks.stages.tpu_update import FOLDER, PYTHON
+    from tasks.stages.tpu_update import FOLDER, PYTHON, Updated
     from tasks.stages.tpu_update import update as bring
     from tasks.stages.tpu_workers import workers
-    from tasks.targets.tpu_setup import script_of, set_up
 
     asked = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
     request = RunRequest.model_validate(
         {"suite": "-", "jax_version": jax_version, "jax_index": jax_index, **asked}
     )
     source = resolve_source(request)
+    locks_s = int(tpu.seconds(locks, "--locks"))
     began = time.monotonic()
     places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen())
+    _set_up(places, setup, locks_s)
+    if setup and source.repo is None and source.jax_version == "locked":
+        done = Updated(len(places))
+    else:
+        done = bring(places, source, python=python or PYTHON, folder=folder or FOLDER, discard=discard)
+    if json:
+        tpu.print_json({"name": name, "setup": list(setup), **asdict(done)})
+    else:
+        _say(f"{_told(name, done)}, after {time.monotonic() - began:.1f} s")
+    return ExitCode.DONE
+
+
+def _set_up(places: Sequence[Place], scripts: Sequence[str], locks_s: int) -> None:
+    """Runs scripts on all workers, in order, where they did not run yet."""
+    from tasks.cloud.ssh import Pool
+    from tasks.targets.tpu_setup import script_of, set_up
+
     pool = Pool()
     try:
-        for script in setup:
-            set_up(
-                pool,
-                [place.endpoint for place in places],
-                script_of(script),
-                _say,
-                locks_s=int(tpu.seconds(locks, "--locks")),
-            )
+        for script in scripts:
+            set_up(pool, [place.endpoint for place in places], script_of(script), _say, locks_s=locks_s)
     finally:
         pool.close()
-    if setup and source.repo is None and source.jax_version == "locked":
-        return ExitCode.DONE
-    done = bring(places, source, python=python or PYTHON, folder=folder or FOLDER, discard=discard)
-    if json:
-        tpu.print_json({"name": name, **asdict(done)})
-        return ExitCode.DONE
+
+
+def _told(name: str, done: Updated) -> str:
+    """Returns what all workers have now, in words."""
     what = [f"Orbax {done.commit[:12]} ({done.ref})"] if done.commit else []
     what += [f"JAX {done.jax}"] if done.jax else []
-    _say(
-        f"{done.workers} worker(s) of {name} import {' and '.join(what)}, after {time.monotonic() - began:.1f} s"
-    )
-    return ExitCode.DONE
+    of = f"{counted(done.workers, 'worker')} of {name}"
+    if not what:
+        return f"{of} {'is' if done.workers == 1 else 'are'} set up"
+    return f"{of} {'imports' if done.workers == 1 else 'import'} {' and '.join(what)}"
 
 
 def discover(

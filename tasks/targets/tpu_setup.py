@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.ssh import Pool
 from tasks.cloud.ssh_endpoint import Endpoint
@@ -67,7 +68,7 @@ def set_up(
     if not content.startswith(b"#!"):
         content = b"#!/bin/sh\n" + content
     digest = hashlib.sha256(content).hexdigest()[:16]
-    say(f"setting up {len(endpoints)} worker(s) with {script.name}, unless they are")
+    say(f"setting up {counted(len(endpoints), 'worker')} with {script.name}, unless they are")
     command = ["sh", "-c", _WRAPPER, "setup", digest, str(locks_s), locks]
 
     def task(link: Link) -> str:

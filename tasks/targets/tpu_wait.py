@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import Going, NotFound, TpuError, error_for
@@ -123,7 +124,10 @@ class Wait:
             )
             self._tell(
                 Waiting(
-                    f"{len(names)} slice(s) in {zone}", f"coming up ({told})", since, _until(since, limit)
+                    f"what was asked for in {zone}, {counted(len(names), 'slice')},",
+                    f"coming up ({told})",
+                    since,
+                    _until(since, limit),
                 )
             )
             if limit is not None and passed > limit:

@@ -115,7 +115,7 @@ def test_workers_import_the_head_that_was_asked_for(
 ) -> None:
     code = words(repository, two_slices, "--repo", repository.url)
     assert main([*code, "--branch", "main"]) == 0
-    assert "2 worker(s) of mine import Orbax" in capfd.readouterr().err
+    assert "2 workers of mine import Orbax" in capfd.readouterr().err
     assert repository.imported() == "first"
     second = repository.commit("second")
     assert main([*code, "--branch", "main", "--json"]) == 0
@@ -154,7 +154,7 @@ def test_another_jax(
     add_wheel(index, "jax", "0.9.9")
     flags = words(repository, two_slices, "--jax-version", "0.9.9", "--jax-index", f"file://{index}")
     assert main(flags) == 0
-    assert "2 worker(s) of mine import JAX 0.9.9" in capfd.readouterr().err
+    assert "2 workers of mine import JAX 0.9.9" in capfd.readouterr().err
 
 
 def test_setup_runs_first_and_once(
@@ -164,6 +164,10 @@ def test_setup_runs_first_and_once(
     script.write_text(f"echo ran >> {repository.home.parent}/ran\n")
     for _ in range(2):
         assert main(["tpu", "update", "mine", *two_slices, "--setup", str(script)]) == 0
+    assert "2 workers of mine are set up, after " in capfd.readouterr().err
+    assert main(["tpu", "update", "mine", *two_slices, "--setup", str(script), "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["name"], told["workers"], told["setup"], told["commit"]) == ("mine", 2, [str(script)], "")
     # Both hosts share one home folder, so one may find that the other did it.
     assert 1 <= (repository.home.parent / "ran").read_text().count("ran") <= 2
 
