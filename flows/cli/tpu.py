@@ -56,6 +56,7 @@ def create(
     json: Json = False,
 ) -> int:
     """Make a TPU VM or queued resource, kept under a lease of its own until --ttl is over or it is deleted."""
+    from flows.signals import interrupting
     from tasks.cloud.google_place import choose_zone
     from tasks.stages.tpus import create as make
 
@@ -70,7 +71,9 @@ def create(
         limits = config.limits.model_copy(update={"queue_s": seconds(queue_limit, "--queue-limit")})
         config = config.model_copy(update={"limits": limits})
     _check_type(type)
-    standing = make(office(project), name, config, seconds(ttl, "--ttl"), wait=wait)
+    ttl_s = seconds(ttl, "--ttl")
+    with interrupting(_say):
+        standing = make(office(project), name, config, ttl_s, wait=wait)
     _show(standing, json)
     if not json:
         _say(f"give it back with: slicebench tpu delete {name}")

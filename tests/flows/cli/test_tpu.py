@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +20,14 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.leases.claim import latest
+from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.tpus import Office, key_file
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[3]
 CREATE = ("tpu", "create", "mine", "--type", "v6e-16", "--zone", ZONE)
 
 
@@ -183,3 +189,25 @@ def test_what_others_made_is_not_deleted(tpu_cloud: Cloud, capsys: pytest.Captur
     assert main([*CREATE]) == ExitCode.INFRASTRUCTURE
     assert "not by slicebench" in capsys.readouterr().err
     assert len(tpu_cloud.inventory()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_it_while_it_waits_gets_everything_back(
+    tpu_cloud: Cloud, tmp_path: Path, number: signal.Signals
+) -> None:
+    tpu_cloud.set(hold=["CREATING"])
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli.main", *CREATE], cwd=ROOT, stdout=stream, stderr=stream
+        )
+    try:
+        until(lambda: "coming up" in log.read_text() or process.poll() is not None, 240)
+        process.send_signal(number)
+        assert process.wait(240) == ExitCode.INTERRUPTED, log.read_text()
+    finally:
+        process.kill()
+    assert tpu_cloud.inventory() == []
+    lease = latest(a_ledger(), "tpu-mine")
+    assert lease is not None
+    assert lease.state is State.GONE
