@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,19 +17,23 @@ import pytest
 from flows.cli import tpu as command
 from flows.cli.main import main
 from tasks.cloud.tpu import CloudTpu
+from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.stages.tpus import Office
+from tests.cloud import gcloud
+from tests.cloud.fake_gcs import free_port
 from tests.cloud.fake_index import add_wheel
 from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
-from tests.cloud.tpu.leasing import QUICK, a_ledger, quick_inventories
+from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.flows.cli.test_tpu_update import Repository, repository
+from tests.waiting import until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tpu-vm.md"
-MINE = "kind: tpu_vm\nexisting: mine\ntype: v6e-16\nzones: us-east5-b\npython: ~/slicebench-venv/bin/python\n"
+TARGET = "kind: tpu_vm\nexisting: {}\ntype: v6e-16\nzones: us-east5-b\npython: ~/slicebench-venv/bin/python\n"
 LOGS_IN = ("discover", "update", "exec", "ssh")
 
 
@@ -84,7 +91,10 @@ def test_every_command_of_the_page_runs(
     office = Office(tpu, ledger, quick_inventories(ledger), scratch_folder(), lambda line: None, poll_s=0.05)
     monkeypatch.setattr(command, "office", lambda project: office)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.yaml").write_text(MINE)
+    for name in ("mine", "theirs"):
+        (tmp_path / f"{name}.yaml").write_text(TARGET.format(name))
+    instances = {f"t1v-{n}-w-{n}": (one.address, one.port) for n, one in enumerate(machines)}
+    monkeypatch.setenv("PATH", f"{gcloud.install(tmp_path / 'bin', instances)}:{os.environ['PATH']}")
     with tpu_cloud.store.changing() as world:
         world["hosts"] = [
             {"address": one.address, "host_key": one.pin, "authorized_keys": f"{one.key}.pub"}
@@ -96,8 +106,32 @@ def test_every_command_of_the_page_runs(
     repository.git("update-ref", "refs/pull/1234/head", head)
     repository.git("update-ref", "refs/heads/fix", head)
     for words in commands():
+        if "theirs.yaml" in words:  # what the page takes for granted there
+            tpu.create_node(ZONE, "theirs", NodeRequest("v6e-16", "v2-alpha-tpuv6e", {}))
+            until(lambda: tpu.node(ZONE, "theirs").state == "READY")
         told = here(words, machines, repository)
         code = main(told)
         assert code == 0, (told, capfd.readouterr())
     assert repository.imported() == "of the story"
-    assert tpu_cloud.inventory() == []
+    assert [name.rsplit("/", 1)[1] for name in tpu_cloud.inventory()] == ["theirs"]
+
+
+def test_the_stand_in_is_started_and_asked_as_the_page_says(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    [start] = re.findall(r"^    python (-m tests.cloud .*)$", page, re.MULTILINE)
+    [exports] = re.findall(r"^    export (.*)$", page, re.MULTILINE)
+    port = str(free_port())
+    words = [
+        {"/tmp/tpus": str(tmp_path / "state"), "9000": port}.get(word, word) for word in shlex.split(start)
+    ]
+    env = dict(word.replace("9000", port).split("=", 1) for word in exports.split())
+    server = subprocess.Popen([sys.executable, *words], cwd=ROOT)
+    try:
+        until((tmp_path / "state" / "port").exists, 240)
+        command = [sys.executable, "-m", "flows.cli.main", "tpu", "list"]
+        told = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True)
+    finally:
+        server.kill()
+        server.wait()
+    assert told.returncode == 0, told.stderr
+    assert "there is no TPU in any zone of proj" in told.stderr
