@@ -110,14 +110,17 @@ def look_at_tpu(config: TpuVmTargetConfig) -> list[Finding]:
 
     try:
         project = choose_project(config.project)
-        zones = list(config.zones) or [choose_zone(None).value]
+        anywhere = config.existing is not None
+        zones = list(config.zones) or ([] if anywhere else [choose_zone(None).value])
     except BadInput as error:
         problem = error.problems[0]
         return [Finding("project and zone", "wrong", problem.what, problem.fix)]
     source = "the target file" if config.project else project.source
-    told = f"project {project.value} (from {source}), zones {', '.join(zones)}"
+    told = f"project {project.value} (from {source}), zones {', '.join(zones) or 'all'}"
     tpu = CloudTpu(project.value, timing=Timing(try_s=5.0, total_s=12.0))
     found = [Finding("project and zone", "fine", told)]
+    if config.existing is not None:
+        return [*found, *look_at_existing(tpu, config, config.existing)]
     for zone in zones:
         found += look_at_zone(tpu, project.value, zone, config)
     return found
@@ -135,13 +138,21 @@ def look_at_zone(tpu: CloudTpu, project: str, zone: str, config: TpuVmTargetConf
     ]
     if not worst_of(found):
         found.insert(0, Finding(name, "fine", f"the API answers, lets us look, and offers {config.type}"))
-    if config.existing is None:
-        what = (
-            "how much quota is left, and whether we may make things: the API tells only when it is asked to"
-        )
-        fix = f"gcloud alpha quotas info list --service=tpu.googleapis.com --project={project}"
-        found.append(Finding(name, "unknown", what, fix))
+    what = "how much quota is left, and whether we may make things: the API tells only when it is asked to"
+    fix = f"gcloud alpha quotas info list --service=tpu.googleapis.com --project={project}"
+    found.append(Finding(name, "unknown", what, fix))
     return found
+
+
+def look_at_existing(tpu: CloudTpu, config: TpuVmTargetConfig, name: str) -> list[Finding]:
+    """What the API says of a TPU that is used and not made, by the checks that a run makes as well."""
+    from tasks.targets.tpu_preflight import standing_problems
+
+    found = [
+        Finding(name, "wrong" if one.severity == "error" else "warning", one.what, one.fix)
+        for one in standing_problems(tpu, config, name)
+    ]
+    return found or [Finding(name, "fine", f"it is there, READY, and {config.type} as the target says")]
 
 
 def look_at_way(config: TpuVmTargetConfig) -> list[Finding]:

@@ -65,6 +65,19 @@ def test_what_the_project_lacks_is_told_with_its_fix(
     assert denied.endswith("add-iam-policy-binding proj --member=user:YOU --role=roles/tpu.admin")
 
 
+def test_a_tpu_that_is_used_and_not_made_is_looked_at_itself(
+    home: Path, tpu_cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tpu = CloudTpu("proj", timing=QUICK)
+    tpu.create_node(ZONE, "mine", NodeRequest("v6e-4", "v2-alpha-tpuv6e", {}))
+    until(lambda: tpu.node(ZONE, "mine").state == "READY")
+    found = examined(home, capsys, existing="mine", zones=[])
+    assert found["mine", "fine"].startswith("it is there, READY, and v6e-4")
+    assert "zones all" in found["project and zone", "fine"]
+    tpu_cloud.preempt("mine")
+    assert "mine in us-east5-b is PREEMPTED" in examined(home, capsys, existing="mine")["mine", "wrong"]
+
+
 def test_no_credentials(
     home: Path, tpu_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
