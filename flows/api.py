@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from flows.attempt import name_of
-from flows.server import Server
+from flows.server import Server, no_address
 from runtime.contract.errors import BadInput, InfrastructureError
 
 DEPLOYMENT = "benchmark/adhoc"
@@ -51,13 +51,16 @@ class PrefectApi:
 
     def __init__(self, server: Server, *, timeout_s: float = 30.0) -> None:
         self.server = server
-        self._http = httpx.Client(
-            base_url=server.api_url.rstrip("/") + "/",
-            headers=server.headers,
-            timeout=timeout_s,
-            # A proxy for the outside has no business between us and a server on this machine.
-            trust_env=not server.is_here,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=server.api_url.rstrip("/") + "/",
+                headers=server.headers,
+                timeout=timeout_s,
+                # A proxy for the outside has no business between us and a server on this machine.
+                trust_env=not server.is_here,
+            )
+        except httpx.InvalidURL as error:
+            raise no_address(server.api_url, server.source, error) from error
 
     def __enter__(self) -> PrefectApi:
         return self
@@ -72,7 +75,11 @@ class PrefectApi:
     def deployment_id(self, name: str) -> str | None:
         """Returns the id of FLOW/DEPLOYMENT, or None when there is no such deployment."""
         found = self._call("GET", f"deployments/name/{name}", None, missing_ok=True)
-        return None if found is None else str(found["id"])
+        if found is None:
+            return None
+        if not isinstance(found, dict) or "id" not in found:
+            raise Unreachable(_strange(self.server, str(found)))
+        return str(found["id"])
 
     def create_flow_run(self, deployment_id: str, name: str, parameters: Mapping[str, Any]) -> FlowRunState:
         """Starts a run of a deployment. Raises BadInput when the server's schema refuses the parameters.
@@ -157,7 +164,10 @@ class PrefectApi:
         if response.is_error:
             told = f"{self.server} answers {response.status_code} to {method} {path}: {_detail(response)}"
             raise (Unreachable if response.is_server_error else InfrastructureError)(told)
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError as error:
+            raise Unreachable(_strange(self.server, response.text)) from error
 
     def _answer(self, method: str, path: str, body: Any) -> httpx.Response:
         """Returns the server's answer; asks again while it is busy, as SQLite behind it is now and then."""
@@ -197,6 +207,14 @@ def _name(found: Mapping[str, Any]) -> str:
     if "suite" in asked:
         return name_of(str(asked["suite"]), str(asked.get("target", "local")))
     return str(found["name"])
+
+
+def _strange(server: Server, answer: str) -> str:
+    """Says that this is no answer of Prefect's: it is a proxy's, say, or that of whoever has the port now."""
+    return (
+        f"{server} answers as Prefect's API does not, with {answer[:100]!r}; "
+        "look what is there, and whether its address ends in /api"
+    )
 
 
 def _detail(response: httpx.Response) -> str:

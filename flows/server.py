@@ -28,6 +28,16 @@ class Server:
     auth_string: str | None = None
     api_key: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises BadInput for what can be no server's address."""
+        try:
+            parts = urlsplit(self.api_url)
+            parts.port  # noqa: B018 (asking for it is what finds a port that is none)
+        except ValueError as error:
+            raise no_address(self.api_url, self.source, error) from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise no_address(self.api_url, self.source, "it names no host by http or https")
+
     def __str__(self) -> str:
         return f"the Prefect server at {self.api_url} (from {self.source})"
 
@@ -47,6 +57,14 @@ class Server:
     def ui_url(self) -> str:
         """Returns the address for a browser."""
         return self.api_url.rstrip("/").removesuffix("/api")
+
+
+def no_address(url: str, source: str, why: object) -> BadInput:
+    """Returns the refusal of an address under which no Prefect server can be."""
+    return BadInput(
+        f"{url!r}, from {source}, is no address of a Prefect server: {why}",
+        fix="write it as http://HOST:PORT/api, or leave it out",
+    )
 
 
 def known_server(environ: Mapping[str, str] = os.environ) -> Server | None:

@@ -90,6 +90,21 @@ def test_a_flow_run_is_called_by_what_it_runs_where(server: PrefectStub) -> None
         assert api.flow_run("f1").name == "pistachio-kittiwake"
 
 
+@pytest.mark.parametrize(
+    "url", ["http://[::1/api", "http://h:port/api", "h:4200", "/api", "http://h\x01/api"]
+)
+def test_what_can_be_no_address_is_refused_with_where_it_is_from(url: str) -> None:
+    with pytest.raises(BadInput, match=r"from PREFECT_API_URL, is no address.*http://HOST:PORT/api"):
+        PrefectApi(Server(url, "PREFECT_API_URL"))
+
+
+@pytest.mark.parametrize("answer", [b"<html>Please log in</html>", b"{}", b"[1]", b"\xff"])
+def test_whatever_else_is_at_the_address_is_told_by_its_own_words(server: PrefectStub, answer: bytes) -> None:
+    server.raw = answer
+    with api_of(server) as api, pytest.raises(Unreachable, match="as Prefect's API does not.*ends in /api"):
+        api.deployment_id("benchmark/adhoc")
+
+
 def test_a_deployment_that_is_not_there_is_none(server: PrefectStub) -> None:
     with api_of(server) as api:
         assert api.deployment_id("benchmark/other") is None
