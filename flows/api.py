@@ -12,6 +12,7 @@ import httpx
 
 from flows.attempt import name_of
 from flows.server import Server, no_address
+from flows.serving.settings import POOLS
 from runtime.contract.errors import BadInput, InfrastructureError
 
 DEPLOYMENT = "benchmark/adhoc"
@@ -28,6 +29,10 @@ _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 INSIST_S = 180.0
 """How long a server is asked again that has to answer: it may have started a run without being able to say so."""
+
+
+_OURS = {"work_pools": {"name": {"any_": list(POOLS)}}}
+"""Condition: what goes to our work pools. A server may be others' as well."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +118,9 @@ class PrefectApi:
         return [str(line["message"]) for line in found]
 
     def going(self) -> list[FlowRunState]:
-        """Returns all flow runs that a process works on, or is about to."""
+        """Returns our flow runs that a process works on, or is about to; those of others on the server are theirs."""
         states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
-        found = self._call("POST", "flow_runs/filter", {"flow_runs": {"state": states}})
+        found = self._call("POST", "flow_runs/filter", {"flow_runs": {"state": states}} | _OURS)
         return [_flow_run(flow_run) for flow_run in found]
 
     def has_worker(self, pool: str) -> bool:
@@ -128,9 +133,9 @@ class PrefectApi:
         self._call("PATCH", f"work_pools/{pool}", {"is_paused": True})
 
     def schedules(self) -> list[tuple[str, str]]:
-        """Returns what starts by itself: the deployment's name, and when. Asked of a server that is up, if slow."""
+        """Returns what of ours starts by itself: the deployment's name, and when. Insists on an answer."""
         found = []
-        for deployment in self._insist("deployments/filter", {}):
+        for deployment in self._insist("deployments/filter", dict(_OURS)):
             for entry in deployment["schedules"]:
                 when = entry["schedule"]
                 if entry["active"] and "cron" in when:

@@ -52,6 +52,8 @@ def _ended_in_prefect() -> Callable[[Lease], bool]:
         )
     ended: dict[str, bool] = {}
     for flow_run in flow_runs:
+        if "suite" not in flow_run.parameters:  # somebody else's flow of that name
+            continue
         run_id = run_id_of(flow_run.id, flow_run.created, flow_run.parameters)
         over = flow_run.state is not None and flow_run.state.is_final()
         ended[run_id] = ended.get(run_id, True) and over

@@ -19,6 +19,8 @@ from prefect.client.schemas.filters import (
     FlowRunFilterNextScheduledStartTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
 )
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ChangeFlowRunState
@@ -38,6 +40,14 @@ SILENCE_S = 90
 
 MISSED_AFTER = timedelta(minutes=15)
 
+TAG = "slicebench"
+"""Of every deployment in `PREFECT_FILE`, and so of its runs."""
+
+MATCH_OURS = ResourceSpecification.model_validate(
+    {"prefect.resource.role": "tag", "prefect.resource.id": f"prefect.tag.{TAG}"}
+)
+"""Heartbeats tell flow, tags and a deployment's id; pool and deployment's name stand in other events only."""
+
 CRASH_SILENT_RUNS = "slicebench: a silent run has crashed"
 
 
@@ -55,14 +65,15 @@ def main() -> None:
 
 
 def cancel_missed(client: SyncPrefectClient, now: datetime) -> None:
-    """Cancels what the schedule wanted while nothing was up: else all of it would start now, at once."""
+    """Cancels what our schedules wanted while nothing was up: else all of it would start now, at once."""
     missed = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
         next_scheduled_start_time=FlowRunFilterNextScheduledStartTime.model_validate(
             {"before_": now - MISSED_AFTER}
         ),
     )
-    for flow_run in client.read_flow_runs(flow_run_filter=missed):
+    ours = WorkPoolFilter(name=WorkPoolFilterName(any_=list(POOLS)))
+    for flow_run in client.read_flow_runs(flow_run_filter=missed, work_pool_filter=ours):
         if flow_run.auto_scheduled:
             client.set_flow_run_state(flow_run.id, Cancelled(message="missed: nothing was up"), force=True)
 
@@ -82,28 +93,37 @@ def ensure_pool(client: SyncPrefectClient, name: str, description: str) -> None:
 
 def ensure_heartbeat_automation(client: SyncPrefectClient) -> None:
     """Makes the server call a run crashed that has gone silent: a killed one would stay Running for ever."""
-    if client.read_automations_by_name(CRASH_SILENT_RUNS):
-        return
-    client.create_automation(
-        AutomationCore(
-            name=CRASH_SILENT_RUNS,
-            description=f"A flow run that is not heard for {SILENCE_S} s is dead; the reaper does the rest.",
-            trigger=EventTrigger(
-                after={"prefect.flow-run.heartbeat"},
-                # Any word of the run counts as a sign of life, its end included.
-                expect={"prefect.flow-run.*"},
-                match=ResourceSpecification.model_validate({"prefect.resource.id": ["prefect.flow-run.*"]}),
-                for_each={"prefect.resource.id"},
-                posture=Posture.Proactive,
-                threshold=1,
-                within=timedelta(seconds=SILENCE_S),
-            ),
-            actions=[
-                ChangeFlowRunState(
-                    state=StateType.CRASHED, name=None, message=f"not heard for {SILENCE_S} s", force=False
-                )
-            ],
-        )
+    wanted = heartbeat_automation()
+    known = client.read_automations_by_name(CRASH_SILENT_RUNS)
+    if not known:
+        client.create_automation(wanted)
+    for one in known:
+        # An earlier version's took others' runs for ours. One that is right is left alone: it is counting silence.
+        if not isinstance(one.trigger, EventTrigger) or one.trigger.match_related != MATCH_OURS:
+            client.update_automation(one.id, wanted)
+
+
+def heartbeat_automation() -> AutomationCore:
+    """Returns it. Of a server that others use as well, it looks at our deployments' runs only, known by their tag."""
+    return AutomationCore(
+        name=CRASH_SILENT_RUNS,
+        description=f"A flow run that is not heard for {SILENCE_S} s is dead; the reaper does the rest.",
+        trigger=EventTrigger(
+            after={"prefect.flow-run.heartbeat"},
+            # Any word of the run counts as a sign of life, its end included.
+            expect={"prefect.flow-run.*"},
+            match=ResourceSpecification.model_validate({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match_related=MATCH_OURS,
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=SILENCE_S),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED, name=None, message=f"not heard for {SILENCE_S} s", force=False
+            )
+        ],
     )
 
 

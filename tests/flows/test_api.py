@@ -167,6 +167,16 @@ def test_a_server_that_stays_busy_is_unreachable(
         api.create_flow_run("d1", "n", {})
 
 
+def test_of_a_server_that_others_use_too_only_our_pools_are_asked_about(server: PrefectStub) -> None:
+    ours = {"name": {"any_": ["slicebench", "slicebench-reaper"]}}
+    with api_of(server) as api:
+        assert api.going() == []
+        api.schedules()
+    asked = {path: body for _, path, body in server.calls}
+    assert asked["flow_runs/filter"]["work_pools"] == ours
+    assert asked["deployments/filter"] == {"work_pools": ours}
+
+
 def test_a_proxy_for_the_outside_is_not_asked_for_a_server_on_this_machine(
     server: PrefectStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,24 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
-from flows.serving.register import MISSED_AFTER, cancel_missed
+import pytest
+import yaml
+from prefect.events.schemas.automations import AutomationCore
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.server.events.schemas.automations import EventTrigger
+from prefect.server.events.schemas.events import ReceivedEvent
+
+from flows.serving.register import (
+    MISSED_AFTER,
+    PREFECT_FILE,
+    TAG,
+    cancel_missed,
+    ensure_heartbeat_automation,
+    heartbeat_automation,
+)
+from flows.serving.settings import POOLS, ROOT
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
@@ -18,8 +34,9 @@ class Client:
         self.asked: Any = None
         self.states: dict[str, Any] = {}
 
-    def read_flow_runs(self, flow_run_filter: Any) -> list[SimpleNamespace]:
+    def read_flow_runs(self, flow_run_filter: Any, work_pool_filter: Any) -> list[SimpleNamespace]:
         self.asked = flow_run_filter
+        self.pools = work_pool_filter.name.any_
         return [
             SimpleNamespace(id="nightly", auto_scheduled=True),
             SimpleNamespace(id="mine", auto_scheduled=False),
@@ -35,5 +52,83 @@ def test_what_the_schedule_wanted_while_nothing_was_up_is_cancelled_and_what_a_p
     client: Any = Client()
     cancel_missed(client, NOW)
     assert {name: state.name for name, state in client.states.items()} == {"nightly": "Cancelled"}
+    assert client.pools == list(POOLS), "others' runs are theirs"
     assert client.asked.next_scheduled_start_time.before_ == NOW - MISSED_AFTER
     assert timedelta(minutes=10) < MISSED_AFTER, "the reaper's own interval is not a miss"
+
+
+FLOW = {
+    "prefect.resource.role": "flow",
+    "prefect.resource.id": "prefect.flow.1",
+    "prefect.resource.name": "benchmark",
+}
+
+
+def event(name: str, *tags: str) -> ReceivedEvent:
+    """Returns an event of a flow run of a flow called as ours, whose deployment has these tags."""
+    related = [{"prefect.resource.role": "tag", "prefect.resource.id": f"prefect.tag.{tag}"} for tag in tags]
+    return ReceivedEvent.model_validate(
+        {
+            "occurred": NOW,
+            "received": NOW,
+            "event": f"prefect.flow-run.{name}",
+            "resource": {"prefect.resource.id": f"prefect.flow-run.{uuid4()}"},
+            "related": [FLOW, *related],
+            "id": uuid4(),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "Completed"])
+def test_only_runs_of_our_own_deployments_are_called_crashed_when_silent(name: str) -> None:
+    # As the server itself judges whether an event is the automation's.
+    trigger = EventTrigger.model_validate(heartbeat_automation().trigger.model_dump(mode="json"))
+    assert trigger.covers(event(name, "mine", TAG))
+    assert not trigger.covers(event(name))
+    assert not trigger.covers(event(name, "nightly"))
+
+
+def test_every_deployment_has_the_tag_and_a_pool_of_ours() -> None:
+    deployments = yaml.safe_load((ROOT / PREFECT_FILE).read_text())["deployments"]
+    for deployment in deployments:
+        assert TAG in deployment["tags"], deployment["name"]
+        assert deployment["work_pool"]["name"] in POOLS
+
+
+class Automations:
+    """Keeps automations."""
+
+    def __init__(self, *known: AutomationCore) -> None:
+        self.made: list[Any] = []
+        self.changed: dict[str, Any] = {}
+        self.known = [
+            SimpleNamespace(id=f"a{at}", name=one.name, trigger=one.trigger) for at, one in enumerate(known)
+        ]
+
+    def read_automations_by_name(self, name: str) -> list[SimpleNamespace]:
+        return [one for one in self.known if one.name == name]
+
+    def create_automation(self, automation: Any) -> None:
+        self.made.append(automation)
+
+    def update_automation(self, automation_id: str, automation: Any) -> None:
+        self.changed[automation_id] = automation
+
+
+def test_the_automation_of_an_earlier_version_is_brought_up_to_date_and_no_second_made() -> None:
+    wanted = heartbeat_automation()
+    old_trigger = wanted.trigger.model_copy(
+        update={"match_related": ResourceSpecification.model_validate({})}
+    )
+    old = wanted.model_copy(update={"trigger": old_trigger})
+    none: Any = Automations(wanted.model_copy(update={"name": "another's"}))
+    ensure_heartbeat_automation(none)
+    assert none.made == [wanted] and none.changed == {}
+    outdated: Any = Automations(old)
+    ensure_heartbeat_automation(outdated)
+    assert outdated.made == [] and outdated.changed == {"a0": wanted}
+    right: Any = Automations(AutomationCore.model_validate(wanted.model_dump(mode="json")))
+    ensure_heartbeat_automation(right)
+    assert right.made == [] and right.changed == {}, (
+        "changing it would make it forget who was silent how long"
+    )
