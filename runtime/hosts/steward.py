@@ -1,11 +1,11 @@
-"""What the control side asks of a host: text sent over SSH to the host's Python, a request, an answer.
+"""What a lease has on a host, processes and folders, and what the host is good for: sent over SSH to its Python.
 
 Needs Linux, Python 3.9 or newer and its standard library, and nothing of ours: hosts hold none of our code
 before it is uploaded, nor after it was deleted. answers.py, sent with it, calls what is in OPERATIONS.
 """
 
 # Each call is a process of its own, and pathlib is slow to import.
-# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH103, PTH108, PTH110, PTH111, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,8 @@ from typing import Any
 
 LEASE, LEDGER = "SLICEBENCH_LEASE", "SLICEBENCH_LEDGER_ID"
 LABEL = ".slicebench-lease.json"
+
+_UNMOUNT_S = 20.0
 
 Answer = dict[str, Any]
 
@@ -231,46 +232,16 @@ def _unmount_below(folder: str) -> None:
         mounted = [line.split()[1].replace("\\040", " ") for line in stream]
     for path in (one for one in mounted if one.startswith(inside)):
         words = [] if os.getuid() == 0 else ["sudo", "-n"]
-        ran = subprocess.run([*words, "umount", path], capture_output=True, check=False)
+        try:
+            ran = subprocess.run(
+                [*words, "umount", path], capture_output=True, check=False, timeout=_UNMOUNT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise OSError(
+                errno.ETIMEDOUT, f"{path} cannot be unmounted: no answer in {_UNMOUNT_S:g} s"
+            ) from None
         if ran.returncode:
             raise OSError(errno.EPERM, f"{path} cannot be unmounted: {ran.stderr.decode().strip()}")
-
-
-def free_port(address: str) -> Answer:
-    """Returns a port of this host's address that is free now."""
-    with socket.create_server((address, 0)) as server:
-        return {"port": server.getsockname()[1]}
-
-
-def mark(folder: str, name: str) -> Answer:
-    """Writes a file into a folder, making the folder, to be looked for elsewhere; says which folders are new."""
-    folder = os.path.expanduser(folder)
-    new, above = [], folder
-    while not os.path.isdir(above):
-        new.append(above)
-        above = os.path.dirname(above)
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, name), "w"):
-        pass
-    return {"new": new}
-
-
-def see(folder: str, name: str, patience_s: float) -> Answer:
-    """Says whether a file is to be seen, and whether its folder may be written to. Network folders take a moment."""
-    path = os.path.join(os.path.expanduser(folder), name)
-    until = time.monotonic() + patience_s
-    while not os.path.exists(path) and time.monotonic() < until:
-        time.sleep(0.1)
-    return {"seen": os.path.exists(path), "writable": os.access(os.path.dirname(path), os.W_OK)}
-
-
-def unmark(folder: str, name: str, new: list[str]) -> Answer:
-    """Takes `mark` back."""
-    with contextlib.suppress(OSError):
-        os.unlink(os.path.join(os.path.expanduser(folder), name))
-        for path in new:
-            os.rmdir(path)
-    return {}
 
 
 def about(folder: str, names: list[str]) -> Answer:
@@ -302,6 +273,5 @@ def about(folder: str, names: list[str]) -> Answer:
 
 
 OPERATIONS = {
-    operation.__name__: operation
-    for operation in (look, end, living, end_lease, start, make, remove, free_port, mark, see, unmark, about)
+    operation.__name__: operation for operation in (look, end, living, end_lease, start, make, remove, about)
 }

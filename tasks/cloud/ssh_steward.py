@@ -14,7 +14,7 @@ from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import Unfit
 from tasks.cloud.ssh_link import Link, Ran, Talk
 
-Program = Literal["steward", "store", "pythons", "venv", "ram"]
+Program = Literal["steward", "store", "pythons", "venv", "ram", "probe"]
 
 _PROGRAMS = Path(__file__).parents[2] / "runtime" / "hosts"
 _NO_SPACE = ("ENOSPC", "EDQUOT", "EFBIG")

@@ -217,8 +217,9 @@ class Fleet:
     def _jobs(self, uploaded: Uploaded, attempt: int, lease_id: str, output: str) -> list[Job]:
         workload, workers = uploaded.workload, uploaded.workers
         first = workers.items[0].address
+        host = self.hosts[0]
         port = self._pool.call(
-            self.hosts[0].endpoint, lambda link: ask(link, self.hosts[0], "free_port", address=first)["port"]
+            host.endpoint, lambda link: ask(link, host, "free_port", program="probe", address=first)["port"]
         )
         token = secrets.token_hex(16)
         address = f"[{first}]" if ":" in first else first

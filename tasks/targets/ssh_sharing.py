@@ -34,14 +34,16 @@ def find_sharing(pool: Pool, hosts: Sequence[Host], there: str, here: str | None
     first, *others = hosts
     name = f".slicebench-{secrets.token_hex(8)}"
     try:
-        marked = pool.call(first.endpoint, lambda link: ask(link, first, "mark", folder=there, name=name))
+        marked = pool.call(
+            first.endpoint, lambda link: ask(link, first, "mark", program="probe", folder=there, name=name)
+        )
     except Unfit as error:
         return Sharing(False, False, (str(error),))
     try:
         with_us = here is not None and Path(here, name).exists()
         asked = {
             host.endpoint: lambda link, host=host: ask(
-                link, host, "see", folder=there, name=name, patience_s=_PATIENCE_S
+                link, host, "see", program="probe", folder=there, name=name, patience_s=_PATIENCE_S
             )
             for host in others
         }
@@ -57,7 +59,9 @@ def find_sharing(pool: Pool, hosts: Sequence[Host], there: str, here: str | None
     finally:
         pool.call(
             first.endpoint,
-            lambda link: ask(link, first, "unmark", folder=there, name=name, new=marked["new"]),
+            lambda link: ask(
+                link, first, "unmark", program="probe", folder=there, name=name, new=marked["new"]
+            ),
         )
 
 

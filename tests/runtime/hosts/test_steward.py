@@ -13,7 +13,7 @@ import pytest
 
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from runtime.contract.process import started_at
-from runtime.hosts import steward, store
+from runtime.hosts import probe, steward, store
 from tests.runtime.hosts.asking import COMMAND, asked
 from tests.waiting import until
 
@@ -93,17 +93,17 @@ def test_a_folder_is_made_for_one_lease_and_deleted_by_its_label(tmp_path: Path)
 
 def test_a_mark_leaves_nothing(tmp_path: Path) -> None:
     there = tmp_path / "new" / "deep"
-    made = steward.mark(str(there), "marker")
-    assert steward.see(str(there), "marker", 0.0) == {"seen": True, "writable": True}
-    steward.unmark(str(there), "marker", made["new"])
+    made = probe.mark(str(there), "marker")
+    assert probe.see(str(there), "marker", 0.0) == {"seen": True, "writable": True}
+    probe.unmark(str(there), "marker", made["new"])
     assert list(tmp_path.iterdir()) == []
-    assert not steward.see(str(there), "marker", 0.0)["seen"]
+    assert not probe.see(str(there), "marker", 0.0)["seen"]
 
 
 def test_errors_are_told_with_their_number(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     request = {"op": "mark", "folder": str(tmp_path / "file" / "x"), "name": "m"}
-    told = subprocess.run(COMMAND, input=asked("steward", request), capture_output=True, text=True)
+    told = subprocess.run(COMMAND, input=asked("probe", request), capture_output=True, text=True)
     assert json.loads(told.stdout)["errno"] == "ENOTDIR"
 
 

@@ -75,7 +75,9 @@ def test_who_keeps_what(
     assert ("kept" in marker["outputs"]) is stays
 
 
-@pytest.mark.parametrize(("price", "told"), [(4.8, "$4.80 an hour by list prices of 20"), (None, "price not known")])
+@pytest.mark.parametrize(
+    ("price", "told"), [(4.8, "$4.80 an hour by list prices of 20"), (None, "price not known")]
+)
 def test_what_is_kept_is_told_with_price_and_the_command_that_deletes_it(
     tmp_path: Path, said: list[str], rooms: Rooms, price: float | None, told: str
 ) -> None:
