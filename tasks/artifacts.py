@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import httpx
@@ -23,6 +24,8 @@ from prefect.exceptions import PrefectException
 from tasks.stages.context import Say
 
 UPDATE_EVERY_S = 1.0
+
+_CONSOLE = "https://console.cloud.google.com/storage/browser/_details/"
 
 _UNREACHABLE = (httpx.HTTPError, PrefectException, TimeoutError)
 
@@ -42,6 +45,17 @@ def code_block(text: str) -> str:
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
+
+
+def where_lie(files: Sequence[str]) -> str:
+    """Returns Markdown that leads to files of a run: into Google's console where they are in a bucket, else paths.
+
+    From a page of Prefect's no browser opens a file of this machine.
+    """
+    if files and all(file.startswith("gs://") for file in files):
+        named = [(escaped(file), quote(file.removeprefix("gs://"))) for file in files]
+        return "\n".join(f"- [{name}]({_CONSOLE}{path})" for name, path in named)
+    return code_block("\n".join(files) or "none")
 
 
 def post_markdown(say: Say, key: str, markdown: str, description: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect import task
 
 from runtime.contract.names import LOGS_FOLDER
-from tasks.artifacts import code_block, escaped, key_of, post_markdown, post_table
+from tasks.artifacts import escaped, key_of, post_markdown, post_table, where_lie
 from tasks.naming import stage_options
 from tasks.stages.context import Run
 
@@ -29,14 +29,14 @@ def report(run: Run) -> str:
 
 
 def _page(run: Run, verdict: str, report: str) -> str:
-    """Returns what leads from Prefect's UI to everything else. A browser opens no file from there."""
+    """Returns what leads from Prefect's UI to everything else."""
     logs = [f"{run.folder.uri}/{name}" for name in run.folder.names(LOGS_FOLDER) if name.endswith(".log")]
     return "\n\n".join(
         (
             f"## {escaped(verdict)}",
             "Report:",
-            code_block(report),
+            where_lie([report]),
             "Full logs:",
-            code_block("\n".join(logs) or "none"),
+            where_lie(logs),
         )
     )

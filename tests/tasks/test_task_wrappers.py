@@ -14,7 +14,7 @@ import pytest
 from prefect.cache_policies import NO_CACHE
 
 import tasks.artifacts
-from tasks.artifacts import code_block, escaped, key_of, post_markdown, progress_bar
+from tasks.artifacts import code_block, escaped, key_of, post_markdown, progress_bar, where_lie
 from tasks.build import build
 from tasks.cloud.storage import open_folder
 from tasks.collect import collect
@@ -134,6 +134,16 @@ def test_a_server_that_hangs_does_not_hold_the_workload_up(monkeypatch: pytest.M
     (teller,) = [thread for thread in threading.enumerate() if thread.name == "progress"]
     answers.set()
     teller.join()
+
+
+def test_files_in_a_bucket_are_links_and_files_here_are_paths() -> None:
+    assert where_lie(["gs://b-1/runs/r_1/logs/a b.log", "gs://b-1/x"]) == (
+        "- [gs://b\\-1/runs/r\\_1/logs/a b\\.log]"
+        "(https://console.cloud.google.com/storage/browser/_details/b-1/runs/r_1/logs/a%20b.log)\n"
+        "- [gs://b\\-1/x](https://console.cloud.google.com/storage/browser/_details/b-1/x)"
+    )
+    assert where_lie(["/runs/r/report.html"]) == "```text\n/runs/r/report.html\n```"
+    assert where_lie([]) == "```text\nnone\n```"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,14 @@ from tests.tasks.history.making import make_result, make_run, make_samples, writ
 
 def leave_run(output: Path, run_id: str, created_at: float, *, ended: bool = True, logs: bool = True) -> Path:
     """Leaves a run of two workers in an output; returns its folder."""
+    leave_run_at(str(output), run_id, created_at, ended=ended, logs=logs)
+    return output / run_id
+
+
+def leave_run_at(
+    output: str, run_id: str, created_at: float, *, ended: bool = True, logs: bool = True
+) -> None:
+    """Does the same in an output that may be gs://."""
     run = make_run(output, run_id=run_id)
     request = {"request": {}, "suite_name": "quickstart", "target": "local", "created_at": created_at}
     run.folder.write("request.json", json.dumps(request).encode())
@@ -34,4 +42,3 @@ def leave_run(output: Path, run_id: str, created_at: float, *, ended: bool = Tru
             "finished_at": created_at + 61.5,
         }
         run.folder.write("outcome.json", json.dumps(outcome).encode())
-    return output / run_id
