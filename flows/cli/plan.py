@@ -57,8 +57,8 @@ def plan(
         print(jsonlib.dumps(told, default=str))
     else:
         print("\n".join(_lines(told, build_said=str(build))))
-    for problem in problems:
-        print(problem, file=sys.stderr)
+    for line in (*build.notes, *problems):
+        print(line, file=sys.stderr)
     return ExitCode.BAD_INPUT if _stops(problems) else ExitCode.DONE
 
 

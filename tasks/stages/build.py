@@ -31,13 +31,15 @@ _KEPT_TREES_S = 30 * 86400.0
 class BuildPlan:
     """Whether a build would make something new; `changed`: which inputs differ from the last of its kind, or why else.
 
-    `key` None: not known yet, or no venv of ours. `jax`: its version, or in words where it comes from.
+    `key` None: not known yet, or no venv of ours. `jax`: its version, or in words where it comes from. `notes`: what is
+    to be said besides, a line each, as `build` says it.
     """
 
     rebuild: bool
     key: str | None
     changed: tuple[str, ...]
     jax: str
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.rebuild:
@@ -117,11 +119,12 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
         if tree is None:
             new = ("these source files have not been built here yet",)
             return BuildPlan(True, None, new, spec.source.jax_version)
-    recipe = recipe_of(request_of(spec), tree, lock or Lock(), _quiet)
+    notes: list[str] = []
+    recipe = recipe_of(request_of(spec), tree, lock or Lock(), notes.append)
     key, venvs = recipe.key(), home() / "venvs"
-    if read_venv(venvs / key) is not None:
-        return BuildPlan(False, key, (), recipe.jax)
-    return BuildPlan(True, key, _changes(spec, recipe.inputs(), all_venvs(venvs)), recipe.jax)
+    there = read_venv(venvs / key) is not None
+    changed = () if there else _changes(spec, recipe.inputs(), all_venvs(venvs))
+    return BuildPlan(not there, key, changed, recipe.jax, tuple(notes))
 
 
 def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -120,11 +121,23 @@ def test_extras(lock: Lock, wheels: Path, tmp_path: Path) -> None:
     assert versions(Request(extras=("orbax-classes",)), lock, tmp_path)["clu"] == "0.1"
 
 
-def test_the_real_lock_names_hashes_and_no_addresses() -> None:
-    text = Lock().pins.read_text()
-    assert "://" not in text and "--find-links" not in text
-    assert text.count("==") <= text.count("--hash=sha256:")
-    locked = pins(text)
+ROOT = Path(__file__).parents[3]
+LOCKS = sorted(
+    path for folder in ("requirements", "runtime", "deployments") for path in (ROOT / folder).rglob("*.lock")
+)
+
+
+@pytest.mark.parametrize("lock_file", LOCKS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_lock_names_hashes_and_no_addresses(lock_file: Path) -> None:
+    text = lock_file.read_text()
+    assert "://" not in text and "--find-links" not in text and " @ " not in text
+    packages = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert packages and all("==" in one and "--hash=sha256:" in one for one in packages)
+
+
+def test_all_locks_are_looked_at_and_the_real_one_pins_what_is_wanted() -> None:
+    assert len(LOCKS) == 5 and Lock().pins in LOCKS
+    locked = pins(Lock().pins.read_text())
     wanted = [line for line in Lock().wanted.read_text().splitlines() if line and not line.startswith("#")]
     for line in wanted:
         name, _, version = line.partition("==")

@@ -17,6 +17,7 @@ import pytest
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Deadlines
 from runtime.contract.suite import CheckpointSpec, Point
+from tasks.cloud import resolve
 from tasks.cloud import venvs as venvs_module
 from tasks.cloud.resolve import Lock
 from tasks.cloud.storage import open_folder
@@ -26,7 +27,7 @@ from tasks.stages.build import build, check_source, explain_build
 from tasks.stages.context import Run
 from tasks.targets.local import LocalTarget
 from tasks.targets.types import Image
-from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
+from tests.cloud.fake_index import add_jax, add_wheel, lock, wheels, write_orbax_source
 
 __all__ = ["lock", "wheels"]
 
@@ -152,6 +153,15 @@ def test_a_gpu_target_gets_its_plugin(lock: Lock, tmp_path: Path, clean_environm
     build(run, lock=lock)
     packages = json.loads(next((clean_environment / "venvs").glob("*/complete.json")).read_text())["packages"]
     assert packages["jax-cuda12-plugin"] == "0.9.0"
+
+
+def test_plan_says_that_a_newer_jax_exists(
+    lock: Lock, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "_NEWER_PYTHON", "3.99")
+    add_jax(wheels, "0.12.0", python=">=3.99")
+    (note,) = explain_build(make_run(tmp_path, SourceSpec(jax_version="newest")).spec, lock=lock).notes
+    assert note.startswith("JAX 0.12.0 exists, for a newer Python than this")
 
 
 def test_plan_says_what_would_be_made_and_why(
