@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
+
 from flows.serving.ephemeral import ephemeral_server
 from flows.signals import answered
 from flows.terminal import Terminal
-from runtime.contract.errors import Interrupted
+from runtime.contract.errors import ExitCode, Interrupted
 from tasks.config.request import RunRequest
 
 _QUIET = {
@@ -25,7 +28,7 @@ _FLUSH_S = 5.0
 
 
 def run_here(request: RunRequest, terminal: Terminal) -> str:
-    """Runs the flow to its end; returns the message of its last state.
+    """Runs the flow to its end; returns the message of its last state, or why Prefect does not know that.
 
     Raises KeyboardInterrupt or Interrupted when a signal ended it; by then everything was given back.
     """
@@ -33,12 +36,22 @@ def run_here(request: RunRequest, terminal: Terminal) -> str:
         for name in [name for name in os.environ if name.startswith("PREFECT_")]:
             del os.environ[name]
         os.environ.update(server.settings | _QUIET)
+        # What its log lacks when the server dies is in run.log; Prefect would shout into the terminal's lines.
+        logging.raiseExceptions = False
         from flows.benchmark import benchmark
         from flows.narration import heard_by
 
         server.wait_until_ready()
-        with heard_by(terminal), _flushed():
-            state = benchmark(**request.model_dump(), return_state=True)
+        try:
+            with heard_by(terminal), _flushed():
+                state = benchmark(**request.model_dump(), return_state=True)
+        except httpx.HTTPError as error:
+            # Stages need no server: this comes of telling it how the run began or ended.
+            reason = server.what_happened(error)
+            terminal.tell(
+                f"{reason}: Prefect does not know how the run ended; outcome and exit code are the run's own"
+            )
+            return f"{ExitCode.INFRASTRUCTURE.name}: {reason}"
         return str(state.message or "")
 
 

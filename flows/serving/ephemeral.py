@@ -38,14 +38,26 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Ephemeral:
-    """A server that was started; `settings`: its clients' environment."""
+    """A server that was started; `settings`: its clients' environment; `log`: what it prints."""
 
     settings: dict[str, str]
     process: subprocess.Popen[bytes]
+    log: Path
 
     def wait_until_ready(self) -> None:
         """Returns when it answers. Raises InfrastructureError when it does not, or has ended."""
-        wait_until_ready(self.settings, ended=lambda: self.process.poll() is not None)
+        wait_until_ready(self.settings, ended=lambda: self.ended)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone."""
+        return self.process.poll() is not None
+
+    def what_happened(self, error: Exception) -> str:
+        """Says why a call to it gave an error."""
+        if self.ended:
+            return f"Prefect's server for this run has ended (see {self.log})"
+        return f"Prefect's server for this run does not answer ({type(error).__name__}: {error})"
 
 
 @contextlib.contextmanager
@@ -85,7 +97,7 @@ def ephemeral_server() -> Iterator[Ephemeral]:
             preexec_fn=_die_with_parent,
         )
     try:
-        yield Ephemeral(settings, process)
+        yield Ephemeral(settings, process, log)
     except InfrastructureError as error:
         if process.poll() is not None:
             raise InfrastructureError(f"Prefect's server has ended; see {log}:\n{tail_of(log)}") from error
