@@ -28,6 +28,24 @@ SHARE = 0.1
 PATIENCE_FOR_A_WORKER_S = 30.0
 
 
+def is_held(run_id: str, name: str) -> bool:
+    """Whether a run has its lease of this name and its process lives, as far as can be known from here."""
+    from tasks.config.home import ledger_uri
+    from tasks.leases.claim import latest
+    from tasks.leases.judging import judge_from_here
+    from tasks.leases.lease import State
+    from tasks.leases.opening import open_ledger
+
+    lease = latest(open_ledger(ledger_uri()), name)
+    if (
+        lease is None
+        or lease.run_id != run_id
+        or lease.state not in (State.PLANNED, State.CREATING, State.LIVE)
+    ):
+        return False
+    return judge_from_here(lease, time.time(), ended=True).act == "keep"
+
+
 class NoServer(InfrastructureError):
     """There is no server to go through, and why; no reason where none was to be expected."""
 
@@ -59,7 +77,7 @@ def run_through_server(request: RunRequest, folder: Folder, terminal: Terminal) 
         )
         terminal.tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
         preload()  # the table at the end needs some of it
-        return _Following(api, flow_run, folder, read, terminal).to_the_end()
+        return _Following(api, flow_run, request, folder, read, terminal).to_the_end()
 
 
 class _Following:
@@ -69,17 +87,21 @@ class _Following:
         self,
         api: PrefectApi,
         flow_run: FlowRunState,
+        request: RunRequest,
         folder: Folder,
         read: int,
         terminal: Terminal,
     ) -> None:
         self._api = api
         self._flow_run = flow_run
+        self._run_id = str(request.run_id)
+        self._lease = request.lease or self._run_id
         self._folder = folder
         self._terminal = terminal
         self._tell = terminal.tell
         self._read = read
         self._away = False
+        self._contradicted = False
         self._asked_to_stop = 0
         self._cancelled = False
         self._waiting_since: float | None = time.monotonic()
@@ -89,7 +111,7 @@ class _Following:
         with self._stopping():
             while True:
                 self._once()
-                if self._flow_run.ended:
+                if self._flow_run.ended and not self._lives_on():
                     break
                 if self._asked_to_stop > 1:
                     return (
@@ -118,6 +140,15 @@ class _Following:
             self._away = True
         self._print_log()
         self._mention_waiting()
+
+    def _lives_on(self) -> bool:
+        """Whether it is called crashed and is not: a server that was away takes its own silence for the run's."""
+        if self._flow_run.state_type != "CRASHED" or not is_held(self._run_id, self._lease):
+            return False
+        if not self._contradicted:
+            self._contradicted = True
+            self._tell(f"Prefect calls the run crashed ({self._flow_run.message}); it lives, and goes on")
+        return True
 
     def _ask(self) -> None:
         """Asks how the run is, the more seldom the longer the server takes to say."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -202,47 +201,6 @@ def test_no_server_asks_no_server(server: PrefectStub, here: list[RunRequest]) -
     assert main(["run", "quickstart", "--no-server"]) == 0
     assert len(here) == 1
     assert server.calls == []
-
-
-def test_a_server_that_goes_away_and_comes_back_is_told_once_and_the_run_goes_on(
-    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    calls: list[bool] = []
-
-    def away() -> bool:
-        calls.append(server.flow_run != {} and 2 <= len(calls) < 5)
-        if len(calls) == 7:
-            outcome(tmp_path / "r1")
-            server.end("COMPLETED")
-        return calls[-1]
-
-    server.away = away
-    server.on_start = lambda flow_run: server.end("RUNNING")
-    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
-    assert calls.count(True) == 3 and len(calls) == 7
-    told = [line for line in capsys.readouterr().err.splitlines() if "the Prefect server" in line]
-    assert len(told) == 2
-    assert "does not answer" in told[0] and told[0].endswith("the run goes on by itself")
-    assert told[1] == "the Prefect server is back"
-
-
-def test_a_signal_while_the_server_is_away_cancels_the_run_once_it_is_back(
-    server: PrefectStub, tmp_path: Path
-) -> None:
-    calls: list[bool] = []
-
-    def away() -> bool:
-        calls.append(server.flow_run != {} and 2 <= len(calls) < 5)
-        if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-        return calls[-1]
-
-    server.away = away
-    server.on_start = lambda flow_run: server.end("RUNNING")
-    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 130
-    assert calls.count(True) == 3
-    cancels = [body for method, path, body in server.calls if path == "flow_runs/f1/set_state"]
-    assert [body["state"]["type"] for body in cancels] == ["CANCELLING"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

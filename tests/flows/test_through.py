@@ -1,0 +1,79 @@
+"""A run that is followed on a Prefect server while the server itself comes and goes, or errs about the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from flows.cli.main import main
+from tasks.config.home import ledger_uri, scratch_folder
+from tasks.leases.claim import claim
+from tasks.leases.inventory import open_inventories
+from tasks.leases.opening import open_ledger
+from tests.flows.prefect_stub import PrefectStub
+from tests.flows.run_stub import outcome
+
+
+def test_a_server_that_goes_away_and_comes_back_is_told_once_and_the_run_goes_on(
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[bool] = []
+
+    def away() -> bool:
+        calls.append(server.flow_run != {} and 2 <= len(calls) < 5)
+        if len(calls) == 7:
+            outcome(tmp_path / "r1")
+            server.end("COMPLETED")
+        return calls[-1]
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("RUNNING")
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    assert calls.count(True) == 3 and len(calls) == 7
+    told = [line for line in capsys.readouterr().err.splitlines() if "the Prefect server" in line]
+    assert len(told) == 2
+    assert "does not answer" in told[0] and told[0].endswith("the run goes on by itself")
+    assert told[1] == "the Prefect server is back"
+
+
+def test_a_run_that_is_called_crashed_and_lives_is_followed_on(
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = open_ledger(ledger_uri())
+    claim(ledger, open_inventories(ledger, scratch_folder()), "r1", "r1")  # so that this process is its run
+    calls: list[bool] = []
+
+    def away() -> bool:
+        calls.append(False)
+        if len(calls) == 6:
+            outcome(tmp_path / "r1")
+            server.end("COMPLETED")
+        return False
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("CRASHED", "not heard for 90 s")
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("Prefect calls the run crashed (not heard for 90 s); it lives, and goes on") == 1
+
+
+def test_a_signal_while_the_server_is_away_cancels_the_run_once_it_is_back(
+    server: PrefectStub, tmp_path: Path
+) -> None:
+    calls: list[bool] = []
+
+    def away() -> bool:
+        calls.append(server.flow_run != {} and 2 <= len(calls) < 5)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return calls[-1]
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("RUNNING")
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 130
+    assert calls.count(True) == 3
+    cancels = [body for method, path, body in server.calls if path == "flow_runs/f1/set_state"]
+    assert [body["state"]["type"] for body in cancels] == ["CANCELLING"]
