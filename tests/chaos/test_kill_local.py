@@ -20,7 +20,7 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
-from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample, soon_enough
+from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample, soon_enough, took_s
 from tests.tasks.targets.local_runs import STANDIN, alive_under
 from tests.waiting import until
 
@@ -77,7 +77,7 @@ def test_killed_before_and_after_every_mutating_call(
         begin = time.monotonic()
         sweep_up()
         assert alive_under(f"{run_id}-e1") == [], name
-        took.append(time.monotonic() - begin)
+        took.append(took_s(begin))
         lease = DirectoryLedger(ledger_folder()).read(f"{run_id}-e1")
         assert lease is None if name == names[0] else lease is not None and lease.state is State.GONE, name
         assert not (scratch_folder() / run_id).exists(), name
@@ -85,6 +85,32 @@ def test_killed_before_and_after_every_mutating_call(
     assert soon_enough(took), took
     assert bystander.poll() is None
     assert [found.did for found in sweep_up()] == []
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_or_terminated_before_and_after_every_mutating_call(
+    tmp_path: Path, bystander: subprocess.Popen[bytes], number: signal.Signals
+) -> None:
+    names, took = moments(tmp_path), []
+    for at, name in sample(list(enumerate(names))):
+        run_id = f"run-{at}"
+        plug = Plug(at, number)
+        pid = fork_and_play(lambda run_id=run_id, plug=plug: play(tmp_path, run_id, plug))  # type: ignore[misc]
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        # While things are given back a first signal is only answered.
+        giving_back = at >= names.index("before ledger releasing of 3")
+        assert code == (ExitCode.DONE if giving_back else ExitCode.INTERRUPTED), name
+        assert alive_under(f"{run_id}-e1") == [], f"{name}: it is the run itself that gives everything back"
+        begin = time.monotonic()
+        sweep_up()
+        took.append(took_s(begin))
+        lease = DirectoryLedger(ledger_folder()).read(f"{run_id}-e1")
+        assert lease is None if at == 0 else lease is not None and lease.state is State.GONE, name
+        assert not (scratch_folder() / run_id).exists(), name
+    assert soon_enough(took), took
+    assert bystander.poll() is None
 
 
 @pytest.mark.chaos

@@ -43,6 +43,7 @@ from tests.chaos.driver import (
     fork_and_play,
     sample,
     soon_enough,
+    took_s,
 )
 from tests.cloud.sshd import Sshd, missing, serve_ssh
 from tests.tasks.targets.local_runs import alive_under
@@ -181,7 +182,7 @@ def test_killed_before_and_after_every_mutating_call(
         began = time.monotonic()
         sweep_up()
         assert alive_under(f"{run_id}-e1") == [], names[at]
-        took.append(time.monotonic() - began)
+        took.append(took_s(began))
         left = [folder.name for folder in (place / "home" / "runs").iterdir()]
         assert left == ["other-w0000"], names[at]
         leases = DirectoryLedger(ledger_folder()).listing().leases

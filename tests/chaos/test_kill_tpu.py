@@ -17,7 +17,7 @@ from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.targets.tpu_capacity import Desk
-from tests.chaos.driver import fork_and_play, soon_enough
+from tests.chaos.driver import fork_and_play, soon_enough, took_s
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.cloud.tpu.world import new_node
@@ -82,7 +82,7 @@ def test_killed_before_and_after_every_mutating_call(
             begin = time.monotonic()
             assert outcome(sweep_up) == 0, (method, action)
             assert tpu_cloud.inventory() == [foreign], (method, action)
-            took.append(time.monotonic() - begin)
+            took.append(took_s(begin))
             lease = a_ledger().read(f"{run_id}-e1")
             assert lease is not None and lease.state is State.GONE, (method, action)
     assert soon_enough(took), took

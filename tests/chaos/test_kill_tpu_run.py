@@ -22,7 +22,7 @@ from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
-from tests.chaos.driver import fork_and_play, soon_enough
+from tests.chaos.driver import fork_and_play, soon_enough, took_s
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import ZONE, a_ledger
@@ -107,7 +107,7 @@ def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Pat
             cloud.no_faults()
             began = time.monotonic()
             assert outcome(sweep_up) == 0, at
-            took.append(time.monotonic() - began)
+            took.append(took_s(began))
             assert cloud.inventory() == others, at
             assert metadata(cloud, others[1]) == {}, at
             assert alive_under(f"{run_id}-e1") == [], at
