@@ -52,6 +52,7 @@ def leases(
         for lease in shown:
             verdict = judge_from_here(lease, now)
             _say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+            _say(*(f"    forgotten: {line}" for line in lease.forgotten))
         for error in listing.unreadable:
             _say(str(error))
         if not shown and not listing.unreadable:
@@ -67,6 +68,14 @@ def reap(
     lease: Annotated[
         str | None, Parameter(help="Only this lease, now, though it is kept: its name or id")
     ] = None,
+    forget: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="With --lease: strike off what is gone for good where nobody can look, by kind, name or place",
+        ),
+    ] = (),
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
@@ -74,10 +83,13 @@ def reap(
     show_calls(verbose)
     from tasks.config.home import scratch_folder
     from tasks.leases import reaper
+    from tasks.leases.giving_up import give_up
     from tasks.leases.inventory import open_inventories
 
     ledger = _ledger()
     findings: list[Finding] = []
+    if forget and lease is None:
+        raise BadInput("--forget is for one lease", fix="name it with --lease: see slicebench leases")
     if lease is not None and not ledger.exists():
         raise BadInput(f"there is no lease {lease}: nothing was ever held ({ledger.uri})")
     if ledger.exists():
@@ -85,7 +97,7 @@ def reap(
         if lease is None:
             findings = reaper.reap(ledger, inventories, dry_run=dry_run)
         else:
-            findings = [reaper.give_up(ledger, inventories, lease, dry_run=dry_run)]
+            findings = [give_up(ledger, inventories, lease, forget=forget, dry_run=dry_run)]
     code = reaper.exit_code(findings)
     if lease is not None and any(finding.did in ("not reachable", "elsewhere") for finding in findings):
         code = ExitCode.INFRASTRUCTURE

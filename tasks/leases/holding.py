@@ -108,7 +108,7 @@ class Holding:
         return made
 
     def contain(self, container: ResourceRef, kinds: frozenset[str]) -> None:
-        """Says that what is made of these kinds from now on is inside something that the lease made.
+        """Says that what is made of these kinds from now on is inside something that the lease made or adopted.
 
         It is gone when that is gone: nobody can look into a machine that was given back.
         """

@@ -65,6 +65,7 @@ class Lease:
     `shape` is what the hardware is like: only a run that wants just this may use it again. `price_per_hour` is
     in US dollars, all of it; None: not known. `folder` is the run's (a path or gs://…; empty: not known), and
     `held_by` the process that used the lease last, whoever owns it now: if that dies, the folder says how it ended.
+    `forgotten` says what was struck off without being seen to be gone, by whose word and when.
     """
 
     lease_id: str
@@ -83,6 +84,7 @@ class Lease:
     price_per_hour: float | None = None
     folder: str = ""
     held_by: Owner | None = None
+    forgotten: tuple[str, ...] = ()
 
     def find(self, kind: str, scope: str, name: str) -> ResourceRef | None:
         """Returns what the lease has under exactly this name, or None."""
@@ -220,9 +222,14 @@ def releasing(lease: Lease, owner: Owner, now: float, why: str) -> Lease:
 
 
 def partly_gone(lease: Lease, left: Sequence[ResourceRef], why: str) -> Lease:
-    """Says that all but `left` is gone, and lets go of the lease: whoever can look at those goes on."""
+    """Says that all but `left` is gone, and lets go of the lease: whoever can look at those goes on.
+
+    What was there before, and they are inside of, is kept in mind: when it goes, they went with it.
+    """
     _require(lease, frozenset({State.RELEASING}), "call partly gone")
-    return replace(lease, owner=None, resources=tuple(left), note=why)
+    around = {ref.inside for ref in left}
+    containers = tuple(ref for ref in lease.resources if not ref.ours and ref.key in around)
+    return replace(lease, owner=None, resources=(*containers, *left), note=why)
 
 
 def strike_off(lease: Lease, gone: Sequence[ResourceRef]) -> Lease:
@@ -230,6 +237,11 @@ def strike_off(lease: Lease, gone: Sequence[ResourceRef]) -> Lease:
     _require(lease, frozenset({State.RELEASING}), "strike something off")
     places = {_place(ref) for ref in gone}
     return replace(lease, resources=tuple(ref for ref in lease.resources if _place(ref) not in places))
+
+
+def strike_off_by_word(lease: Lease, refs: Sequence[ResourceRef], history: Sequence[str]) -> Lease:
+    """Strikes off what somebody says is gone although nobody can look, and writes down whose word that was."""
+    return replace(strike_off(lease, refs), forgotten=(*lease.forgotten, *history))
 
 
 def leaked(lease: Lease, why: str) -> Lease:

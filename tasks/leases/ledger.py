@@ -229,6 +229,7 @@ def decode(text: str | bytes, where: str) -> Lease:
             state=State(fields["state"]),
             resources=tuple(record_of(ResourceRef, ref) for ref in fields["resources"]),
             holders=tuple(fields["holders"]),
+            forgotten=tuple(fields.get("forgotten", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _torn(where, str(error)) from error

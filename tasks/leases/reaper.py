@@ -13,19 +13,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
+from runtime.contract.errors import ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
-from tasks.leases import owner as owners
-from tasks.leases.claim import latest
+from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import tell_death
-from tasks.leases.finding import Did, Finding, Judgement
+from tasks.leases.finding import Finding, Judgement
 from tasks.leases.inventory import Found, Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import find_orphans, reap_orphan
-from tasks.leases.release import USUAL, Patience, release
-from tasks.leases.resource import ResourceRef, outermost
+from tasks.leases.release import USUAL, Patience
 from tasks.leases.together import together
 
 _AT_ONCE = 8
@@ -73,7 +71,7 @@ def reap(
     sweeps = [partial(reap_orphan, orphan, inventories, dry_run, patience) for orphan in orphans]
 
     def job(lease: Lease, verdict: Judgement, patience: Patience) -> Callable[[], Finding]:
-        return partial(_carry_out, ledger, lease, verdict, inventories, dry_run, patience, now)
+        return partial(carry_out, ledger, lease, verdict, inventories, dry_run, patience, now)
 
     told = [one for one in judged if one[0].state is not State.GONE and not leases.is_lock(one[0])]
     first = [job(*one, patience) for one in told if one[0].state is not State.LEAKED]
@@ -82,39 +80,6 @@ def reap(
     last = [job(*one, again) for one in told if one[0].state is State.LEAKED]
     jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
     return findings + together(jobs, _AT_ONCE)
-
-
-def give_up(
-    ledger: Ledger,
-    inventories: Inventories,
-    name: str,
-    *,
-    dry_run: bool = False,
-    patience: Patience = USUAL,
-    confirm_s: float = CONFIRM_S,
-    now: Callable[[], float] = time.time,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Finding:
-    """Releases one lease, by its name or id, because somebody says so: kept hardware before its time, say.
-
-    Raises BadInput for a lease that is not there, and for one whose owner lives, which is to be stopped first. One
-    that seems to be dead is watched as `reap` does.
-    """
-    lease = latest(ledger, name) or ledger.read(name)
-    if lease is None:
-        raise BadInput(f"there is no lease {name} in {ledger.uri}", fix="see slicebench leases")
-    if lease.state is State.GONE:
-        return Finding(lease.lease_id, "kept", "gone already: nothing is left of it")
-    if lease.holders:
-        raise BadInput(f"lease {name} is shared by {', '.join(lease.holders)}", fix="give those back first")
-    [(_, verdict)] = watch(ledger, [(lease, judge_from_here(lease, now()))], confirm_s, sleep)
-    if lease.owner is not None and verdict.act == "keep":
-        raise BadInput(
-            f"lease {name} is in use: {verdict.why}", fix="stop that run: it gives everything back"
-        )
-    return _carry_out(
-        ledger, lease, Judgement("release", "asked for by name"), inventories, dry_run, patience, now
-    )
 
 
 def exit_code(findings: list[Finding]) -> ExitCode:
@@ -151,50 +116,3 @@ def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> lis
                 left = lease
         standing.append(left)
     return standing
-
-
-def _carry_out(
-    ledger: Ledger,
-    lease: Lease,
-    verdict: Judgement,
-    inventories: Inventories,
-    dry_run: bool,
-    patience: Patience,
-    now: Callable[[], float],
-) -> Finding:
-    if verdict.act == "keep":
-        return Finding(lease.lease_id, "kept", verdict.why, lease.resources)
-    mine = [ref for ref in outermost(lease.resources) if ref.ours]
-    unseen = [ref for ref in mine if not _sees(inventories, ref)]
-    if unseen and len(unseen) == len(mine):
-        where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in unseen}))
-        did: Did = "leaked" if lease.state is State.LEAKED else "not reachable"
-        return Finding(lease.lease_id, did, f"{verdict.why}; run `slicebench reap` where {where} can be seen")
-    if dry_run:
-        return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
-    try:
-        done = release(
-            ledger,
-            lease,
-            inventories,
-            owners.this_process(),
-            verdict.why,
-            beyond=unseen,
-            patience=patience,
-            now=now,
-        )
-    except Conflict as error:
-        return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
-    except InfrastructureError as error:
-        return Finding(lease.lease_id, "failed", f"{verdict.why}; {error}", lease.resources)
-    also = f"; {done.death}" if done.death else ""
-    if done.lease.state is State.GONE:
-        return Finding(lease.lease_id, "released", verdict.why + also, done.deleted)
-    if done.lease.state is State.RELEASING:
-        return Finding(lease.lease_id, "released in part", done.lease.note + also, done.deleted)
-    return Finding(lease.lease_id, "leaked", done.lease.note + also, done.left)
-
-
-def _sees(inventories: Inventories, ref: ResourceRef) -> bool:
-    inventory = inventories.get(ref.kind)
-    return inventory is not None and inventory.sees(ref.scope)

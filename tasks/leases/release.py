@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases import lease as leases
+from tasks.leases.beyond import vanished
 from tasks.leases.death import tell_death
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, Owner, State
@@ -43,13 +44,15 @@ USUAL = Patience()
 class Release:
     """How a release ended. `left` is what was still there, `problems` why; GONE: both are empty.
 
-    `death` is what was told of a run that had been killed, if there was something to tell.
+    `unseen` is what could not be looked at. `death` is what was told of a run that had been killed, if there was
+    something to tell.
     """
 
     lease: Lease
     deleted: tuple[ResourceRef, ...] = ()
     left: tuple[ResourceRef, ...] = ()
     problems: tuple[str, ...] = ()
+    unseen: tuple[ResourceRef, ...] = ()
     death: str = ""
 
     @property
@@ -68,10 +71,12 @@ class _Sweep:
     seen: dict[tuple[str, str], ResourceRef] = field(default_factory=dict)
     asked: set[tuple[str, str]] = field(default_factory=set)
     problems: dict[str, None] = field(default_factory=dict)
+    unseen: dict[str, ResourceRef] = field(default_factory=dict)
 
     def look(self) -> list[ResourceRef]:
         """Returns what is there, as far as the inventories can tell; `problems` holds what they cannot."""
         self.problems.clear()
+        self.unseen.clear()
         present: dict[tuple[str, str], ResourceRef] = {}
         adopted = {(ref.kind, ref.uid or ref.name) for ref in self.known if not ref.ours}
         for kind, inventory in self.inventories.items():
@@ -102,19 +107,16 @@ class _Sweep:
 
     def _get(self, ref: ResourceRef) -> ResourceRef | None:
         inventory = self.inventories.get(ref.kind)
-        if inventory is None:
-            self.problems[f"no inventory of {ref.kind} here, so nobody can say that {ref.name} is gone"] = (
-                None
-            )
-            return None
-        if not inventory.sees(ref.scope):
-            self.problems[f"{ref.kind} {ref.name} is in {ref.scope}, which cannot be looked at from here"] = (
-                None
-            )
-            return None
         try:
+            if inventory is None:
+                raise InfrastructureError(
+                    f"no inventory of {ref.kind} here, so nobody can say that it is gone"
+                )
+            if not inventory.sees(ref.scope):
+                raise InfrastructureError(f"it is in {ref.scope}, which cannot be looked at from here")
             return inventory.get(ref)
         except InfrastructureError as error:
+            self.unseen[ref.key] = ref
             self.problems[f"cannot look at {ref.kind} {ref.name}: {error}"] = None
             return None
 
@@ -134,8 +136,11 @@ class _Sweep:
     def ask(self, present: Sequence[ResourceRef], force: bool) -> None:
         """Asks each thing to go, in order of kinds: once politely, then again and again with force."""
         standing = {ref.kind for ref in present}
+        unseen = {ref.kind for ref in self.unseen.values()}
         for ref in present:
-            if self.inventories[ref.kind].after & standing:
+            inventory = self.inventories[ref.kind]
+            # A key must not go before what lies behind it, even if nobody can look there at the moment.
+            if inventory.after & (standing | unseen if inventory.pace.remote else standing):
                 continue
             key = (ref.kind, ref.uid or ref.name)
             if key in self.asked and not force:
@@ -200,7 +205,8 @@ def _carry_out(
             return Release(lease, deleted=tuple(work.seen.values()))
         if now - begin >= deadline_s:
             deleted = tuple(ref for ref in work.seen.values() if ref not in present)
-            return Release(lease, deleted, tuple(present), tuple(work.problems))
+            unseen = tuple(work.unseen.values())
+            return Release(lease, deleted, tuple(present), tuple(work.problems), unseen)
         meanwhile()
         time.sleep(pause_s)
 
@@ -244,7 +250,12 @@ def release(
             with contextlib.suppress(Unwritable):
                 held = ledger.write(leases.strike_off(held, gone))
 
-    within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond))
+    lost = vanished(inventories, held)
+    if lost:
+        strike(lost)
+        beyond = [ref for ref in beyond if ref not in lost]
+    beyond_or_lost = (*beyond, *lost)
+    within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond_or_lost))
     swept = sweep(inventories, within, patience, renew, strike)
     # Before the lease is let go of: whoever is killed in between leaves this to the next.
     swept = replace(swept, death=tell_death(lease))
@@ -255,4 +266,9 @@ def release(
     if not swept.left and not swept.problems:
         return replace(swept, lease=ledger.write(leases.gone(held)))
     note = "; ".join((*(f"{ref.kind} {ref.name} is still there" for ref in swept.left), *swept.problems))
+    if swept.unseen:
+        kinds = " ".join(f"--forget {kind}" for kind in sorted({ref.kind for ref in swept.unseen}))
+        note += (
+            f"; if what it was on is gone for good, say so: slicebench reap --lease {held.lease_id} {kinds}"
+        )
     return replace(swept, lease=ledger.write(leases.leaked(held, note)))

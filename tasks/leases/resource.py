@@ -12,7 +12,8 @@ class ResourceRef:
 
     `scope` is where the name counts: a host, a zone, a namespace. `uid` is None while only the intent to
     make it is known. `dead_man` says what ends it when everybody else is dead, "none" where nothing does.
-    `inside` is the `key` of something else of the same lease that it is gone with: a process on a machine.
+    `inside` is the `key` of something else of the same lease that it is gone with: a process on a machine. When
+    that is ours, only it is asked to go.
     """
 
     kind: str

@@ -208,9 +208,12 @@ class TpuVmTarget:
         return slices
 
     def _contain(self, lease: Holding) -> None:
-        """What is on machines of ours goes with them; on machines that stay it is given back by itself."""
-        if (own := self._own()) is not None:
-            lease.contain(own, frozenset({PROCESS, FOLDER}))
+        """What is on machines of ours goes with them; on machines that stay it is given back by itself, for as long
+        as they are there.
+        """
+        machines = self._own() or next(iter(self._resources(self._lease)), None)
+        if machines is not None:
+            lease.contain(machines, frozenset({PROCESS, FOLDER}))
 
     def _staying(self) -> Stay:
         """Returns what keeps up our claim on TPUs that are not ours, for as long as a step takes."""

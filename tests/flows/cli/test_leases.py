@@ -148,3 +148,18 @@ def test_a_lease_that_has_expired_says_how_long_ago(
     told = capsys.readouterr().err
     assert re.search(r"expired \d+ s ago", told), told
     assert "expires in" not in told
+
+
+def test_what_is_gone_for_good_is_forgotten_and_told(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holding.create("host_process", "me@gone:22", "supervisor", lambda: "1@1.00@boot")
+    kill_owner(ledger)
+    assert main(["reap", "--forget", "host_process"]) == ExitCode.BAD_INPUT
+    assert "--forget is for one lease" in capsys.readouterr().err
+    assert main(["reap", "--lease", "run", "--forget", "tpu_node"]) == ExitCode.BAD_INPUT
+    assert "made no tpu_node: it has host_process me@gone:22 supervisor" in capsys.readouterr().err
+    assert main(["reap", "--lease", "run", "--forget", "me@gone:22"]) == 0
+    assert "run-e1: released: asked for by name; forgotten by " in capsys.readouterr().err
+    main(["leases", "--all"])
+    assert "forgotten: host_process me@gone:22 supervisor: not seen to be gone" in capsys.readouterr().err

@@ -176,3 +176,12 @@ def test_what_is_inside_something_adopted_is_looked_for(holding: Holding, tpu_cl
     done = holding.release("the run is over", HASTY)
     assert done.lease.state is State.LEAKED
     assert "no inventory of thing_there" in done.lease.note
+
+
+def test_what_was_on_a_tpu_that_its_owner_deleted_went_with_it(holding: Holding, tpu_cloud: Cloud) -> None:
+    there = tpu().create_node(ZONE, "mine", replace(request(holding), labels={}))
+    node = holding.adopt(NODE, SCOPE, "mine", there.uid)
+    holding.contain(node, frozenset({"thing_there"}))
+    holding.create("thing_there", "somewhere", "t", lambda: "uid")
+    tpu_cloud.vanish("mine")
+    assert holding.release("the run is over", HASTY).lease.state is State.GONE

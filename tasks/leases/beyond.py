@@ -1,0 +1,56 @@
+"""What cannot be looked at: because it is out of sight from here, or because what it was on is there no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.contract.errors import InfrastructureError
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import Lease
+from tasks.leases.resource import ResourceRef, outermost
+
+
+def out_of_sight(inventories: Inventories, lease: Lease) -> Sequence[ResourceRef]:
+    """Returns what the lease made that cannot be looked at from here, and what has to stay for as long as that is.
+
+    A key in a cloud is seen from anywhere; but who takes it away before what lies behind it locks everybody out.
+    A lock in the ledger opens nothing, and may go.
+    """
+    mine = [ref for ref in outermost(lease.resources) if ref.ours]
+    beyond = [ref for ref in mine if not _sees(inventories, ref)]
+    while more := [
+        ref
+        for ref in mine
+        if ref not in beyond
+        and inventories[ref.kind].pace.remote
+        and inventories[ref.kind].after & {other.kind for other in beyond}
+    ]:
+        beyond += more
+    return beyond
+
+
+def vanished(inventories: Inventories, lease: Lease) -> Sequence[ResourceRef]:
+    """Returns what was made inside things that were there before and are gone by now: it went with them.
+
+    Nobody can look into a machine that its owner deleted. A cloud that does not answer says nothing.
+    """
+    gone: list[ResourceRef] = []
+    for container in lease.resources:
+        inner = [ref for ref in lease.resources if ref.ours and ref.inside == container.key]
+        if inner and not container.ours and _is_gone(inventories, container):
+            gone += inner
+    return gone
+
+
+def _is_gone(inventories: Inventories, ref: ResourceRef) -> bool:
+    if ref.uid is None or not _sees(inventories, ref):
+        return False
+    try:
+        return inventories[ref.kind].get(ref) is None
+    except InfrastructureError:
+        return False
+
+
+def _sees(inventories: Inventories, ref: ResourceRef) -> bool:
+    inventory = inventories.get(ref.kind)
+    return inventory is not None and inventory.sees(ref.scope)
