@@ -75,6 +75,8 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
+    from tasks.leases.shares import KIND as SHARE
+    from tasks.leases.shares import ShareInventory
     from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
     from tasks.leases.tpus import inventories as tpu_inventories
 
@@ -83,4 +85,5 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
     things: Inventories = {**here, **host_inventories(ledger), **tpus}
-    return {**things, "lock": LockInventory(ledger, after=frozenset(things))}
+    locks = LockInventory(ledger, after=frozenset(things))
+    return {**things, "lock": locks, SHARE: ShareInventory(ledger)}

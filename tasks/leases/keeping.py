@@ -101,6 +101,8 @@ def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:
         return [f"it is {lease.state}" + (f": {lease.note}" if lease.note else "")]
     if lease.owner is not None:
         return [f"it is held by {lease.owner} for run {lease.run_id}, and not kept"]
+    if lease.holders:
+        return [f"it is used by {', '.join(lease.holders)}"]
     reasons = []
     if lease.expires_at is not None and lease.expires_at <= now:
         reasons.append(f"its time was over {now - lease.expires_at:.0f} s ago")

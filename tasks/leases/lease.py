@@ -205,11 +205,13 @@ def join(lease: Lease, holder: str) -> Lease:
 def leave(lease: Lease, holder: str) -> Lease:
     """Takes a sharer off, in any state; one that is not there is no error.
 
-    When the last one leaves what was made for a run, the lease expires; capacity made for no run stays.
+    When the last one leaves what was made for a run, the lease expires, unless it says itself until when it is
+    kept; capacity made for no run stays.
     """
     left = tuple(other for other in lease.holders if other != holder)
     last_out = bool(lease.holders) and not left and lease.run_id is not None
-    return replace(lease, holders=left, expires_at=lease.renewed_at if last_out else lease.expires_at)
+    ends = last_out and lease.expires_at is None
+    return replace(lease, holders=left, expires_at=lease.renewed_at if ends else lease.expires_at)
 
 
 def releasing(lease: Lease, owner: Owner, now: float, why: str) -> Lease:

@@ -21,10 +21,11 @@ from tasks.cloud.tpu_types import known_types
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases import directories
 from tasks.leases.claim import claim, latest
-from tasks.leases.holding import Holding
+from tasks.leases.holding import Holding, Taken
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import Lease, State
+from tasks.leases.lease import Lease, State, leave
 from tasks.leases.ledger import Ledger
+from tasks.leases.shares import users
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_access import metadata_of_made
 from tasks.targets.tpu_capacity import Desk, find, nodes_of
@@ -125,7 +126,7 @@ def create(
 def delete(office: Office, name: str) -> int:
     """Gives back what was made under this name; returns how many things went.
 
-    Raises BadInput when slicebench did not make it, Taken while somebody is making it, Leaked.
+    Raises BadInput when slicebench did not make it, Taken while somebody is making it or a run uses it, Leaked.
     """
     lease = latest(office.ledger, lease_name(name))
     if lease is None or lease.state is State.GONE:
@@ -133,6 +134,13 @@ def delete(office: Office, name: str) -> int:
             f"no lease of this ledger ({office.ledger.uri}) made {name!r}",
             fix="see slicebench tpu list: what another made is left alone",
         )
+    if used := users(office.ledger, lease):
+        raise Taken(
+            f"{name} is used by {', '.join(used)}: wait for it or stop it; if it was killed, slicebench reap gives "
+            "back what it had; then delete again"
+        )
+    for holder in lease.holders:
+        lease = office.ledger.write(leave(lease, holder))
     done = claim(office.ledger, office.inventories, lease_name(name), None).release("deleted by name")
     if done.lease.state is not State.GONE:
         raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")

@@ -21,6 +21,7 @@ from tasks.leases import directories
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.hosts import FOLDER, PROCESS
 from tasks.leases.resource import ResourceRef
+from tasks.leases.shares import share
 from tasks.leases.tpu_entries import enter
 from tasks.leases.tpu_stay import LOOK_S, Stay
 from tasks.leases.tpus import NODE, QUEUED
@@ -200,6 +201,8 @@ class TpuVmTarget:
         slices = desk.acquire()
         if not slices.ours:
             check_adopted(self._config, slices.nodes)
+            for node in slices.nodes:
+                share(lease, node.labels)  # one that slicebench made has an expiry of its own
             for node in slices.nodes:  # one after the other: changes at once refuse each other
                 enter(
                     self._tpu(), lease, node, user, public_key,

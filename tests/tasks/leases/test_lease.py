@@ -89,14 +89,18 @@ def test_time_never_runs_backwards() -> None:
 
 
 def test_a_shared_lease_is_not_released_under_its_holders() -> None:
-    lease = leases.join(leases.join(planned(), "a-e1"), "b-e1")
+    lease = leases.join(leases.join(replace(planned(), expires_at=None), "a-e1"), "b-e1")
     with pytest.raises(IllegalTransition, match="shared by a-e1, b-e1"):
         leases.releasing(lease, REAPER, 110.0, "why")
     lease = leases.leave(lease, "a-e1")
-    assert lease.expires_at == 160.0
+    assert lease.expires_at is None
     lease = leases.leave(lease, "b-e1")
     assert lease.expires_at == 100.0, "the last one out ends what was made for a run"
     assert leases.releasing(lease, REAPER, 110.0, "why").state is State.RELEASING
+
+
+def test_what_is_kept_for_a_time_stays_for_it_when_the_last_holder_leaves() -> None:
+    assert leases.leave(leases.join(planned(), "a-e1"), "a-e1").expires_at == 160.0
 
 
 def test_capacity_made_for_no_run_stays_when_the_last_holder_leaves() -> None:

@@ -19,6 +19,7 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.leases.claim import claim
+from tasks.leases.holding import Taken
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
@@ -27,10 +28,10 @@ from tasks.leases.reaper import reap
 from tasks.leases.tpu_entries import REFRESH_S, TERM_S, read, refresh
 from tasks.stages.provision import provision, shape_of
 from tasks.stages.teardown import teardown
-from tasks.stages.tpus import Office
+from tasks.stages.tpus import Office, delete, lease_name
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import need_sshd
-from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger
+from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, make_node
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines, play
@@ -218,3 +219,28 @@ def test_an_entry_is_written_again_in_time(bench: Bench, mine: CloudTpu, tmp_pat
     assert before.until < after.until
     assert (after.since, REFRESH_S < TERM_S) == (before.since, True)
     assert holding.release("over").lease.state is State.GONE
+
+
+def test_a_tpu_that_slicebench_made_stays_while_a_run_uses_it(bench: Bench, tmp_path: Path) -> None:
+    ledger = a_ledger()
+    everything = inventories_of(ledger)
+    office = Office(CloudTpu("proj", timing=QUICK), ledger, everything, scratch_folder(), poll_s=0.02)
+    maker = claim(ledger, everything, lease_name("mine"), None)
+    make_node(maker, "mine", "v6e-1")
+    maker.live()
+    maker.detach(time.time() + 600.0)
+    holding = hold()
+    provision(bench.run(bench.config(existing="mine", slices=1), output=str(tmp_path)), holding)
+    found = reap(
+        ledger, everything, now=lambda: time.time() + 601.0, confirm_s=0.0, sleep=lambda s: holding.renew()
+    )
+    assert {one.lease_id: one.why for one in found}["tpu-mine-e1"] == "shared by run-1-e1"
+    with pytest.raises(Taken, match="mine is used by run-1-e1: wait for it or stop it"):
+        delete(office, "mine")
+    assert len(bench.cloud.inventory()) == 1
+    assert holding.release("over").lease.state is State.GONE
+    shared = ledger.read("tpu-mine-e1")
+    assert shared is not None
+    assert (shared.holders, shared.state, len(bench.cloud.inventory())) == ((), State.LIVE, 1)
+    assert delete(office, "mine") == 1
+    assert bench.cloud.inventory() == []
