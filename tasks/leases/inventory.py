@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from runtime.contract.errors import InfrastructureError
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import ResourceRef
 
@@ -17,6 +18,16 @@ class Found:
 
     lease_id: str
     ref: ResourceRef
+
+
+class PartlyListed(InfrastructureError):
+    """Some places did not answer: `found` is what the others hold, `silent` names those that did not."""
+
+    def __init__(self, kind: str, found: Sequence[Found], silent: Mapping[str, InfrastructureError]) -> None:
+        told = "; ".join(f"{place}: {error}" for place, error in silent.items())
+        super().__init__(f"nobody knows what {kind} there are in {told}")
+        self.found = found
+        self.silent = frozenset(silent)
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,10 @@ class Inventory(Protocol):
         """Whether things in this scope can be looked at from here."""
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
-        """Returns what is labelled with this ledger and this lease (None: with any)."""
+        """Returns what is labelled with this ledger and this lease (None: with any).
+
+        Raises PartlyListed where only some of the places that it looks at (the first part of scopes) answered.
+        """
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """Returns the thing itself, found by its uid (else by name), or None when it is gone."""

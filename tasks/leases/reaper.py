@@ -18,7 +18,7 @@ from tasks.leases import lease as leases
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import tell_death
 from tasks.leases.finding import Finding, Judgement
-from tasks.leases.inventory import Found, Inventories
+from tasks.leases.inventory import Found, Inventories, PartlyListed
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
@@ -93,6 +93,9 @@ def _labelled(inventories: Inventories) -> tuple[list[Found], list[Finding]]:
     for kind, inventory in inventories.items():
         try:
             labelled += inventory.list(None)
+        except PartlyListed as error:
+            labelled += error.found
+            findings.append(Finding(f"all {kind}", "not listed", str(error)))
         except InfrastructureError as error:
             findings.append(Finding(f"all {kind}", "not listed", str(error)))
     return labelled, findings

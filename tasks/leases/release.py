@@ -12,7 +12,7 @@ from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases import lease as leases
 from tasks.leases.beyond import vanished
 from tasks.leases.death import tell_death
-from tasks.leases.inventory import Inventories, Pace
+from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.ledger import Ledger, Unwritable
 from tasks.leases.resource import ResourceRef, outermost
@@ -82,11 +82,8 @@ class _Sweep:
         for kind, inventory in self.inventories.items():
             if self.lease_id is None or (inventory.pace.remote and kind not in self.kinds):
                 continue
-            try:
-                for found in inventory.list(self.lease_id):
-                    present[kind, found.ref.uid or found.ref.name] = found.ref
-            except InfrastructureError as error:
-                self.problems[f"cannot list {kind}: {error}"] = None
+            for found in self._list(inventory):
+                present[kind, found.ref.uid or found.ref.name] = found.ref
         # What was seen once is looked for by itself: an orphan may have no label that a list would find.
         for ref in (*outermost(self.known), *self.seen.values()):
             there = self._get(ref) if ref.ours else None
@@ -95,6 +92,18 @@ class _Sweep:
         present = {key: ref for key, ref in present.items() if key not in adopted}
         self.seen.update(present)
         return list(present.values())
+
+    def _list(self, inventory: Inventory) -> Sequence[Found]:
+        try:
+            return inventory.list(self.lease_id)
+        except PartlyListed as error:
+            # A lease that the ledger does not know is looked for everywhere, and was found in some places only.
+            if error.silent & {ref.scope.partition("/")[0] for ref in self.known}:
+                self.problems[f"cannot list {inventory.kind}: {error}"] = None
+            return error.found
+        except InfrastructureError as error:
+            self.problems[f"cannot list {inventory.kind}: {error}"] = None
+            return []
 
     @property
     def kinds(self) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from tasks.leases.inventory import Found, Pace
 from tasks.leases.lease import State
 from tasks.leases.locks import Locked
 from tasks.leases.resource import ResourceRef
-from tasks.leases.tpus import InCloudTpu, projects_of
+from tasks.leases.tpus import InCloudTpu, in_projects, projects_of
 
 ENTRY = "tpu_entry"
 """The kind. Its name is NODE@LEASE, its scope as of the node."""
@@ -156,15 +156,16 @@ class TpuEntryInventory(InCloudTpu):
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory."""
-        found = []
-        for project in projects_of(self._ledger, lease_id):
-            for node in CloudTpu(project, timing=_TIMING).nodes():
-                entry = self._entry(node)
-                if entry is not None and lease_id in (None, entry.lease):
-                    name = _name(node.name, entry.lease)
-                    ref = ResourceRef(ENTRY, f"{node.project}/{node.zone}", name, name)
-                    found.append(Found(entry.lease, ref))
-        return found
+        return in_projects(
+            ENTRY, projects_of(self._ledger, lease_id), lambda project: self._in_project(project, lease_id)
+        )
+
+    def _in_project(self, project: str, lease_id: str | None) -> Iterator[Found]:
+        for node in CloudTpu(project, timing=_TIMING).nodes():
+            entry = self._entry(node)
+            if entry is not None and lease_id in (None, entry.lease):
+                name = _name(node.name, entry.lease)
+                yield Found(entry.lease, ResourceRef(ENTRY, f"{node.project}/{node.zone}", name, name))
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory. A VM that will not run again has no entry any more: nobody gets in."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
+from runtime.contract.errors import InfrastructureError
 from tasks.cloud.labels import read_labels
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import Node, Queued
 from tasks.cloud.tpu_transport import Timing
-from tasks.leases.inventory import Found, Pace
+from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import ResourceRef
 
@@ -59,17 +60,18 @@ class _Labelled(InCloudTpu, abc.ABC, Generic[Thing]):
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory."""
-        found = []
-        for project in projects_of(self._ledger, lease_id):
-            for thing in self._everything(CloudTpu(project, timing=_TIMING)):
-                labelled = read_labels(thing.labels)
-                if (
-                    labelled
-                    and labelled.ledger_id == self._ledger.id
-                    and lease_id in (None, labelled.lease_id)
-                ):
-                    found.append(Found(labelled.lease_id, self._reference(thing)))
-        return found
+        return in_projects(
+            self.kind,
+            projects_of(self._ledger, lease_id),
+            lambda project: self._in_project(project, lease_id),
+        )
+
+    def _in_project(self, project: str, lease_id: str | None) -> Iterator[Found]:
+        for thing in self._everything(CloudTpu(project, timing=_TIMING)):
+            labelled = read_labels(thing.labels)
+            ours = labelled is not None and labelled.ledger_id == self._ledger.id
+            if labelled and ours and lease_id in (None, labelled.lease_id):
+                yield Found(labelled.lease_id, self._reference(thing))
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory. Without a uid its name and this ledger's label tell it; they name one lease only."""
@@ -137,6 +139,22 @@ class TpuQueuedInventory(_Labelled[Queued]):
 
     def _ask(self, tpu: CloudTpu, zone: str, name: str) -> None:
         tpu.delete_queued(zone, name)
+
+
+def in_projects(
+    kind: str, projects: Sequence[str], look: Callable[[str], Iterable[Found]]
+) -> Sequence[Found]:
+    """Returns what there is in all projects. Raises PartlyListed when some do not answer: the others count."""
+    found: list[Found] = []
+    silent: dict[str, InfrastructureError] = {}
+    for project in projects:
+        try:
+            found += look(project)
+        except InfrastructureError as error:
+            silent[project] = error
+    if silent:
+        raise PartlyListed(kind, found, silent)
+    return found
 
 
 def projects_of(ledger: Ledger, lease_id: str | None) -> Sequence[str]:

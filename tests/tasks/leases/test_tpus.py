@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import pytest
 
+from runtime.contract.errors import ExitCode
 from tasks.cloud.tpu import CloudTpu
+from tasks.leases import lease as leases
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
-from tasks.leases.reaper import reap
+from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
+from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED, projects_of
 from tests.cloud.tpu.leasing import (
     QUICK,
@@ -127,6 +130,28 @@ def test_what_no_lease_stands_behind_is_reaped_by_its_labels(holding: Holding, t
     found = {one.lease_id: one.did for one in reap(ledger, quick_inventories(ledger))}
     assert found == {"run-1-e1": "kept", "forgotten-e1": "released"}
     assert tpu_cloud.inventory() == []
+
+
+def test_a_project_that_does_not_answer_any_more_hides_nothing_in_the_others(
+    holding: Holding, tpu_cloud: Cloud
+) -> None:
+    ledger = a_ledger()
+    node = ResourceRef(NODE, "closed/us-east5-b", "n9", "uid")
+    old = replace(leases.plan("old", "old", 1, None, 0.0, None), state=State.GONE, resources=(node,))
+    ledger.write(old)
+    labels = {**holding.resource_labels, "slicebench-lease": "forgotten-e1"}
+    tpu().create_node(ZONE, "orphan", replace(request(holding), labels=labels))
+    findings = reap(ledger, quick_inventories(ledger))
+    assert {one.lease_id: one.did for one in findings} == {
+        "all tpu_node": "not listed",
+        "all tpu_queued_resource": "not listed",
+        "all tpu_entry": "not listed",
+        "run-1-e1": "kept",
+        "forgotten-e1": "released",
+    }
+    assert tpu_cloud.inventory() == []
+    assert "there are in closed: " in next(one.why for one in findings if one.did == "not listed")
+    assert exit_code(findings) is ExitCode.INFRASTRUCTURE
 
 
 def test_a_lease_without_tpus_asks_nobody(holding: Holding, tpu_cloud: Cloud) -> None:
