@@ -1,12 +1,10 @@
-"""The state machine of a lease: every allowed path, and no other, by random walks."""
+"""The state machine of a lease: what each step does, and in which states it is allowed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tasks.leases import lease as leases
 from tasks.leases.lease import HELD, IllegalTransition, Lease, Owner, State
@@ -51,6 +49,8 @@ STEPS = {
     "releasing": (lambda lease: leases.releasing(lease, REAPER, 110.0, "why"), set(State) - {State.GONE}),
     "serve": (lambda lease: leases.serve(lease, "other", "/runs/other"), HELD),
     "partly_gone": (lambda lease: leases.partly_gone(lease, [NODE], "why"), {State.RELEASING}),
+    "strike_off": (lambda lease: leases.strike_off(lease, [NODE]), {State.RELEASING}),
+    "strike_off_by_word": (lambda lease: leases.strike_off_by_word(lease, [NODE], ["x"]), {State.RELEASING}),
     "leaked": (lambda lease: leases.leaked(lease, "why"), {State.RELEASING}),
     "gone": (leases.gone, {State.RELEASING}),
 }
@@ -106,94 +106,3 @@ def test_what_is_kept_for_a_time_stays_for_it_when_the_last_holder_leaves() -> N
 def test_capacity_made_for_no_run_stays_when_the_last_holder_leaves() -> None:
     capacity = replace(leases.join(planned(), "a-e1"), run_id=None, expires_at=None)
     assert leases.leave(capacity, "a-e1").expires_at is None
-
-
-class Walk(RuleBasedStateMachine):
-    """Takes random steps and keeps beside the lease a model of what must be true."""
-
-    names = Bundle("names")
-
-    @initialize()
-    def start(self) -> None:
-        self.lease = planned()
-        self.ours: set[str] = set()
-        self.adopted: set[str] = set()
-        self.was_released = False
-        self.let_go = False
-        self.renewed_at = self.lease.renewed_at
-
-    @rule(target=names, name=st.sampled_from(["n0", "n1", "n2"]))
-    def pick(self, name: str) -> str:
-        return name
-
-    @rule(name=names)
-    def intend(self, name: str) -> None:
-        if self.lease.state in HELD:
-            self.lease = leases.intend(self.lease, replace(NODE, name=name))
-            self.ours.add(name)
-            self.adopted.discard(name)
-
-    @rule(name=names)
-    def adopt(self, name: str) -> None:
-        if self.lease.state in HELD and name not in self.ours:
-            self.lease = leases.adopt(self.lease, replace(NODE, name=name, uid="theirs"))
-            self.adopted.add(name)
-
-    @rule(name=names)
-    def confirm(self, name: str) -> None:
-        if self.lease.state in HELD and name in self.ours:
-            self.lease = leases.confirm(self.lease, replace(NODE, name=name, uid=f"uid-{name}"))
-
-    @rule(now=st.floats(0, 1e6))
-    def renew(self, now: float) -> None:
-        if self.lease.state in HELD:
-            self.lease = leases.renew(self.lease, now, now + 60)
-
-    @precondition(lambda self: self.lease.state in HELD and not self.lease.unconfirmed)
-    @rule()
-    def live(self) -> None:
-        self.lease = leases.live(self.lease)
-
-    @precondition(lambda self: self.lease.state is not State.GONE)
-    @rule()
-    def release(self) -> None:
-        self.lease = leases.releasing(self.lease, REAPER, 0.0, "why")
-        self.was_released = True
-        self.let_go = False
-
-    @precondition(lambda self: self.lease.state is State.RELEASING)
-    @rule(clean=st.booleans())
-    def end(self, clean: bool) -> None:
-        self.lease = leases.gone(self.lease) if clean else leases.leaked(self.lease, "there")
-
-    @precondition(lambda self: self.lease.state is State.RELEASING and self.lease.owner is not None)
-    @rule(seen=st.sets(st.sampled_from(["n0", "n1", "n2"])))
-    def end_what_can_be_seen_from_here(self, seen: set[str]) -> None:
-        left = [ref for ref in self.lease.resources if ref.ours and ref.name not in seen]
-        self.lease = leases.partly_gone(self.lease, left, "the rest is elsewhere")
-        assert self.lease.state is State.RELEASING, "it is not over while something is left"
-        self.ours -= seen
-        self.adopted.clear()
-        self.let_go = True
-
-    @invariant()
-    def nothing_made_is_forgotten_and_nothing_adopted_is_ours(self) -> None:
-        if not hasattr(self, "lease"):
-            return
-        assert {ref.name for ref in self.lease.resources if ref.ours} == self.ours
-        assert {ref.name for ref in self.lease.resources if not ref.ours} == self.adopted
-        names = [ref.name for ref in self.lease.resources]
-        assert len(names) == len(set(names))
-
-    @invariant()
-    def a_released_lease_never_comes_back_and_time_only_grows(self) -> None:
-        if not hasattr(self, "lease"):
-            return
-        assert not (self.was_released and self.lease.state in HELD)
-        assert self.lease.renewed_at >= self.renewed_at
-        self.renewed_at = self.lease.renewed_at
-        assert (self.lease.owner is None) == (self.lease.state in (State.LEAKED, State.GONE) or self.let_go)
-        assert self.lease.held_by == OWNER, "whoever releases it is not who used it"
-
-
-TestWalk = Walk.TestCase
