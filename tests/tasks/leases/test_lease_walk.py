@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -202,4 +203,5 @@ class Walk(RuleBasedStateMachine):
         self.renewed_at = self.lease.renewed_at
 
 
+Walk.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestWalk = Walk.TestCase
