@@ -78,9 +78,9 @@ class PointResult:
     implementation: str
     status: PointStatus
     cause: str = ""
-    blamed: int | None = None
     repeats_done: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     mesh: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
     disruption: Mapping[str, Any] | None = None
+    blamed: int | None = None
