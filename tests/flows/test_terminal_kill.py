@@ -62,4 +62,6 @@ def test_a_killed_supervisor_is_told_once(
     milestones = [*(f"benchmark {n} of 3: Fake" for n in (1, 2)), "attempt 1 lost"]
     # A loaded machine may not get through with sealing within the few seconds that it has here.
     shown = [line.partition("; sealing the results took")[0] for line in read_at_the_terminal(crew, capsys)]
+    # By whether it died with something unread.
+    shown = [line.replace("broke: Connection reset by peer", "closed") for line in shown]
     assert sorted(shown) == sorted([*milestones, f"slicebench: {cause}"])

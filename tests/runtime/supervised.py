@@ -74,7 +74,7 @@ class Crew:
             scratch="",
             python=str(python),
             platform="cpu",
-            deadlines=Deadlines(init_s=20.0, operation_s=20.0),
+            deadlines=Deadlines(init_s=60.0, operation_s=20.0),
             grace_s=1.0,
         )
         for worker in range(self.workers):

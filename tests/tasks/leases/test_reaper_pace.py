@@ -54,7 +54,7 @@ def reaping(ledger: DirectoryLedger, inventories: Inventories, rooms: Rooms) -> 
 
 
 def begin(ledger: DirectoryLedger, everything: Inventories, found: list[list[Finding]]) -> None:
-    patience = Patience(grace_s=0.05, deadline_s=900.0, look_every_s=0.02)
+    patience = Patience(grace_s=0.05, deadline_s=900.0, look_every_s=0.2)
     work = lambda: found.append(reap(ledger, everything, patience=patience, confirm_s=0.0))  # noqa: E731
     threading.Thread(target=work, daemon=True).start()
 
