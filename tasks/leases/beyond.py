@@ -21,12 +21,23 @@ def out_of_sight(inventories: Inventories, lease: Lease) -> Sequence[ResourceRef
     while more := [
         ref
         for ref in mine
-        if ref not in beyond
-        and inventories[ref.kind].pace.remote
-        and inventories[ref.kind].after & {other.kind for other in beyond}
+        if ref not in beyond and any(waits_for(ref, other, inventories) for other in beyond)
     ]:
         beyond += more
     return beyond
+
+
+def waits_for(ref: ResourceRef, unseen: ResourceRef, inventories: Inventories) -> bool:
+    """Says whether a thing has to stay for as long as another cannot be looked at.
+
+    That is what comes after it at the same place, as the folder that a process may still write to; and the key to a
+    machine that was there before, for what is inside. A host that is silent holds up no folder of another host.
+    """
+    inventory = inventories[ref.kind]
+    behind_it = bool(unseen.inside) and not ref.inside
+    return (
+        inventory.pace.remote and unseen.kind in inventory.after and (unseen.scope == ref.scope or behind_it)
+    )
 
 
 def vanished(inventories: Inventories, lease: Lease) -> Sequence[ResourceRef]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases import lease as leases
-from tasks.leases.beyond import vanished
+from tasks.leases.beyond import vanished, waits_for
 from tasks.leases.death import tell_death
 from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed
 from tasks.leases.lease import Lease, Owner, State
@@ -145,11 +145,11 @@ class _Sweep:
     def ask(self, present: Sequence[ResourceRef], force: bool) -> None:
         """Asks each thing to go, in order of kinds: once politely, then again and again with force."""
         standing = {ref.kind for ref in present}
-        unseen = {ref.kind for ref in self.unseen.values()}
         for ref in present:
             inventory = self.inventories[ref.kind]
-            # A key must not go before what lies behind it, even if nobody can look there at the moment.
-            if inventory.after & (standing | unseen if inventory.pace.remote else standing):
+            if inventory.after & standing:
+                continue
+            if any(waits_for(ref, other, self.inventories) for other in self.unseen.values()):
                 continue
             key = (ref.kind, ref.uid or ref.name)
             if key in self.asked and not force:

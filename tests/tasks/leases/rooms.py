@@ -5,6 +5,7 @@ It shares no code with the product's inventories: a room is a file with the leas
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,10 +52,11 @@ class Rooms:
     def list(self, lease_id: str | None) -> Sequence[Found]:
         found = []
         for file in sorted(self.folder.glob("*")):
-            lease, ledger = file.read_text().split()
-            if ledger == self.ledger_id and lease_id in (None, lease):
-                ref = ResourceRef(self.kind, SCOPE, file.name, f"{file.name}#{file.stat().st_ino}")
-                found.append(Found(lease, ref))
+            with contextlib.suppress(FileNotFoundError):  # given back meanwhile
+                lease, ledger = file.read_text().split()
+                if ledger == self.ledger_id and lease_id in (None, lease):
+                    ref = ResourceRef(self.kind, SCOPE, file.name, f"{file.name}#{file.stat().st_ino}")
+                    found.append(Found(lease, ref))
         return found
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:

@@ -231,7 +231,7 @@ def test_a_host_that_stays_away_is_given_up_with_the_truth(
 ) -> None:
     monkeypatch.setattr("tasks.targets.ssh_fleet._LOST_MARGIN_S", 0.5)
     for inventory in (HostProcessInventory, HostFolderInventory):
-        monkeypatch.setattr(inventory, "pace", Pace(goes_within_s=15.0, remote=True))
+        monkeypatch.setattr(inventory, "pace", Pace(goes_within_s=30.0, remote=True))
     with serve_ssh(2) as hosts:
         pool = Pool(connect_s=0.5)
         config = config_of(hosts, place, output=str(place / "shared"))
