@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ import psutil
 import pytest
 
 from runtime.contract.names import STAGES_FOLDER
+from tasks.history.verdict import VERDICTS_FILE
 from tasks.leases.lease import State
-from tests.chaos.driver import sample
+from tasks.stages.files import REPORT_FILE, REQUEST_FILE
+from tests.chaos.driver import sample, soon_enough, took_s
 from tests.system.conftest import venvs, with_venvs
 from tests.system.prefect_station import PATIENCE_S, Station, wait_for
 from tests.system.suites import lay_suite
@@ -39,13 +42,19 @@ class Point:
         return f"{self.deed} at {self.moment}"
 
 
-MOMENTS = ("begun", "build", "provision", "upload", "measuring", "run", "collect")
+LATE = ("run", "collect", "teardown", "compare", "report")
+"""Stages after which nothing runs on workers any more. Each is through, and the next one has begun."""
+
+MOMENTS = ("begun", "build", "provision", "upload", "measuring", *LATE)
 """Stages that are through, but for the first, and for the one in which workers are at work."""
 
+WRITTEN = {"begun": REQUEST_FILE, "compare": VERDICTS_FILE, "report": REPORT_FILE}
+"""What is there once they are through, for those that leave no marker."""
+
+SIGNALS = ("kill flow", "terminate flow", "interrupt flow")
+
 POINTS = [
-    *(Point("kill flow", moment) for moment in MOMENTS),
-    *(Point("terminate flow", moment) for moment in ("build", "upload", "measuring", "collect")),
-    Point("interrupt flow", "measuring"),
+    *(Point(deed, moment) for deed in SIGNALS for moment in MOMENTS),
     *(Point("cancel", moment) for moment in ("begun", "provision", "measuring", "run")),
     *(Point("terminate worker", moment) for moment in ("provision", "measuring")),
     *(Point("kill worker", moment, lives=True) for moment in ("build", "measuring")),
@@ -57,6 +66,14 @@ POINTS = [
 ]  # fmt: skip
 
 CHOSEN = sample([(at, str(point)) for at, point in enumerate(POINTS)])
+
+
+@dataclass(frozen=True)
+class Going:
+    """A run: the command that started and follows it, and the process of its flow."""
+
+    command: subprocess.Popen[str]
+    flow: psutil.Process
 
 
 @pytest.fixture(scope="module")
@@ -95,43 +112,55 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize("at", [at for at, _ in CHOSEN], ids=[name for _, name in CHOSEN])
 def test_nothing_is_left(station: Station, bystander: subprocess.Popen[bytes], at: int) -> None:
     point, run_id = POINTS[at], f"run-{at}"
-    command = begin(station, run_id, point.moment)
-    DEEDS[point.deed](station, run_id, command)
+    going = begin(station, run_id, point.moment)
+    DEEDS[point.deed](station, run_id, going)
+    if point.deed in SIGNALS:
+        begun = time.monotonic()
+        wait_for(lambda: reap(station) is not None and not station.workload(run_id))
+        assert soon_enough([took_s(begun)])
     if point.lives:
         assert reap(station, dry_run=True) == [], "a run that lives is not the reaper's"
         station.let_go(run_id)
         wait_for(lambda: outcome(station, run_id).get("exit_code") == 0)
     wait_for(lambda: reap(station) == [] and nothing_left(station, run_id))
     assert "exit_code" in outcome(station, run_id), "the run's own folder tells how it ended"
-    if not point.lives and point.moment not in ("run", "collect"):
+    if not point.lives and point.moment not in LATE:
         assert outcome(station, run_id)["exit_code"] != 0
         assert outcome(station, run_id)["causes"]
     assert bystander.poll() is None
-    if command.poll() is None:  # it waits for Prefect's word, which comes late
-        command.kill()
-    command.communicate(timeout=PATIENCE_S)
+    if going.command.poll() is None:  # it waits for Prefect's word, which comes late
+        going.command.kill()
+    going.command.communicate(timeout=PATIENCE_S)
 
 
-def begin(station: Station, run_id: str, moment: str) -> subprocess.Popen[str]:
-    """Starts a run and returns its command once the run has come to that moment."""
+def begin(station: Station, run_id: str, moment: str) -> Going:
+    """Starts a run and returns its processes once the run has come to that moment."""
     folder = station.home / "suites" / run_id
     suite = lay_suite(folder, "patient", go=str(folder / "go"))
     words = ("--run-id", run_id, "--workers", "1", "--devices-per-worker", "1")
     command = station.command("run", str(suite), *words)
-    if moment in ("run", "collect"):
+
+    def come_to(moment: str, look_every_s: float = 0.2) -> None:
+        wait_for(
+            lambda: reached(station, run_id, moment) or command.poll() is not None, look_every_s=look_every_s
+        )
+        assert reached(station, run_id, moment), command.communicate()[0]
+
+    come_to("begun")
+    flow = wait_for(lambda: station.flow_process(run_id))
+    if moment in LATE:
+        come_to("measuring")
         station.let_go(run_id)
-    wait_for(lambda: reached(station, run_id, moment) or command.poll() is not None)
-    assert reached(station, run_id, moment), command.communicate()[0]
-    return command
+    # Late stages are short; the process is known, so that what is done to it comes within its next stage.
+    come_to(moment, look_every_s=0.01)
+    return Going(command, flow)
 
 
 def reached(station: Station, run_id: str, moment: str) -> bool:
     folder = station.folder(run_id)
-    if moment == "begun":
-        return (folder / "request.json").exists()
     if moment == "measuring":
         return station.measuring(run_id)
-    return (folder / STAGES_FOLDER / f"{moment}.json").exists()
+    return (folder / WRITTEN.get(moment, f"{STAGES_FOLDER}/{moment}.json")).exists()
 
 
 def outcome(station: Station, run_id: str) -> Mapping[str, object]:
@@ -156,18 +185,18 @@ def reap(station: Station, dry_run: bool = False) -> list[str]:
     return [one["lease_id"] for one in json.loads(done.stdout)["findings"] if one["did"] != "kept"]
 
 
-Deed = Callable[[Station, str, "subprocess.Popen[str]"], None]
+Deed = Callable[[Station, str, Going], None]
 
 
 def to_flow(number: signal.Signals) -> Deed:
-    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
-        station.flow_process(run_id).send_signal(number)
+    def deed(station: Station, run_id: str, going: Going) -> None:
+        going.flow.send_signal(number)
 
     return deed
 
 
 def to_worker(number: signal.Signals) -> Deed:
-    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    def deed(station: Station, run_id: str, going: Going) -> None:
         worker = station.prefect_worker("slicebench")
         worker.send_signal(number)
         worker.wait(PATIENCE_S)
@@ -178,7 +207,7 @@ def to_worker(number: signal.Signals) -> Deed:
 def call_it(state: str, name: str) -> Deed:
     """Sets the state of the flow run, as its page in the UI does."""
 
-    def deed(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+    def deed(station: Station, run_id: str, going: Going) -> None:
         flow_run = station.flow_run(run_id)["id"]
         body = {"state": {"type": state, "name": name}, "force": True}
         assert station.call(f"flow_runs/{flow_run}/set_state", body)["status"] == "ACCEPT"
@@ -186,11 +215,11 @@ def call_it(state: str, name: str) -> Deed:
     return deed
 
 
-def kill_command(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
-    command.kill()
+def kill_command(station: Station, run_id: str, going: Going) -> None:
+    going.command.kill()
 
 
-def kill_server(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+def kill_server(station: Station, run_id: str, going: Going) -> None:
     """`up` starts another; workers and runs wait for it."""
     (server,) = servers_of(station)
     server.kill()
@@ -198,15 +227,15 @@ def kill_server(station: Station, run_id: str, command: subprocess.Popen[str]) -
     assert station.up
 
 
-def kill_up(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+def kill_up(station: Station, run_id: str, going: Going) -> None:
     station.process.kill()
     station.process.wait()
 
 
-def lose_host(station: Station, run_id: str, command: subprocess.Popen[str]) -> None:
+def lose_host(station: Station, run_id: str, going: Going) -> None:
     """All that could say something is gone at once; only the workload's own processes are still there."""
     victims = [psutil.Process(station.process.pid), *children_of(station)]
-    victims += [station.flow_process(run_id), psutil.Process(command.pid)]
+    victims += [going.flow, psutil.Process(going.command.pid)]
     for each in victims:
         each.suspend()
     for each in victims:

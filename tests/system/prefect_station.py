@@ -168,7 +168,7 @@ def _variable(process: psutil.Process, name: str) -> str:
         return ""
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
+def wait_for(condition: Callable[[], Any], timeout_s: float = PATIENCE_S, look_every_s: float = 0.2) -> Any:
     """Returns the first true answer of a condition; an AssertionError in it counts as not yet."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -179,4 +179,4 @@ def wait_for(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any
         except AssertionError as error:
             complaint = str(error)
         assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {complaint}"
-        time.sleep(0.2)
+        time.sleep(look_every_s)

@@ -159,6 +159,27 @@ def test_a_retry_of_a_failed_run_measures_only_the_point_that_failed(station: St
     assert nothing_left(station, "moody")
 
 
+def test_of_the_nightly_runs_the_second_waits_until_the_first_has_ended(station: Station) -> None:
+    deployment = station.http.get("deployments/name/benchmark/weeknights").json()["id"]
+    for run_id in ("first", "second"):
+        folder = station.home / "suites" / run_id
+        suite = lay_suite(folder, "patient", go=str(folder / "go"))
+        parameters = {"suite": str(suite), "run_id": run_id, "workers": 1, "devices_per_worker": 1}
+        station.call(f"deployments/{deployment}/create_flow_run", {"parameters": parameters})
+        if run_id == "first":
+            wait_for(lambda: station.measuring("first"))
+    wait_for(lambda: station.state("second") == "AwaitingConcurrencySlot")
+    assert station.state("first") == "Running"
+    station.let_go("second")  # it would end at once if it ran
+    assert not station.folder("second").exists()
+    station.let_go("first")
+    wait_for(lambda: station.state("second") == "Completed")
+    assert station.state("first") == "Completed"
+    first, second = (station.flow_run(run_id) for run_id in ("first", "second"))
+    assert second["start_time"] > first["end_time"]
+    assert nothing_left(station, "first") and nothing_left(station, "second")
+
+
 def stat(station: Station, stage: str) -> tuple[int, bytes]:
     marker = station.folder("retried") / "stages" / f"{stage}.json"
     return marker.stat().st_mtime_ns, marker.read_bytes()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
+import httpx
 import psutil
 import pytest
 
@@ -52,6 +56,13 @@ def started_by(station: Station) -> list[psutil.Process]:
     return found
 
 
+def answers(station: Station) -> bool:
+    try:
+        return station.http.get("health").is_success
+    except httpx.TransportError:
+        return False
+
+
 def test_going_down_waits_for_what_runs_and_then_leaves_nothing(station: Station) -> None:
     command = station.long_run("last")
     down = station.command("down")
@@ -65,7 +76,31 @@ def test_going_down_waits_for_what_runs_and_then_leaves_nothing(station: Station
     assert not (station.home / "prefect" / "up.json").exists()
 
 
+def run_of_others(station: Station) -> str:
+    """Makes a flow run such as others have on a server they share: running, heard of once, silent since."""
+    flow = station.call("flows/", {"name": "benchmark"})["id"]
+    body = {"flow_id": flow, "name": "of others", "state": {"type": "RUNNING", "name": "Running"}}
+    flow_run = str(station.call("flow_runs/", body)["id"])
+    beat = {
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": "prefect.flow-run.heartbeat",
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{flow_run}"},
+        "related": [{"prefect.resource.id": f"prefect.flow.{flow}", "prefect.resource.role": "flow"}],
+        "id": str(uuid4()),
+    }
+    assert station.http.post("events", json=[beat]).status_code == 204
+    return flow_run
+
+
+def state_in_database(station: Station, flow_run: str) -> str:
+    """Returns it, the server being up or not."""
+    with sqlite3.connect(station.home / "prefect" / "server" / "prefect.db") as database:
+        (found,) = database.execute("select state_type from flow_run where id = ?", (flow_run,))
+    return str(found[0])
+
+
 def test_down_now_cancels_what_runs_which_gives_everything_back(station: Station) -> None:
+    of_others = run_of_others(station)
     command = station.long_run("cut")
     down = station.command("down", "--now")
     told, _ = command.communicate(timeout=PATIENCE_S)
@@ -74,6 +109,7 @@ def test_down_now_cancels_what_runs_which_gives_everything_back(station: Station
     assert [lease.state for lease in station.leases("cut")] == [State.GONE]
     assert station.workload("cut") == []
     assert started_by(station) == []
+    assert state_in_database(station, of_others) == "RUNNING"
 
 
 def test_what_a_killed_up_left_is_cleared_by_the_next(station: Station, stations: list[Station]) -> None:
@@ -87,6 +123,7 @@ def test_what_a_killed_up_left_is_cleared_by_the_next(station: Station, stations
 
 
 def test_a_run_whose_host_is_lost_is_called_crashed_and_its_things_go_back(station: Station) -> None:
+    of_others = run_of_others(station)
     # A lost host looks like this from the server: no worker and no flow that could say anything.
     command = station.long_run("lost")
     worker, flow = station.prefect_worker("slicebench"), station.flow_process("lost")
@@ -99,6 +136,8 @@ def test_a_run_whose_host_is_lost_is_called_crashed_and_its_things_go_back(stati
     assert command.wait(PATIENCE_S) == 3
     # The server's own word, not the worker's: that one was dead.
     assert "not heard for" in station.flow_run("lost")["state"]["message"]
+    # Silent for longer, but not ours to judge.
+    assert state_in_database(station, of_others) == "RUNNING"
 
 
 def test_a_worker_that_ends_is_replaced(station: Station) -> None:

@@ -20,6 +20,7 @@ from runtime.contract.job import LEASE_VARIABLE
 from tasks.leases.lease import State
 from tasks.leases.ledger import DirectoryLedger
 from tests.system.prefect_station import PATIENCE_S, ROOT, wait_for
+from tests.system.suites import lay_suite
 
 pytestmark = pytest.mark.system
 
@@ -30,11 +31,11 @@ LONG = ("--set", "num_repeats=20000")
 class Alone:
     """A `slicebench run --no-server` that is measuring, in a process group of its own as a terminal makes it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *words: str) -> None:
         self.home = home
         self.environment = os.environ | {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli.main", "run", "quickstart", "--no-server", "--run-id", "r", *LONG],
+            [sys.executable, "-m", "flows.cli.main", "run", *words, "--no-server", "--run-id", "r"],
             cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -77,7 +78,7 @@ class Alone:
 
 @pytest.fixture
 def run(home: Path) -> Iterator[Alone]:
-    alone = Alone(home)
+    alone = Alone(home, "quickstart", *LONG)
     try:
         alone.wait_until_measuring()
         yield alone
@@ -117,3 +118,23 @@ def test_after_kill_9_nothing_runs_on_and_reap_does_the_rest(run: Alone) -> None
     assert cause in reaped.stderr
     wait_for(lambda: run.left() == [])
     assert run.states() == [State.GONE]
+
+
+def test_a_run_whose_prefect_server_dies_goes_on_and_tells_how_it_ended(home: Path, tmp_path: Path) -> None:
+    go = tmp_path / "suite" / "go"
+    alone = Alone(home, str(lay_suite(go.parent, "patient", go=str(go))))
+    try:
+        alone.wait_until_measuring()
+        (server,) = [one for one in alone.left() if "prefect.server.api.server:create_app" in one.cmdline()]
+        server.kill()
+        server.wait()
+        go.touch()
+        told, _ = alone.process.communicate(timeout=PATIENCE_S)
+        assert alone.process.returncode == 0, told
+        assert alone.outcome()["exit_code"] == 0
+        assert told.count("Prefect's server for this run has ended") == 1
+        assert "Traceback" not in told and "Error logging" not in told
+        assert alone.states() == [State.GONE]
+        wait_for(lambda: alone.left() == [])
+    finally:
+        alone.end()
