@@ -195,7 +195,8 @@ def test_what_is_left_makes_teardown_fail_loudly(tmp_path: Path) -> None:
     holding = hold(run)
     holding.create("quantum", "zone", "q0", lambda: "uid")
     with pytest.raises(
-        Leaked, match=r"run-1-e1: not proven gone: no inventory of quantum .* `slicebench reap`"
+        Leaked,
+        match=r"run-1-e1: not proven gone: cannot look at quantum q0: no inventory of quantum .* `slicebench reap`",
     ) as error:
         teardown(run, holding, patience=Patience(grace_s=0, deadline_s=0.1, look_every_s=0.02))
     assert error.value.exit_code is ExitCode.LEAKED
