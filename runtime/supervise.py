@@ -28,7 +28,7 @@ from runtime.contract.progress import (
     WorkerExited,
 )
 from runtime.supervision import processes, tpu_metrics
-from runtime.supervision.account import Account, judgement_of
+from runtime.supervision.account import Account, ruling_on
 from runtime.supervision.blow import Blow
 from runtime.supervision.command import command_line
 from runtime.supervision.host_counters import HostCounters
@@ -159,7 +159,7 @@ class Supervisor:
 
     def _start(self, start: Start) -> None:
         if start.blame:
-            self._account.write_down({start.blame.point: judgement_of(start.blame)})
+            self._account.write_down({start.blame.point: ruling_on(start.blame)})
         self._session = session = start.session
         restart = self._blow.over(start.restart)
         command = command_line(self._job, start.first_point, start.coordinator, restart)

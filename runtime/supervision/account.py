@@ -9,13 +9,13 @@ from runtime.contract.errors import SlicebenchError
 from runtime.contract.job import Job
 from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
 from runtime.supervision import journal
-from runtime.supervision.journal import Judgement
+from runtime.supervision.journal import Ruling
 from runtime.supervision.messages import Blame, Finish
 
 
-def judgement_of(blame: Blame) -> Judgement:
+def ruling_on(blame: Blame) -> Ruling:
     """Returns what is written down of a point that failed."""
-    return Judgement("failed", blame.cause, blame.worker)
+    return Ruling("failed", blame.cause, blame.worker)
 
 
 """Status and cause by point."""
@@ -65,7 +65,7 @@ class Account:
         ahead = self.point if self.point is not None else max(self._said, default=-1) + 1
         return Finish(code, cause, blame, None if self.done else ahead, self._points)
 
-    def write_down(self, judged: Mapping[int, Judgement]) -> str:
+    def write_down(self, judged: Mapping[int, Ruling]) -> str:
         """Writes what became of points into the journal. Returns nothing, or why it could not."""
         try:
             if judged and journal.write_down(self._job, judged, self._said):
@@ -81,7 +81,7 @@ class Account:
         """
         judged = self._never_run(finish, self._said)
         if finish.blame:
-            judged[finish.blame.point] = judgement_of(finish.blame)
+            judged[finish.blame.point] = ruling_on(finish.blame)
         trouble = self.write_down(judged)
         if trouble or suite is None:
             return trouble
@@ -97,11 +97,11 @@ class Account:
         """Begins to read which points the suite has, if any may never have been reached."""
         return None if finish.not_run_from is None else Suite(self._job, self._label, limit_s)
 
-    def _never_run(self, finish: Finish, points: Iterable[int]) -> dict[int, Judgement]:
+    def _never_run(self, finish: Finish, points: Iterable[int]) -> dict[int, Ruling]:
         if finish.not_run_from is None:
             return {}
         ahead = (point for point in points if point >= finish.not_run_from and self._job.runs(point))
-        return dict.fromkeys(ahead, Judgement("not_run", finish.cause))
+        return dict.fromkeys(ahead, Ruling("not_run", finish.cause))
 
 
 class Suite:

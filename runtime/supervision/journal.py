@@ -21,7 +21,7 @@ from runtime.supervision.worker import SESSION_VARIABLE
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Ruling:
     """What the supervisors say of a point; fields as in PointResult."""
 
     status: PointStatus
@@ -38,7 +38,7 @@ def recorded(job: Job) -> dict[int, PointResult]:
     return found
 
 
-def write_down(job: Job, judged: Mapping[int, Judgement], said: Mapping[int, PointPhase]) -> int:
+def write_down(job: Job, judged: Mapping[int, Ruling], said: Mapping[int, PointPhase]) -> int:
     """Appends a result for each point that has none, or only the echo of a neighbour's failure.
 
     `judged` is by point, as is `said`: how the worker described those that it began.
@@ -46,8 +46,8 @@ def write_down(job: Job, judged: Mapping[int, Judgement], said: Mapping[int, Poi
     """
     known = recorded(job)
     results = [
-        _result(job, point, judgement, said.get(point), known.get(point))
-        for point, judgement in sorted(judged.items())
+        _result(job, point, ruling, said.get(point), known.get(point))
+        for point, ruling in sorted(judged.items())
         if point not in known or (known[point].status == "failed" and is_consequence(known[point].cause))
     ]
     if results:
@@ -114,7 +114,7 @@ def _run(job: Job, arguments: list[str], label: str, limit_s: float) -> tuple[in
 
 
 def _result(
-    job: Job, point: int, judged: Judgement, said: PointPhase | None, known: PointResult | None
+    job: Job, point: int, judged: Ruling, said: PointPhase | None, known: PointResult | None
 ) -> PointResult:
     if known is not None:
         return replace(known, cause=judged.cause, blamed=judged.blamed)

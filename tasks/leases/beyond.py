@@ -48,18 +48,20 @@ def vanished(inventories: Inventories, lease: Lease) -> Sequence[ResourceRef]:
     gone: list[ResourceRef] = []
     for container in lease.resources:
         inner = [ref for ref in lease.resources if ref.ours and ref.inside == container.key]
-        if inner and not container.ours and _is_gone(inventories, container):
+        known = inner and not container.ours and container.uid is not None
+        if known and is_there(inventories, container) is False:
             gone += inner
     return gone
 
 
-def _is_gone(inventories: Inventories, ref: ResourceRef) -> bool:
-    if ref.uid is None or not _sees(inventories, ref):
-        return False
+def is_there(inventories: Inventories, ref: ResourceRef) -> bool | None:
+    """Says whether a thing is there; None where nobody can look, or nobody answers."""
+    if not _sees(inventories, ref):
+        return None
     try:
-        return inventories[ref.kind].get(ref) is None
+        return inventories[ref.kind].get(ref) is not None
     except InfrastructureError:
-        return False
+        return None
 
 
 def _sees(inventories: Inventories, ref: ResourceRef) -> bool:

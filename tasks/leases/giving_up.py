@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import BadInput
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases.beyond import is_there
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.claim import latest
 from tasks.leases.finding import Finding, Judgement
@@ -75,22 +76,12 @@ def _to_forget(lease: Lease, inventories: Inventories, words: Sequence[str]) -> 
             )
         found += [ref for ref in named if ref not in found]
     for ref in found:
-        if _is_there(inventories, ref):
+        if is_there(inventories, ref):
             raise BadInput(
                 f"{ref.key} is still there: it is given back, not forgotten",
                 fix=f"slicebench reap --lease {lease.lease_id}, without --forget",
             )
     return found
-
-
-def _is_there(inventories: Inventories, ref: ResourceRef) -> bool:
-    inventory = inventories.get(ref.kind)
-    if inventory is None or not inventory.sees(ref.scope):
-        return False
-    try:
-        return inventory.get(ref) is not None
-    except InfrastructureError:
-        return False
 
 
 def _told(refs: Sequence[ResourceRef]) -> str:
