@@ -23,6 +23,8 @@ from tasks.leases.release import release
 from tasks.stages.context import Run
 from tasks.stages.provision import shape_of
 
+_STANDING = (State.PLANNED, State.CREATING, State.LIVE)
+
 
 @contextmanager
 def hold(run: Run) -> Iterator[Holding]:
@@ -37,6 +39,14 @@ def hold(run: Run) -> Iterator[Holding]:
         lease = claim_kept(ledger, inventories, run.spec.lease, run_id, shape, folder=folder, say=run.say)
     with lease.renewing():
         yield lease
+
+
+def is_held(run_id: str, name: str) -> bool:
+    """Whether a run has its lease of this name and its process lives, as far as can be known from here."""
+    lease = latest(open_ledger(ledger_uri()), name)
+    if lease is None or lease.run_id != run_id or lease.state not in _STANDING:
+        return False
+    return judge_from_here(lease, time.time(), ended=True).act == "keep"
 
 
 def release_run(

@@ -16,7 +16,7 @@ from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
-from tasks.stages.files import RUN_LOG
+from tasks.stages.files import OUTCOME_FILE, RUN_LOG
 
 POLL_S = 0.25
 
@@ -27,23 +27,8 @@ SHARE = 0.1
 
 PATIENCE_FOR_A_WORKER_S = 30.0
 
-
-def is_held(run_id: str, name: str) -> bool:
-    """Whether a run has its lease of this name and its process lives, as far as can be known from here."""
-    from tasks.config.home import ledger_uri
-    from tasks.leases.claim import latest
-    from tasks.leases.judging import judge_from_here
-    from tasks.leases.lease import State
-    from tasks.leases.opening import open_ledger
-
-    lease = latest(open_ledger(ledger_uri()), name)
-    if (
-        lease is None
-        or lease.run_id != run_id
-        or lease.state not in (State.PLANNED, State.CREATING, State.LIVE)
-    ):
-        return False
-    return judge_from_here(lease, time.time(), ended=True).act == "keep"
+LAST_STAGES_S = 120.0
+"""For so long after it gave its lease back, a run that Prefect calls crashed may still compare and report."""
 
 
 class NoServer(InfrastructureError):
@@ -101,7 +86,8 @@ class _Following:
         self._tell = terminal.tell
         self._read = read
         self._away = False
-        self._contradicted = False
+        self._ended_before = folder.read(OUTCOME_FILE)  # of a run that is resumed
+        self._lived_at: float | None = None
         self._asked_to_stop = 0
         self._cancelled = False
         self._waiting_since: float | None = time.monotonic()
@@ -119,7 +105,7 @@ class _Following:
                     )
                 time.sleep(POLL_S)
             self._print_log()
-        if self._flow_run.state_type == "CRASHED":
+        if self._flow_run.state_type == "CRASHED" and not self._has_ended():
             self._tell_errors()
         if self._flow_run.state_type == "CANCELLED":
             return f"{ExitCode.INTERRUPTED.name}: {self._flow_run.message or 'cancelled'}"
@@ -143,12 +129,20 @@ class _Following:
 
     def _lives_on(self) -> bool:
         """Whether it is called crashed and is not: a server that was away takes its own silence for the run's."""
-        if self._flow_run.state_type != "CRASHED" or not is_held(self._run_id, self._lease):
+        from flows.lease import is_held
+
+        if self._flow_run.state_type != "CRASHED" or self._has_ended():
             return False
-        if not self._contradicted:
-            self._contradicted = True
+        if not is_held(self._run_id, self._lease):
+            return self._lived_at is not None and time.monotonic() - self._lived_at < LAST_STAGES_S
+        if self._lived_at is None:
             self._tell(f"Prefect calls the run crashed ({self._flow_run.message}); it lives, and goes on")
+        self._lived_at = time.monotonic()
         return True
+
+    def _has_ended(self) -> bool:
+        """Whether the run wrote down how it ended, which it does last."""
+        return self._folder.read(OUTCOME_FILE) != self._ended_before
 
     def _ask(self) -> None:
         """Asks how the run is, the more seldom the longer the server takes to say."""

@@ -60,6 +60,28 @@ def test_a_run_that_is_called_crashed_and_lives_is_followed_on(
     assert told.count("Prefect calls the run crashed (not heard for 90 s); it lives, and goes on") == 1
 
 
+def test_a_run_that_is_called_crashed_is_followed_through_its_last_stages(
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = open_ledger(ledger_uri())
+    lease = claim(ledger, open_inventories(ledger, scratch_folder()), "r1", "r1")
+    calls: list[bool] = []
+
+    def away() -> bool:
+        calls.append(False)
+        if len(calls) == 4:
+            lease.release("over")  # then it compares and reports, for which it needs no hardware
+        if len(calls) == 7:
+            outcome(tmp_path / "r1")
+        return False
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("CRASHED", "not heard for 90 s")
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    assert len(calls) >= 7
+    assert "slicebench: not heard for 90 s" not in capsys.readouterr().err
+
+
 def test_a_signal_while_the_server_is_away_cancels_the_run_once_it_is_back(
     server: PrefectStub, tmp_path: Path
 ) -> None:
