@@ -145,3 +145,19 @@ def test_a_worker_that_ends_is_replaced(station: Station) -> None:
     os.kill(first.pid, signal.SIGKILL)
     second = wait_for(lambda: station.prefect_worker("slicebench-reaper").pid != first.pid and station)
     assert "starting another" in second.log.read_text()
+
+
+def test_a_server_that_is_killed_is_started_again_and_what_runs_lives_on(station: Station) -> None:
+    command = station.long_run("survivor")
+    (server,) = [one for one in started_by(station) if {"server", "start"} <= set(one.cmdline())]
+    server.kill()
+    wait_for(lambda: "server has ended" in station.log.read_text())
+    wait_for(lambda: answers(station))
+    assert station.state("survivor") == "Running"
+    station.let_go("survivor")
+    told, _ = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 0, told
+    assert "does not answer" in told and "the run goes on by itself" in told
+    assert "the Prefect server is back" in told
+    wait_for(lambda: station.state("survivor") == "Completed")
+    assert [lease.state for lease in station.leases("survivor")] == [State.GONE]
