@@ -42,3 +42,8 @@ def hosts_folder() -> Path:
 def kits_folder() -> Path:
     """Returns where it is kept what hosts make their venvs of."""
     return home() / "kits"
+
+
+def sources_folder() -> Path:
+    """Returns where source trees that were fetched are kept."""
+    return home() / "sources"

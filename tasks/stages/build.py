@@ -7,24 +7,31 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from runtime.contract.errors import BadInput
-from runtime.contract.record import record_of
 from tasks.cloud.git import fetch_tree, known_tree
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
 from tasks.cloud.venvs import Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
-from tasks.config.home import home
+from tasks.config.home import home, sources_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
-from tasks.stages.recipes import LOCKED, RELEASED, pinned, recipe_of, request_of
+from tasks.stages.recipes import (
+    KEPT_UNUSED_S,
+    LOCKED,
+    RELEASED,
+    built_before,
+    code_and_recipe,
+    pinned,
+    recipe_of,
+    request_of,
+)
 from tasks.stages.usercode import check_generators, foreign_generators, needs_orbax_classes
 from tasks.targets.types import Image
 
 _KEPT_VENVS = 10
-_KEPT_TREES_S = 30 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -59,22 +66,18 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
         return _brought(run, brought)
     if (elsewhere := run.target.interpreter()) is not None:
         return pack(run, elsewhere, lock or Lock())
-    marker = run.marker("build")
-    if marker is not None:
-        with run.reading("build"):
-            before = record_of(Image, marker["outputs"]["image"])
+    if (last := built_before(run)) is not None:
+        before, _ = last
         if adopt_venv(before.reference, venvs) is not None:
             return replace(before, reused=True)
         run.say(f"venv {before.reference} of this run is gone")
         spec = replace(spec, source=pinned(spec.source, before))
-    tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
-    about = tree.record() if tree else {"ref": RELEASED}
-    recipe = recipe_of(request_of(spec), tree, lock or Lock(), run.say)
+    about, recipe = code_and_recipe(spec.source, request_of(spec), lock or Lock(), run.say)
     venv, reused = make_venv(recipe, venvs, say=run.say, about=about)
     run.say(f"venv {venv.key} {_how(venv, reused)}: {_told(venv)}")
     if not reused:
         prune(venvs, keep=_KEPT_VENVS, say=run.say)
-        prune_trees(home() / "sources", older_than_s=_KEPT_TREES_S)
+        prune_trees(sources_folder(), older_than_s=KEPT_UNUSED_S)
     check_generators(spec, venv.python)
     image = _image(venv, about, reused)
     run.mark("build", key=venv.key, inputs=dict(venv.inputs), image=asdict(image))
@@ -115,7 +118,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
         return BuildPlan(False, None, (), f"what is installed in {spec.target.python}")
     tree = None
     if spec.source.repo is not None:
-        tree = known_tree(spec.source, home() / "sources")
+        tree = known_tree(spec.source, sources_folder())
         if tree is None:
             new = ("these source files have not been built here yet",)
             return BuildPlan(True, None, new, spec.source.jax_version)
@@ -141,7 +144,7 @@ def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
 @functools.lru_cache
 def _look_up(source: SourceSpec, request: Request, lock: Lock) -> None:
     """Does so once in a process: the command asks before the flow that it then calls does."""
-    tree = fetch_tree(source, home() / "sources", say=_quiet) if source.repo is not None else None
+    tree = fetch_tree(source, sources_folder(), say=_quiet) if source.repo is not None else None
     recipe_of(request, tree, lock, _quiet)
 
 

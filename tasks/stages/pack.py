@@ -7,16 +7,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from runtime.contract.errors import BadInput
-from tasks.cloud.git import fetch_tree
 from tasks.cloud.kits import Kit, make_kit, prune_kits, read_kit
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
-from tasks.config.home import home, kits_folder
+from tasks.config.home import kits_folder, sources_folder
 from tasks.stages.context import Run
-from tasks.stages.recipes import RELEASED, asked_for, pinned, recipe_of, request_of
+from tasks.stages.recipes import KEPT_UNUSED_S, asked_for, built_before, code_and_recipe, pinned, request_of
 from tasks.targets.types import Image, Interpreter
-
-_KEPT_S = 30 * 86400.0
 
 
 def pack(run: Run, elsewhere: Interpreter, lock: Lock) -> Image:
@@ -25,23 +22,20 @@ def pack(run: Run, elsewhere: Interpreter, lock: Lock) -> Image:
     The image's `python` is for the target to fill in when it has made the venv; so are the versions that depend on
     the Python. A run that has the marker keeps what it was packed with. Raises as `build` does.
     """
-    spec = run.spec
-    marker = run.marker("build")
-    if marker is not None:
-        before = Image(**marker["outputs"]["image"])
-        same_python = marker["outputs"]["inputs"].get("python") == elsewhere.identity
+    source = run.spec.source
+    if (last := built_before(run)) is not None:
+        before, inputs = last
+        same_python = inputs.get("python") == elsewhere.identity
         if same_python and read_kit(before.reference, kits_folder()) is not None:
             return replace(before, reused=True)
-        spec = replace(spec, source=pinned(spec.source, before))
-    request = replace(request_of(spec), elsewhere=asked_for(elsewhere))
+        source = pinned(source, before)
+    request = replace(request_of(run.spec), elsewhere=asked_for(elsewhere))
     _refuse_what_hosts_cannot_see(request)
-    tree = fetch_tree(spec.source, home() / "sources", say=run.say) if spec.source.repo is not None else None
-    about = tree.record() if tree else {"ref": RELEASED}
-    recipe = recipe_of(request, tree, lock, run.say, elsewhere.identity)
+    about, recipe = code_and_recipe(source, request, lock, run.say, elsewhere.identity)
     kit, reused = make_kit(recipe, kits_folder(), say=run.say)
     if not reused:
-        prune_kits(kits_folder(), older_than_s=_KEPT_S)
-        prune_trees(home() / "sources", older_than_s=_KEPT_S)
+        prune_kits(kits_folder(), older_than_s=KEPT_UNUSED_S)
+        prune_trees(sources_folder(), older_than_s=KEPT_UNUSED_S)
     image = _image(kit, elsewhere, about, reused)
     run.say(
         f"venv {kit.key} on the hosts: {', '.join(f'{name} {told}' for name, told in image.versions.items())}"

@@ -6,22 +6,29 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from runtime.contract.record import record_of
+from tasks.cloud.git import fetch_tree
 from tasks.cloud.resolve import Lock, Request, resolve
 from tasks.cloud.trees import WORKING_TREE, Tree, scratch_folder
 from tasks.cloud.venvs import Recipe, python_identity
+from tasks.config.home import sources_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.stages.context import Run
 from tasks.stages.usercode import needs_orbax_classes
 from tasks.targets.tpu_python import promised
 from tasks.targets.types import Image, Interpreter
 
 RELEASED = "released"
 LOCKED = "locked"
+KEPT_UNUSED_S = 30 * 86400.0
+"""How long sources and kits that nothing asks for are kept."""
 
 _GLIBC_MINORS = (28, *range(31, 41))
 """Versions 2.X of glibc that uv knows as platforms."""
@@ -40,6 +47,23 @@ def request_of(spec: RunSpec) -> Request:
         extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
         elsewhere=elsewhere,
     )
+
+
+def code_and_recipe(
+    source: SourceSpec,
+    request: Request,
+    lock: Lock,
+    say: Callable[[str], None],
+    identity: str | None = None,
+) -> tuple[dict[str, Any], Recipe]:
+    """Fetches the code under test and resolves what it needs.
+
+    Returns what is to be recorded of the code, and the recipe. `identity`: of the Python elsewhere for which it is.
+    Raises as `fetch_tree` and `resolve` do.
+    """
+    tree = fetch_tree(source, sources_folder(), say=say) if source.repo is not None else None
+    about = tree.record() if tree else {"ref": RELEASED}
+    return about, recipe_of(request, tree, lock, say, identity)
 
 
 def recipe_of(
@@ -82,6 +106,18 @@ def _platform(elsewhere: Interpreter) -> str:
 def _workspace() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder, scratch_folder(Path(folder)) as work:
         yield work
+
+
+def built_before(run: Run) -> tuple[Image, Mapping[str, str]] | None:
+    """Returns what *build* of this run made when it finished, and of which inputs; None when it has not.
+
+    Raises InfrastructureError, with the fix, where its marker is damaged.
+    """
+    marker = run.marker("build")
+    if marker is None:
+        return None
+    with run.reading("build"):
+        return record_of(Image, marker["outputs"]["image"]), dict(marker["outputs"]["inputs"])
 
 
 def pinned(source: SourceSpec, before: Image) -> SourceSpec:
