@@ -34,6 +34,15 @@ class Conflict(InfrastructureError):
 class Unreadable(InfrastructureError):
     """A lease's file is torn, or of a newer slicebench. It is never written over."""
 
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where} {why}")
+        self.where = where
+
+    @property
+    def lease_id(self) -> str:
+        """Returns whose file it is: that much its name tells."""
+        return self.where.rpartition("/")[2].removesuffix(".json")
+
 
 class Unwritable(InfrastructureError):
     """The ledger cannot be written, so nothing may be made."""
@@ -216,8 +225,9 @@ def decode(text: str | bytes, where: str) -> Lease:
     try:
         if fields["version"] > VERSION:
             raise Unreadable(
-                f"{where} was written by a newer slicebench (version {fields['version']}, this one reads "
-                f"{VERSION}): upgrade; the file stays as it is"
+                where,
+                f"was written by a newer slicebench (version {fields['version']}, this one reads {VERSION}): "
+                "upgrade; the file stays as it is",
             )
         return record_of(
             Lease,
@@ -247,8 +257,9 @@ def _fields(text: str | bytes, where: str) -> dict[str, Any]:
 
 def _torn(where: str, why: str) -> Unreadable:
     return Unreadable(
-        f"{where} is not a whole lease ({why}): look at what it names, delete that by hand if it is still "
-        "there, then move the file away; slicebench does not touch it"
+        where,
+        f"is not a whole lease ({why}): look at what it names, delete that by hand if it is still there, "
+        "then move the file away; slicebench does not touch it",
     )
 
 
@@ -258,7 +269,7 @@ def _read(file: Path) -> Lease | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Unreadable(f"cannot read {file}: {error.strerror}") from error
+        raise Unreadable(str(file), f"cannot be read: {error.strerror}") from error
 
 
 def _flush_directory(path: Path) -> None:

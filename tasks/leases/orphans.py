@@ -25,11 +25,11 @@ class Orphan:
 def find_orphans(listing: Listing, labelled: Sequence[Found]) -> Sequence[Orphan]:
     """Returns what of all that is labelled has no lease, lease by lease."""
     known: Mapping[str, Lease] = {lease.lease_id: lease for lease in listing.leases}
+    unread = {error.lease_id for error in listing.unreadable}
     orphans: dict[str, Orphan] = {}
     for found in labelled:
         lease = known.get(found.lease_id)
-        unread = any(f"/{found.lease_id}.json" in str(error) for error in listing.unreadable)
-        if not unread and (lease is None or lease.state is State.GONE):
+        if found.lease_id not in unread and (lease is None or lease.state is State.GONE):
             one = orphans.get(found.lease_id) or Orphan(found.lease_id, lease, ())
             orphans[found.lease_id] = replace(one, refs=(*one.refs, found.ref))
     return list(orphans.values())

@@ -57,9 +57,7 @@ def reap(
     # list.
     labelled, findings = _labelled(inventories)
     listing = ledger.listing()
-    findings += [
-        Finding(str(error).split(maxsplit=1)[0], "unreadable", str(error)) for error in listing.unreadable
-    ]
+    findings += [Finding(error.where, "unreadable", str(error)) for error in listing.unreadable]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
     judged = watch(ledger, judged, confirm_s, sleep)
@@ -105,7 +103,7 @@ def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> lis
     """Strikes holders whose own lease is GONE or unknown off shared leases; returns all leases."""
     living = {lease.lease_id for lease in listing.leases if lease.state is not State.GONE}
     # A holder whose file cannot be read may be alive.
-    living |= {holder for lease in listing.leases for holder in lease.holders if listing.unreadable}
+    living |= {error.lease_id for error in listing.unreadable}
     standing = []
     for lease in listing.leases:
         left = lease
