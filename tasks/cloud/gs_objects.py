@@ -92,6 +92,24 @@ class GsObjects:
                 return int(there.generation)
             return int(blob.generation)
 
+    def remove(self, name: str, generation: int) -> bool:
+        """Deletes the object if it has this generation; returns False when somebody else wrote it since.
+
+        One that is not there is no error: the reply to our own first try may have been lost.
+        """
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        blob = self._blob(name)
+        with self._told("delete", self.where(name)):
+            try:
+                blob.delete(if_generation_match=generation, timeout=_CALL_S, retry=self._retry())
+            except PreconditionFailed:
+                return False
+            except NotFound as error:
+                if "bucket does not exist" in str(error):
+                    raise
+        return True
+
     def exist(self) -> bool:
         """Says whether there is any object at all. Raises InfrastructureError when there is no such bucket."""
         return bool(self._names(at_most=1))

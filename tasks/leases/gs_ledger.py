@@ -69,6 +69,18 @@ class GsLedger:
             )
         return replace(lease, generation=generation)
 
+    def remove(self, lease: Lease) -> None:
+        """See Ledger."""
+        name = f"{checked_lease_id(lease.lease_id)}.json"
+        try:
+            removed = self._objects.remove(name, lease.generation)
+        except InfrastructureError as error:
+            raise Unwritable(f"cannot take a lease out of the ledger: {error}") from error
+        if not removed:
+            raise Conflict(
+                f"lease {lease.lease_id} changed meanwhile: it is not at generation {lease.generation}"
+            )
+
     def listing(self) -> Listing:
         """See Ledger. Raises InfrastructureError when the service does not answer: that is not "no leases"."""
         names = [name for name in self._objects.names() if name.endswith(".json") and "/" not in name]

@@ -86,6 +86,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     Without it, those kinds are left out that only the machine they are on can look at.
     """
     from tasks.leases.directories import DirectoryInventory
+    from tasks.leases.glance import Glance
     from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
@@ -94,6 +95,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
     from tasks.leases.tpus import inventories as tpu_inventories
 
+    ledger = Glance(ledger)
     here: Inventories = {}
     if scratch is not None:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}

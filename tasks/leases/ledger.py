@@ -78,6 +78,12 @@ class Ledger(Protocol):
         Raises Conflict when somebody else was faster, Unwritable, Unreadable.
         """
 
+    def remove(self, lease: Lease) -> None:
+        """Takes a lease out if what is stored has its generation; one that is not there is no error.
+
+        Raises Conflict, Unwritable, Unreadable.
+        """
+
     def listing(self) -> Listing:
         """Returns everything."""
 
@@ -121,18 +127,22 @@ class DirectoryLedger:
             made = self._prepare(file.name, encode(following))
             try:
                 with self._lock():
-                    stored = _read(file)
-                    found = stored.generation if stored else 0
-                    if found != lease.generation:
-                        raise Conflict(
-                            f"lease {lease.lease_id} changed meanwhile: it is at generation {found}, "
-                            f"not {lease.generation}"
-                        )
+                    _compare(_read(file), lease)
                     made.replace(file)
             finally:
                 made.unlink(missing_ok=True)
             _flush_directory(self._path)
         return following
+
+    def remove(self, lease: Lease) -> None:
+        """See Ledger."""
+        file = self._file(lease.lease_id)
+        with self._unwritable(file), self._lock():
+            stored = _read(file)
+            if stored is not None:
+                _compare(stored, lease)
+                file.unlink()
+                _flush_directory(self._path)
 
     def listing(self) -> Listing:
         """See Ledger."""
@@ -261,6 +271,14 @@ def _torn(where: str, why: str) -> Unreadable:
         f"is not a whole lease ({why}): look at what it names, delete that by hand if it is still there, "
         "then move the file away; slicebench does not touch it",
     )
+
+
+def _compare(stored: Lease | None, lease: Lease) -> None:
+    found = stored.generation if stored else 0
+    if found != lease.generation:
+        raise Conflict(
+            f"lease {lease.lease_id} changed meanwhile: it is at generation {found}, not {lease.generation}"
+        )
 
 
 def _read(file: Path) -> Lease | None:

@@ -23,6 +23,7 @@ from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import find_orphans, reap_orphan
+from tasks.leases.pruning import prune
 from tasks.leases.release import USUAL, Patience
 from tasks.leases.together import together
 
@@ -77,7 +78,10 @@ def reap(
     again = replace(patience, at_most_s=_AGAIN_S)
     last = [job(*one, again) for one in told if one[0].state is State.LEAKED]
     jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
-    return findings + together(jobs, _AT_ONCE)
+    findings += together(jobs, _AT_ONCE)
+    if not dry_run:
+        prune(ledger, listing, now())
+    return findings
 
 
 def exit_code(findings: list[Finding]) -> ExitCode:

@@ -108,6 +108,9 @@ class PluggedLedger:
             f"ledger {lease.state} of {len(lease.resources)}", lambda: self.inner.write(lease)
         )
 
+    def remove(self, lease: Lease) -> None:
+        self.plug.around(f"ledger without {lease.state}", lambda: self.inner.remove(lease))
+
     def listing(self) -> Listing:
         return self.inner.listing()
 

@@ -53,6 +53,18 @@ def put(uri: str) -> Callable[[str, bytes], str]:
     return write
 
 
+def test_what_is_taken_out_is_gone_unless_somebody_wrote_it_since(ledger: Ledger) -> None:
+    first = ledger.write(new())
+    second = ledger.write(first)
+    with pytest.raises(Conflict, match="run-e1 changed meanwhile"):
+        ledger.remove(first)
+    assert ledger.read("run-e1") == second
+    ledger.remove(second)
+    ledger.remove(second)
+    assert (ledger.read("run-e1"), ledger.listing().leases) == (None, ())
+    assert ledger.write(new()).generation > 0
+
+
 def test_what_was_written_is_read(ledger: Ledger) -> None:
     written = ledger.write(leases.join(leases.intend(new(), ResourceRef("node", "z", "n", "u")), "b-e1"))
     assert written.generation > 0
