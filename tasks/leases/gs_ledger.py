@@ -70,13 +70,16 @@ class GsLedger:
         return replace(lease, generation=generation)
 
     def remove(self, lease: Lease) -> None:
-        """See Ledger."""
+        """See Ledger. Looks first: not every server that speaks Cloud Storage's API minds a delete's condition."""
         name = f"{checked_lease_id(lease.lease_id)}.json"
+        stored = self._read(name)
+        if stored is None:
+            return
         try:
-            removed = self._objects.remove(name, lease.generation)
+            same = stored.generation == lease.generation and self._objects.remove(name, lease.generation)
         except InfrastructureError as error:
             raise Unwritable(f"cannot take a lease out of the ledger: {error}") from error
-        if not removed:
+        if not same:
             raise Conflict(
                 f"lease {lease.lease_id} changed meanwhile: it is not at generation {lease.generation}"
             )
