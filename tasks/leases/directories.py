@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from tasks.leases.inventory import HERE, Found
+from tasks.leases.machine import this_machine
 from tasks.leases.resource import ResourceRef
 
 _LABEL = ".slicebench-lease.json"
@@ -31,7 +31,7 @@ class DirectoryInventory:
 
     def sees(self, scope: str) -> bool:
         """See Inventory. The scope of a folder is its host."""
-        return scope == socket.gethostname()
+        return scope == this_machine()
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory."""
@@ -91,4 +91,4 @@ def make(folder: Path, labels: Mapping[str, str]) -> str:
 
 def reference(folder: Path) -> ResourceRef:
     """Returns a folder as a resource."""
-    return ResourceRef("directory", socket.gethostname(), str(folder), uid=str(folder))
+    return ResourceRef("directory", this_machine(), str(folder), uid=str(folder))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Mapping, Sequence
 
 import psutil
@@ -14,6 +13,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from runtime.contract.process import started_at
 from tasks.leases.inventory import HERE, Found
+from tasks.leases.machine import this_machine
 from tasks.leases.resource import ResourceRef
 
 
@@ -30,7 +30,7 @@ class ProcessInventory:
 
     def sees(self, scope: str) -> bool:
         """See Inventory. The scope of a process is its host."""
-        return scope == socket.gethostname()
+        return scope == this_machine()
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory. This process and its ancestors are never among them: nobody ends itself by label.
@@ -88,7 +88,7 @@ def reference(pid: int, start: float, name: str | None = None) -> ResourceRef:
     """Returns a process as a resource; its name is told by whoever started it, else it is its pid."""
     return ResourceRef(
         kind="process",
-        scope=socket.gethostname(),
+        scope=this_machine(),
         name=name or f"pid {pid}",
         uid=f"{pid}@{start:.2f}",
         dead_man="ends itself when its owner is gone or no longer renews",

@@ -22,6 +22,7 @@ from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig
 from tasks.leases import directories, processes
 from tasks.leases.holding import OVERDUE_S, Holding
+from tasks.leases.machine import this_machine
 from tasks.targets import local_plan, local_preflight, local_python
 from tasks.targets.local_gpus import own_gpus
 from tasks.targets.streams import follow_streams
@@ -74,7 +75,7 @@ class LocalTarget:
 
     def plan(self, spec: RunSpec) -> Plan:
         """See Target."""
-        return local_plan.plan(spec, socket.gethostname(), str(self._folder(spec.run_id)))
+        return local_plan.plan(spec, this_machine(), str(self._folder(spec.run_id)))
 
     def preflight(self, plan: Plan) -> list[Problem]:
         """See Target. Looks at memory, disk, processors, GPUs, and the Python that the file names."""
@@ -126,7 +127,7 @@ class LocalTarget:
         scratch = [
             str(self._worker_scratch(uploaded, attempt, worker.index)) for worker in uploaded.workers.items
         ]
-        return WorkloadRef("local", socket.gethostname(), run_id, " ".join(running), attempt, tuple(scratch))
+        return WorkloadRef("local", this_machine(), run_id, " ".join(running), attempt, tuple(scratch))
 
     def renew(self, ref: WorkloadRef) -> None:
         """See Target."""
@@ -156,7 +157,7 @@ class LocalTarget:
     def _running(self, lease: Holding, names: Sequence[str]) -> list[str]:
         """Returns the uids of this attempt's supervisors, if all run and live for this process;
         else nothing."""
-        refs = [lease.lease.find("process", socket.gethostname(), name) for name in names]
+        refs = [lease.lease.find("process", this_machine(), name) for name in names]
         uids = [ref.uid for ref in refs if ref is not None and ref.uid is not None and _lives(ref.uid)]
         ours = {f"{child.pid}" for child in self._children}
         return uids if len(uids) == len(names) and all(uid.partition("@")[0] in ours for uid in uids) else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from tasks.leases.holding import Fenced, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, DirectoryLedger, Unwritable
+from tasks.leases.machine import this_machine
 from tasks.leases.processes import reference
 from tasks.leases.release import Patience, release
 
@@ -105,7 +105,7 @@ def test_what_was_made_while_the_lease_was_lost_is_deleted_again(
         return str(reference(started[0].pid, 0.0).uid)
 
     with pytest.raises(Fenced):
-        holding.create("process", socket.gethostname(), "p0", make)
+        holding.create("process", this_machine(), "p0", make)
     assert started[0].wait(10) < 0
 
 
@@ -119,7 +119,7 @@ def test_what_was_made_while_another_took_over_is_left_to_the_other(
         return str(reference(theirs.pid, 0.0).uid)
 
     with pytest.raises(Fenced):
-        holding.create("process", socket.gethostname(), "p0", make)
+        holding.create("process", this_machine(), "p0", make)
     assert theirs.poll() is None
 
 
