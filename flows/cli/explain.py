@@ -10,12 +10,12 @@ from flows.cli.runs import Json, Output
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import ledger_uri, runs_folder
+from tasks.explain.scene import Line, Trouble
 from tasks.history.quantities import moment, printable
 from tasks.leases.opening import open_ledger
 from tasks.stages.explain import Explanation
 from tasks.stages.explain import explain as explain_run
 from tasks.stages.past import find_run
-from tasks.targets.scene import Line, Trouble
 
 
 def explain(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder, read_json
+from tasks.explain.rules import troubles
+from tasks.explain.scene import Line, Scene, Seen, Trouble
 from tasks.leases import owner as owners
 from tasks.leases.claim import latest
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
 from tasks.stages import evidence
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
-from tasks.targets.scene import Line, Scene, Seen, Trouble
-from tasks.targets.trouble import troubles
 
 State = Literal["done", "failed", "interrupted", "dead", "going", "unknown"]
 """`dead`: nobody works on it and nobody said how it ended. `unknown`: whether somebody does is not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tasks.targets.scene import Scene, Trouble
+from tasks.explain.scene import Scene, Trouble
 
 MOST_EVIDENCE = 3
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runtime.contract.errors import Place
-from tasks.targets.scene import Line, Scene, Trouble
-from tasks.targets.trouble_told import told
+from tasks.explain.scene import Line, Scene, Trouble
+from tasks.explain.told import told
 
 
 def no_quota(scene: Scene) -> Trouble | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.contract.errors import Place
-from tasks.targets.scene import Line, Scene, Seen, Trouble
-from tasks.targets.trouble_told import MOST_EVIDENCE, told
+from tasks.explain.scene import Line, Scene, Seen, Trouble
+from tasks.explain.told import MOST_EVIDENCE, told
 
 
 def init_hang(scene: Scene) -> Trouble | None:

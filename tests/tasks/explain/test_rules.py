@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.contract.errors import Place
-from tasks.targets.scene import Line, Scene, Seen
-from tasks.targets.trouble import RULES, troubles
+from tasks.explain.rules import RULES, troubles
+from tasks.explain.scene import Line, Scene, Seen
 
 RECORDED = {
     "public_key_denied": "bench@127.0.0.1:2222: permission denied (publickey) for user bench; offered: /k",

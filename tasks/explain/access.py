@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks.targets.scene import Scene, Trouble
-from tasks.targets.trouble_told import told
+from tasks.explain.scene import Scene, Trouble
+from tasks.explain.told import told
 
 
 def public_key_denied(scene: Scene) -> Trouble | None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tasks.targets import trouble_access as access
-from tasks.targets import trouble_cloud as cloud
-from tasks.targets import trouble_workload as workload
-from tasks.targets.scene import Scene, Trouble
+from tasks.explain import access, cloud, workload
+from tasks.explain.scene import Scene, Trouble
 
 Rule = Callable[[Scene], Trouble | None]
 
