@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import cyclopts
 
+from flows.cli.said import Json, print_json
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
 from runtime.contract.expand import dropped, expand
@@ -40,7 +40,7 @@ def check(
         tuple[str, ...],
         cyclopts.Parameter("--set", help="Override of a suite, KEY=VALUE, e.g. num_repeats=5"),
     ] = (),
-    json: Annotated[bool, cyclopts.Parameter(negative="", help="Print one JSON object on stdout")] = False,
+    json: Json = False,
 ) -> int:
     """Say whether suites and targets are right: all problems with file, line and column, and the points of a suite."""
     if not files:
@@ -49,11 +49,7 @@ def check(
     for each in checked:
         _tell(each)
     if json:
-        print(
-            json_module.dumps(
-                {"ok": all(each.ok for each in checked), "files": [_plain(each) for each in checked]}
-            )
-        )
+        print_json({"ok": all(each.ok for each in checked), "files": [_plain(each) for each in checked]})
     return ExitCode.DONE if all(each.ok for each in checked) else ExitCode.BAD_INPUT
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.runs import Json, Output
+from flows.cli.runs import Output
+from flows.cli.said import Json, print_json
 from flows.server import known_server
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.config.home import home, ledger_uri, runs_folder
@@ -38,7 +38,7 @@ def doctor(
     found = examine(checks)
     wrong = worst_of(found)
     if json:
-        print(jsonlib.dumps({"target": target, "wrong": wrong, "findings": [asdict(one) for one in found]}))
+        print_json({"target": target, "wrong": wrong, "findings": [asdict(one) for one in found]})
     else:
         print("\n".join(_lines(found)))
     return ExitCode.INFRASTRUCTURE if wrong else ExitCode.DONE

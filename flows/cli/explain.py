@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from dataclasses import asdict
 
 from flows.cli.report import Which
-from flows.cli.runs import Json, Output
+from flows.cli.runs import Output
+from flows.cli.said import Json, print_json
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import ledger_uri, runs_folder
@@ -23,7 +23,7 @@ def explain(run: Which = "latest", /, *, output: Output = None, json: Json = Fal
     folder = find_run(open_folder(output or str(runs_folder())), run)
     told = explain_run(folder, folder.uri.rstrip("/").rsplit("/", 1)[-1], open_ledger(ledger_uri()))
     if json:
-        print(jsonlib.dumps({"run": folder.uri, **asdict(told)}, default=str))
+        print_json({"run": folder.uri, **asdict(told)})
     else:
         print("\n".join(printable(line) for line in _lines(told)))
     return ExitCode.DONE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import BadInput, ExitCode
 
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
     from tasks.leases.finding import Finding
     from tasks.leases.lease import Lease
     from tasks.leases.ledger import Ledger
-
-Json = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
-]
 
 
 def leases(
@@ -45,18 +40,18 @@ def leases(
         for lease in shown:
             verdict = judge_from_here(lease, now)
             rows.append({**asdict(lease), "reaper": {"act": verdict.act, "why": verdict.why}})
-        _print(
+        print_json(
             {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
         )
     else:
         for lease in shown:
             verdict = judge_from_here(lease, now)
-            _say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
-            _say(*(f"    forgotten: {line}" for line in lease.forgotten))
+            say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+            say(*(f"    forgotten: {line}" for line in lease.forgotten))
         for error in listing.unreadable:
-            _say(str(error))
+            say(str(error))
         if not shown and not listing.unreadable:
-            _say(f"nothing is held ({ledger.uri})")
+            say(f"nothing is held ({ledger.uri})")
     return ExitCode.LEAKED if leaked else ExitCode.INFRASTRUCTURE if listing.unreadable else ExitCode.DONE
 
 
@@ -102,12 +97,12 @@ def reap(
     if lease is not None and any(finding.did in ("not reachable", "elsewhere") for finding in findings):
         code = ExitCode.INFRASTRUCTURE
     if json:
-        _print({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
+        print_json({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
     else:
         for finding in findings:
-            _say(f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources))
+            say(f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources))
         if lease is None and not any(finding.did != "kept" for finding in findings):
-            _say(f"nothing to reap ({ledger.uri})")
+            say(f"nothing to reap ({ledger.uri})")
     return code
 
 
@@ -147,12 +142,3 @@ def _until(left_s: float) -> str:
 
 def _resources(refs: Sequence[Any]) -> list[str]:
     return [f"    {ref.kind} {ref.name}" for ref in refs]
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(line, file=sys.stderr)
-
-
-def _print(content: dict[str, Any]) -> None:
-    print(json.dumps(content, indent=1))

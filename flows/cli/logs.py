@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from collections.abc import Iterable
 from typing import Annotated
@@ -10,7 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.cli.report import Which
-from flows.cli.runs import Json, Output
+from flows.cli.runs import Output
+from flows.cli.said import Json, print_json
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
@@ -45,7 +45,7 @@ def logs(
     chosen = {number: name for number, name in files.items() if worker in (None, number)}
     if json:
         lines = [{"worker": number, "text": text} for number, text in log_lines(folder, chosen)]
-        print(jsonlib.dumps({"run": folder.uri, "lines": lines}))
+        print_json({"run": folder.uri, "lines": lines})
     else:
         _print(log_lines(folder, chosen))
     return ExitCode.DONE

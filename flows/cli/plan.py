@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import os
 import sys
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.cli.run import NO_FLAGS, Flags, request_of
+from flows.cli.said import Json, print_json
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode, Problem
@@ -21,9 +21,7 @@ def plan(
     /,
     *,
     flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
-    json: Annotated[
-        bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False)
-    ] = False,
+    json: Json = False,
     verbose: Verbose = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
@@ -54,7 +52,7 @@ def plan(
     for name in ("warnings", "left_out"):  # they are among the problems
         del told[name]
     if json:
-        print(jsonlib.dumps(told, default=str))
+        print_json(told)
     else:
         print("\n".join(_lines(told, build_said=str(build))))
     for line in (*build.notes, *problems):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.runs import Json, Output
+from flows.cli.runs import Output
+from flows.cli.said import Json, print_json
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import runs_folder
@@ -40,7 +40,7 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
             "reason": verdicts.reason,
             "points": table_rows(results, verdicts),
         }
-        print(jsonlib.dumps(told))
+        print_json(told)
     else:
         print_table(results, verdicts)
         sys.stderr.flush()

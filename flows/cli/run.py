@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
+from flows.cli.said import print_json
 from flows.cli.verbose import show_calls
 from flows.server import known_server
 from flows.terminal import Terminal
@@ -92,7 +93,7 @@ def run(
     outcome = _lacks_nothing(request, folder, terminal)
     if outcome is not None:
         if json:
-            print(jsonlib.dumps(outcome | {"folder": folder.uri}))
+            print_json(outcome | {"folder": folder.uri})
         return ExitCode(outcome["exit_code"])
     terminal.tell(f"run {request.run_id} in {folder.uri}")
     before = folder.read(OUTCOME_FILE)
@@ -108,7 +109,7 @@ def run(
     if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
         terminal.tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(request, folder)}")
     if json:
-        print(jsonlib.dumps(outcome | {"folder": folder.uri}))
+        print_json(outcome | {"folder": folder.uri})
     return code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from flows.cli.said import Json, print_json
 from flows.cli.wrong_flags import checked_range
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
@@ -21,7 +21,6 @@ from tasks.stages.past import PastRun, past_runs
 Output = Annotated[
     str | None, Parameter(help="Folder of runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
 ]
-Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON object on stdout")]
 
 _HEADINGS = ("run", "started", "suite", "target", "verdict", "exit", "took")
 
@@ -41,7 +40,7 @@ def runs(
     shown = found[-last:]
     if json:
         listed = [{**asdict(run), "duration_s": run.duration_s} for run in shown]
-        print(jsonlib.dumps({"output": folder.uri, "runs": listed}))
+        print_json({"output": folder.uri, "runs": listed})
         return ExitCode.DONE
     if not found:
         print(f"no runs in {folder.uri}", file=sys.stderr)

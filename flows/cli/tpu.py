@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from flows.cli.said import Json, print_json, say
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tasks.config.tpu_target import TpuVmTargetConfig
     from tasks.stages.tpus import Office, Standing
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on stdout")]
 Project = Annotated[str | None, Parameter(help="Google Cloud project; else from the environment or gcloud")]
 Zone = Annotated[str | None, Parameter(help="Zone; not given: wherever it is")]
 Name = Annotated[str, Parameter(help="Its exact name")]
@@ -72,11 +70,11 @@ def create(
         config = config.model_copy(update={"limits": limits})
     _check_type(type)
     ttl_s = seconds(ttl, "--ttl")
-    with interrupting(_say):
+    with interrupting(say):
         standing = make(office(project), name, config, ttl_s, wait=wait)
     _show(standing, json)
     if not json:
-        _say(f"give it back with: slicebench tpu delete {name}")
+        say(f"give it back with: slicebench tpu delete {name}")
     return ExitCode.DONE
 
 
@@ -98,9 +96,9 @@ def list_(*, zone: Zone = None, project: Project = None, json: Json = False) -> 
         print_json({"project": desk.tpu.project, "tpus": [asdict(one) for one in found]})
         return ExitCode.DONE
     for one in found:
-        _say(_row(one))
+        say(_row(one))
     if not found:
-        _say(f"there is no TPU in {zone or 'any zone'} of {desk.tpu.project}")
+        say(f"there is no TPU in {zone or 'any zone'} of {desk.tpu.project}")
     return ExitCode.DONE
 
 
@@ -112,7 +110,7 @@ def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int
     if json:
         print_json({"name": name, "deleted": gone})
     else:
-        _say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
+        say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
     return ExitCode.DONE
 
 
@@ -127,7 +125,7 @@ def office(project: str | None) -> Office:
 
     ledger = open_ledger(ledger_uri())
     inventories = open_inventories(ledger, scratch_folder())
-    return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), _say)
+    return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), say)
 
 
 def _config(**fields: Any) -> TpuVmTargetConfig:
@@ -166,13 +164,13 @@ def _show(standing: Standing, json: bool) -> None:
     if json:
         print_json(asdict(standing))
         return
-    _say(_row(standing))
+    say(_row(standing))
     for index, node in enumerate(standing.nodes):
         health = f", {node.health}" if node.health not in ("", "HEALTHY") else ""
-        _say(f"  slice {index}: {node.name} {node.state}{health}")
+        say(f"  slice {index}: {node.name} {node.state}{health}")
         for worker, address in enumerate(node.addresses):
             external = f" ({address.external})" if address.external else ""
-            _say(f"    worker {worker}: {address.internal}{external}")
+            say(f"    worker {worker}: {address.internal}{external}")
 
 
 def _row(one: Standing) -> str:
@@ -185,12 +183,3 @@ def _row(one: Standing) -> str:
     whose = f"lease {one.lease_id} of {one.owner}" if one.lease_id else "not made by slicebench"
     parts = (one.name, one.zone, one.type, f"{one.kind} {one.state}", whose, expires, price, one.note)
     return "  ".join(part for part in parts if part)
-
-
-def print_json(content: dict[str, Any]) -> None:
-    """Prints one object for programs."""
-    print(jsonlib.dumps(content))
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from flows.cli import tpu
-from flows.cli.tpu import Json, Name, Project, Zone
+from flows.cli.said import Json, print_json, say
+from flows.cli.tpu import Name, Project, Zone
 from flows.cli.tpu_workers import AS_MADE, LoginFlags
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
@@ -70,9 +70,9 @@ def update(
     else:
         done = bring(places, source, python=python or PYTHON, folder=folder or FOLDER, discard=discard)
     if json:
-        tpu.print_json({"name": name, "setup": list(setup), **asdict(done)})
+        print_json({"name": name, "setup": list(setup), **asdict(done)})
     else:
-        _say(f"{_told(name, done)}, after {time.monotonic() - began:.1f} s")
+        say(f"{_told(name, done)}, after {time.monotonic() - began:.1f} s")
     return ExitCode.DONE
 
 
@@ -84,7 +84,7 @@ def _set_up(places: Sequence[Place], scripts: Sequence[str], locks_s: int) -> No
     pool = Pool()
     try:
         for script in scripts:
-            set_up(pool, [place.endpoint for place in places], script_of(script), _say, locks_s=locks_s)
+            set_up(pool, [place.endpoint for place in places], script_of(script), say, locks_s=locks_s)
     finally:
         pool.close()
 
@@ -125,13 +125,9 @@ def discover(
         for answer in answers
     ]
     if json:
-        tpu.print_json({"name": name, "workers": found})
+        print_json({"name": name, "workers": found})
     else:
         for one in found:
             who = one["hostname"] if one["error"] is None else f"does not let us in: {one['error']}"
             print(f"[{one['worker']}] slice {one['slice']} {one['node']} {one['address']} {who}")
     return ExitCode.INFRASTRUCTURE if any(one["error"] for one in found) else ExitCode.DONE
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

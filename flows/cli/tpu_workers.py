@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from flows.cli import tpu
-from flows.cli.tpu import Json, Name, Project, Zone
+from flows.cli.said import Json, print_json
+from flows.cli.tpu import Name, Project, Zone
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def exec_(
     places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen(), worker)
     answers = run_on(places, command, timeout_s, (lambda answer: None) if json else _tell)
     if json:
-        tpu.print_json({"name": name, "answers": [_as_data(answer) for answer in answers]})
+        print_json({"name": name, "answers": [_as_data(answer) for answer in answers]})
     if any(answer.ran is None for answer in answers):
         return ExitCode.INFRASTRUCTURE
     return ExitCode.WORKLOAD_FAILED if any(answer.code for answer in answers) else ExitCode.DONE

@@ -1,0 +1,25 @@
+"""How commands speak: to people on stderr, to programs by one JSON object on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
+]
+
+
+def say(*lines: str) -> None:
+    """Tells people, at once: whoever looks may be waiting for it."""
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Prints one object, on one line, for programs. What JSON does not know is written as its text."""
+    print(json.dumps(content, default=str))
