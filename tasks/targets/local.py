@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from tasks.leases import directories, processes
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.machine import this_machine
 from tasks.targets import local_plan, local_preflight, local_python
+from tasks.targets.jobs import Seat, jobs
 from tasks.targets.local_gpus import own_gpus
 from tasks.targets.streams import follow_streams
 from tasks.targets.types import Bundle, Event, Image, Plan, Uploaded, Worker, Workers, WorkloadRef
@@ -120,9 +120,9 @@ class LocalTarget:
         running = self._running(lease, names)
         if len(running) < len(names):
             self._end_leftovers(lease)
-            jobs = self._jobs(uploaded, attempt, lease)
+            told = self._jobs(uploaded, attempt, lease)
             running = [
-                self._start_one(uploaded, name, job, lease) for name, job in zip(names, jobs, strict=True)
+                self._start_one(uploaded, name, job, lease) for name, job in zip(names, told, strict=True)
             ]
         scratch = [
             str(self._worker_scratch(uploaded, attempt, worker.index)) for worker in uploaded.workers.items
@@ -173,39 +173,26 @@ class LocalTarget:
 
     def _jobs(self, uploaded: Uploaded, attempt: int, lease: Holding) -> list[Job]:
         workload, workers = uploaded.workload, uploaded.workers
-        rendezvous, token = f"{LOOPBACK}:{_free_port()}", secrets.token_hex(16)
         renewal = self._folder(workload.run_id) / _RENEWAL_FILE
         renewal.touch(mode=0o600)
         me = started_at(os.getpid())
         assert me is not None
-        return [
-            Job(
-                run_id=workload.run_id,
-                lease_id=lease.lease.lease_id,
-                attempt=attempt,
-                worker=worker.index,
-                workers=len(workers.items),
-                slice_index=worker.slice_index,
-                rendezvous=rendezvous,
-                token=token,
+        seats = [
+            Seat(
                 suite=uploaded.suite,
                 code=uploaded.code,
                 output=workload.output,
                 scratch=str(self._worker_scratch(uploaded, attempt, worker.index)),
                 python=uploaded.image.python,
-                platform=workers.platform,
-                devices_per_worker=workers.devices_per_worker,
-                env={**own_gpus(workers, worker, os.environ), **workload.env},
-                deadlines=workload.deadlines,
                 renewal_file=str(renewal),
-                lease_s=self._lease_s,
-                owner=Owner(os.getpid(), me),
-                debug_dumps=workload.debug_dumps,
-                points=workload.points,
                 local_directory=local_plan.own_folder(workload, worker),
+                env=own_gpus(workers, worker, os.environ),
+                owner=Owner(os.getpid(), me),
             )
             for worker in workers.items
         ]
+        rendezvous = f"{LOOPBACK}:{_free_port()}"
+        return jobs(uploaded, attempt, lease.lease.lease_id, rendezvous, self._lease_s, seats)
 
     def _start_one(self, uploaded: Uploaded, name: str, job: Job, lease: Holding) -> str:
         """Starts one supervisor through the lease; returns its uid."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import posixpath
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from tasks.cloud.ssh_link import Link
 from tasks.cloud.ssh_steward import Conversation, ask
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.hosts import PROCESS, RUNS, folder_ref, process_ref
+from tasks.targets.jobs import Seat, jobs
 from tasks.targets.ssh_follow import Watched, follow_hosts
 from tasks.targets.ssh_upload import upload
 from tasks.targets.types import Event, Uploaded, WorkloadRef
@@ -104,10 +104,10 @@ class Fleet:
         uids = self._running(lease, names)
         if not uids:
             self._end_leftovers(lease)
-            jobs = self._jobs(uploaded, attempt, lease.lease.lease_id, output)
+            told = self._jobs(uploaded, attempt, lease.lease.lease_id, output)
 
             def start(link: Link, worker: int) -> str:
-                return self._start_one(link, worker, names[worker], jobs[worker], lease)
+                return self._start_one(link, worker, names[worker], told[worker], lease)
 
             uids = self.everywhere(start)
         scratch = [
@@ -215,44 +215,28 @@ class Fleet:
             lease.forget(ref)
 
     def _jobs(self, uploaded: Uploaded, attempt: int, lease_id: str, output: str) -> list[Job]:
-        workload, workers = uploaded.workload, uploaded.workers
-        first = workers.items[0].address
+        workload = uploaded.workload
+        first = uploaded.workers.items[0].address
         host = self.hosts[0]
         port = self._pool.call(
             host.endpoint, lambda link: ask(link, host, "free_port", program="probe", address=first)["port"]
         )
-        token = secrets.token_hex(16)
         address = f"[{first}]" if ":" in first else first
-        jobs, name = [], f"a{attempt}"
-        for worker, host in zip(workers.items, self.hosts, strict=True):
-            folder = self.folder(host, workload.run_id, worker.index)
-            jobs.append(
-                Job(
-                    run_id=workload.run_id,
-                    lease_id=lease_id,
-                    attempt=attempt,
-                    worker=worker.index,
-                    workers=len(workers.items),
-                    slice_index=worker.slice_index,
-                    rendezvous=f"{address}:{port}",
-                    token=token,
+        seats, name = [], f"a{attempt}"
+        for worker, host in enumerate(self.hosts):
+            folder = self.folder(host, workload.run_id, worker)
+            seats.append(
+                Seat(
                     suite=posixpath.join(folder, SUITE),
                     code=posixpath.join(folder, CODE),
                     output=self.absolute(host, output) if output else posixpath.join(folder, OUTPUT),
                     scratch=posixpath.join(folder, "scratch", name),
                     python=self.absolute(host, uploaded.image.python),
-                    platform=workers.platform,
-                    devices_per_worker=workers.devices_per_worker,
-                    env=dict(workload.env),
-                    deadlines=workload.deadlines,
                     renewal_file=posixpath.join(folder, _RENEWAL_FILE),
-                    lease_s=self._lease_s,
-                    debug_dumps=workload.debug_dumps,
-                    points=workload.points,
                     local_directory=posixpath.join(folder, self._local, name) if self._local else None,
                 )
             )
-        return jobs
+        return jobs(uploaded, attempt, lease_id, f"{address}:{port}", self._lease_s, seats)
 
     def _start_one(self, link: Link, worker: int, name: str, job: Job, lease: Holding) -> str:
         """Starts one supervisor through the lease; returns its uid."""
