@@ -12,10 +12,12 @@ from collections.abc import Callable
 import pytest
 
 from tasks.cloud.tpu import CloudTpu
+from tasks.config.home import scratch_folder
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
+from tasks.stages.tpus import Office, create, delete
 from tasks.targets.tpu_capacity import Desk
 from tests.chaos.driver import fork_and_play, soon_enough, took_s
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
@@ -36,6 +38,25 @@ def play(run_id: str, slices: int) -> None:
     """Gets slices (the first zone has no room), and gives them back."""
     ledger = a_ledger()
     holding = claim(ledger, quick_inventories(ledger), run_id, run_id)
+    try:
+        Desk(CloudTpu("proj", timing=QUICK), config(slices), holding, poll_s=0.02).acquire()
+        holding.live()
+    finally:
+        assert holding.release("the run is over").lease.state is State.GONE
+
+
+def keep_and_delete(name: str, slices: int) -> None:
+    """Does what `tpu create` and `tpu delete` do (the first zone has no room)."""
+    ledger = a_ledger()
+    office = Office(
+        CloudTpu("proj", timing=QUICK), ledger, quick_inventories(ledger), scratch_folder(), poll_s=0.02
+    )
+    assert create(office, name, config(slices), ttl_s=3600.0).lease_id == f"tpu-{name}-e1"
+    delete(office, name)
+
+
+def config(slices: int) -> TpuVmTargetConfig:
+    """Returns what is asked for: the first zone is given up soon."""
     fields = {
         "kind": "tpu_vm",
         "zones": [ZONE, "us-east5-a"],
@@ -43,12 +64,7 @@ def play(run_id: str, slices: int) -> None:
         "slices": slices,
         "python": "/p",
     }
-    config = TpuVmTargetConfig.model_validate({**fields, "limits": {"queue_s": 0.3}})
-    try:
-        Desk(CloudTpu("proj", timing=QUICK), config, holding, poll_s=0.02).acquire()
-        holding.live()
-    finally:
-        assert holding.release("the run is over").lease.state is State.GONE
+    return TpuVmTargetConfig.model_validate({**fields, "limits": {"queue_s": 0.3}})
 
 
 def outcome(play_it: Callable[[], None]) -> int:
@@ -59,10 +75,9 @@ def outcome(play_it: Callable[[], None]) -> int:
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("slices", "calls"), [(1, NODE_CALLS), (2, QUEUED_CALLS)])
+@pytest.mark.parametrize(("play", "lease_name"), [(play, "{}"), (keep_and_delete, "tpu-{}")])
 def test_killed_before_and_after_every_mutating_call(
-    tpu_cloud: Cloud,
-    slices: int,
-    calls: list[str],
+    tpu_cloud: Cloud, slices: int, calls: list[str], play: Callable[[str, int], None], lease_name: str
 ) -> None:
     foreign = foreign_node(tpu_cloud)
     tpu_cloud.set(stockouts=[ZONE])
@@ -83,7 +98,7 @@ def test_killed_before_and_after_every_mutating_call(
             assert outcome(sweep_up) == 0, (method, action)
             assert tpu_cloud.inventory() == [foreign], (method, action)
             took.append(took_s(begin))
-            lease = a_ledger().read(f"{run_id}-e1")
+            lease = a_ledger().read(f"{lease_name.format(run_id)}-e1")
             assert lease is not None and lease.state is State.GONE, (method, action)
     assert soon_enough(took), took
 

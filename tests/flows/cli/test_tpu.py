@@ -15,6 +15,7 @@ import pytest
 
 from flows.cli import tpu as command
 from flows.cli.main import main
+from flows.cli.said import say
 from runtime.contract.errors import ExitCode
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
@@ -40,7 +41,7 @@ def quick(tpu_cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
 def hurried(project: str) -> Office:
     ledger = a_ledger()
     tpu = CloudTpu(project, timing=QUICK)
-    return Office(tpu, ledger, quick_inventories(ledger), scratch_folder(), command._say, poll_s=0.02)
+    return Office(tpu, ledger, quick_inventories(ledger), scratch_folder(), say, poll_s=0.02)
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
