@@ -21,7 +21,7 @@ from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.stages.tpus import Office
 from tests.cloud import gcloud
-from tests.cloud.fake_gcs import free_port
+from tests.cloud.fake_gcs import free_port, gcs_bucket, gcs_url
 from tests.cloud.fake_index import add_wheel
 from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
@@ -51,13 +51,13 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
-def here(words: Sequence[str], hosts: Sequence[Sshd], repository: Repository) -> list[str]:
-    """Returns a command as it is run here: other ports and people; a repository and an index of this machine.
+def here(words: Sequence[str], hosts: Sequence[Sshd], repository: Repository, bucket: str) -> list[str]:
+    """Returns a command as it is run here: other ports and people; a bucket, a repository and an index of this machine.
 
     Of a run only the plan is made: what it would do then is for other tests.
     """
     if words[0] == "run":
-        return ["plan", *words[1:]]
+        return ["plan", *(word.replace("gs://my-bucket", bucket) for word in words[1:])]
     told = list(words)
     more: list[str] = []
     if told[1] == "create":
@@ -82,6 +82,7 @@ def test_every_command_of_the_page_runs(
     machines: list[Sshd],
     repository: Repository,
     tpu_cloud: Cloud,
+    gcs_bucket: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -109,7 +110,7 @@ def test_every_command_of_the_page_runs(
         if "theirs.yaml" in words:  # what the page takes for granted there
             tpu.create_node(ZONE, "theirs", NodeRequest("v6e-16", "v2-alpha-tpuv6e", {}))
             until(lambda: tpu.node(ZONE, "theirs").state == "READY")
-        told = here(words, machines, repository)
+        told = here(words, machines, repository, gcs_bucket)
         code = main(told)
         assert code == 0, (told, capfd.readouterr())
     assert repository.imported() == "of the story"
