@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from prefect import flow
 from prefect.client.schemas.objects import FlowRun, State
@@ -21,7 +21,7 @@ from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.build import build
 from tasks.collect import collect
 from tasks.compare import compare
-from tasks.config.request import KEEP_FOR, Keep, RunRequest, Stage
+from tasks.config.request import KEEP_FOR, Keep, RunRequest, as_filled_in
 from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
@@ -35,6 +35,9 @@ from tasks.upload import upload
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# What may be left empty is text, not None: Prefect's form asks for the type of what has more than one.
+StageOrNone = Literal["", "build", "provision", "upload", "run", "collect", "teardown"]
 
 
 def measure(run: Run, request: RunRequest) -> Ending:
@@ -93,33 +96,33 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 def benchmark(
     suite: str,
     target: str = "local",
-    output: str | None = None,
-    run_id: str | None = None,
+    output: str = "",
+    run_id: str = "",
     resume: bool = False,
-    from_stage: Stage | None = None,
+    from_stage: StageOrNone = "",
     set: list[str] = [],  # noqa: B006
     env: list[str] = [],  # noqa: B006
     env_file: list[str] = [],  # noqa: B006
-    repo: str | None = None,
-    branch: str | None = None,
+    repo: str = "",
+    branch: str = "",
     pr: PositiveInt | None = None,
-    commit: str | None = None,
+    commit: str = "",
     jax_version: str = "locked",
-    jax_index: str | None = None,
+    jax_index: str = "",
     keep: Keep = "never",
     keep_for: str = KEEP_FOR,
-    lease: str | None = None,
+    lease: str = "",
     wait_for_lock: str = "0s",
     workers: PositiveInt | None = None,
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,
     run_deadline_s: PositiveFloat | None = None,
-    local_directory: str | None = None,
+    local_directory: str = "",
     skip_preflight: bool = False,
     debug_dumps: bool = False,
 ) -> State[Any]:
     """Runs one suite on one target and gives everything back."""
-    request = request_of_this_run(RunRequest(**locals()))
+    request = request_of_this_run(as_filled_in(locals()))
     drop_expected_tracebacks()
     say = Narrator(get_run_logger())
     try:

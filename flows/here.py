@@ -44,7 +44,7 @@ def run_here(request: RunRequest, terminal: Terminal) -> str:
         server.wait_until_ready()
         try:
             with heard_by(terminal), _flushed():
-                state = benchmark(**request.model_dump(), return_state=True)
+                state = benchmark(**request.model_dump(exclude_none=True), return_state=True)
         except httpx.HTTPError as error:
             # Stages need no server: this comes of telling it how the run began or ended.
             reason = server.what_happened(error)

@@ -58,7 +58,7 @@ def run_through_server(request: RunRequest, folder: Folder, terminal: Terminal) 
         # A run that is resumed has a log already.
         read = len(folder.read(RUN_LOG) or b"")
         flow_run = api.create_flow_run(
-            deployment, name_of(request.suite, request.target), request.model_dump()
+            deployment, name_of(request.suite, request.target), request.model_dump(exclude_none=True)
         )
         terminal.tell(f"flow run {flow_run.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
         preload()  # the table at the end needs some of it

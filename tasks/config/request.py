@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -68,3 +69,14 @@ class RunRequest(BaseModel):
         False, description="Do not look the target over before the run: what it lacks shows when it is needed"
     )
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")
+
+
+def as_filled_in(form: Mapping[str, Any]) -> RunRequest:
+    """Returns the request of a form, where what is left empty is ''. Raises pydantic's ValidationError."""
+    return RunRequest(
+        **{
+            name: value
+            for name, value in form.items()
+            if value != "" or RunRequest.model_fields[name].default is not None
+        }
+    )

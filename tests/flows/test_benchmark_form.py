@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 import yaml
 from prefect.utilities.callables import parameter_schema
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
 from flows.benchmark import benchmark, give_back
-from tasks.config.request import RunRequest
+from tasks.config.request import RunRequest, as_filled_in
 from tasks.stages.prepare import resolve, settled
 
 ROOT = Path(__file__).parents[2]
@@ -26,18 +26,34 @@ def test_parameters_are_the_fields_of_a_request() -> None:
     assert list(PARAMETERS) == list(RunRequest.model_fields)
 
 
+def is_text_or_nothing(name: str) -> bool:
+    """Says whether a field is left empty in the form for what is None elsewhere."""
+    options = TypeAdapter(RunRequest.model_fields[name].annotation).json_schema().get("anyOf", [])
+    return [option["type"] for option in options] == ["string", "null"]
+
+
 @pytest.mark.parametrize("name", list(RunRequest.model_fields))
 def test_a_parameter_has_the_type_and_default_of_its_field(name: str) -> None:
     field, parameter = RunRequest.model_fields[name], PARAMETERS[name]
-    default = field.get_default(call_default_factory=True)
+    shown, expected = SCHEMA["properties"][name], TypeAdapter(field.annotation).json_schema()
+    if is_text_or_nothing(name):
+        (text, _), default = expected["anyOf"], ""
+        expected = text | ({"enum": ["", *text["enum"]]} if "enum" in text else {})
+    else:
+        default = field.get_default(call_default_factory=True)
     assert parameter.default == (inspect.Parameter.empty if default is PydanticUndefined else default)
-    schema = {
-        key: value for key, value in SCHEMA["properties"][name].items() if key in ("type", "anyOf", "enum")
+    assert {key: shown[key] for key in ("type", "enum") if key in shown} == {
+        key: expected[key] for key in ("type", "enum") if key in expected
     }
-    expected = TypeAdapter(field.annotation).json_schema()
-    assert {key: schema[key] for key in schema if key != "anyOf"} == {
-        key: expected[key] for key in expected if key in ("type", "enum")
-    }
+
+
+def test_what_is_left_empty_in_the_form_is_not_asked_for() -> None:
+    form = {name: one.default for name, one in PARAMETERS.items()} | {"suite": "quickstart"}
+    assert as_filled_in(form) == RunRequest(suite="quickstart")
+    filled = {"branch": "main", "from_stage": "run", "workers": 3}
+    assert as_filled_in(form | filled) == RunRequest(suite="quickstart", **filled)
+    with pytest.raises(ValidationError, match="keep_for"):
+        as_filled_in(form | {"keep_for": ""})
 
 
 @pytest.mark.parametrize("name", list(RunRequest.model_fields))
@@ -71,7 +87,7 @@ def test_the_form_takes_names_as_people_write_them_and_paths_as_the_command_send
         str(ROOT / "configs/suites/quickstart.yaml"),
     )
     for parameters in (asked, sent):
-        jsonschema.validate(parameters.model_dump(), SCHEMA)
+        jsonschema.validate(parameters.model_dump(exclude_none=True), SCHEMA)
 
 
 def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:

@@ -108,10 +108,17 @@ class Station:
 
     def flow_run(self, run_id: str) -> Mapping[str, Any]:
         """Returns the flow run of a run."""
-        for flow_run in self.call("flow_runs/filter", {"sort": "ID_DESC", "limit": 200}):
-            if flow_run["parameters"].get("run_id") == run_id:
-                return dict(flow_run)
-        raise AssertionError(f"no flow run of {run_id}")
+        found = self._flow_runs(run_id)
+        assert found, f"no flow run of {run_id}"
+        return dict(found[0])
+
+    def knows(self, run_id: str) -> bool:
+        """Says whether there is a flow run of a run."""
+        return bool(self._flow_runs(run_id))
+
+    def _flow_runs(self, run_id: str) -> list[dict[str, Any]]:
+        found = self.call("flow_runs/filter", {"sort": "ID_DESC", "limit": 200})
+        return [one for one in found if one["parameters"].get("run_id") == run_id]
 
     def state(self, run_id: str) -> str:
         return str(self.flow_run(run_id)["state"]["name"])

@@ -125,6 +125,7 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
         form = browser.text()
         assert "on_failure" in form
         assert "JSON" not in form
+        assert "None" not in form, "what may be left empty is a field like any other"
         open_run(browser, station, "retried")
         browser.wait_for_text("INFRASTRUCTURE")
         press_retry(browser)
@@ -183,6 +184,35 @@ def test_of_the_nightly_runs_the_second_waits_until_the_first_has_ended(station:
 def stat(station: Station, stage: str) -> tuple[int, bytes]:
     marker = station.folder("retried") / "stages" / f"{stage}.json"
     return marker.stat().st_mtime_ns, marker.read_bytes()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_the_form_starts_the_run_that_was_filled_in(station: Station, tmp_path: Path) -> None:
+    suite = lay_suite(tmp_path / "by-form", "patient", go=str(tmp_path))
+    deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
+    with Browser() as browser:
+        log_in(browser, station)
+        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment}/run")
+        fill_in(browser, "suite", str(suite))
+        fill_in(browser, "run_id (Optional)", "by-form")
+        fill_in(browser, "output (Optional)", "/nowhere")
+        fill_in(browser, "output (Optional)", "")
+        browser.click("//button[normalize-space()='Submit']")
+        wait_for(lambda: station.knows("by-form"))
+    wait_for(lambda: station.state("by-form") in ("Completed", "Failed"))
+    assert station.state("by-form") == "Completed", station.flow_run("by-form")
+    assert (station.folder("by-form") / "report.html").exists()
+    assert nothing_left(station, "by-form")
+
+
+def fill_in(browser: Browser, label: str, text: str) -> None:
+    """Replaces what is in a field of a form."""
+    field = (
+        f"//span[@class='schema-form-property__label'][normalize-space()='{label}']/following::textarea[1]"
+    )
+    browser.click(field)
+    browser.script("document.activeElement.select(); document.execCommand('delete')")
+    browser.type(text)
 
 
 def log_in(browser: Browser, station: Station) -> None:
