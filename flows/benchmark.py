@@ -37,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # What may be left empty is text, not None: Prefect's form asks for the type of what has more than one.
-StageOrNone = Literal["", "build", "provision", "upload", "run", "collect", "teardown"]
+StageOrEmpty = Literal["", "build", "provision", "upload", "run", "collect", "teardown"]
 
 
 def measure(run: Run, request: RunRequest) -> Ending:
@@ -99,7 +99,7 @@ def benchmark(
     output: str = "",
     run_id: str = "",
     resume: bool = False,
-    from_stage: StageOrNone = "",
+    from_stage: StageOrEmpty = "",
     set: list[str] = [],  # noqa: B006
     env: list[str] = [],  # noqa: B006
     env_file: list[str] = [],  # noqa: B006
