@@ -139,7 +139,7 @@ def test_recovery_is_told_by_who_was_struck_only(make: Make) -> None:
             "anew",
             "it did not resume after the disruption (SIGKILL to worker 0 once step 2 is saved): it began anew",
         ),
-        ("older", "it went on from step 1, and the checkpoint of step 2 was complete"),
+        ("older", "it went on from step 0, and the checkpoint of step 2 was complete"),
         ("lies", "restored leaf a is not what was saved"),
     ],
 )
