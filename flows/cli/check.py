@@ -45,12 +45,27 @@ def check(
     """Say whether suites and targets are right: all problems with file, line and column, and the points of a suite."""
     if not files:
         raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
-    checked = [check_file(file, set_) for file in files]
+    checked = [check_file(_found(file), set_) for file in files]
     for each in checked:
         _tell(each)
     if json:
         print_json({"ok": all(each.ok for each in checked), "files": [_plain(each) for each in checked]})
     return ExitCode.DONE if all(each.ok for each in checked) else ExitCode.BAD_INPUT
+
+
+def _found(word: str) -> str:
+    """Returns the path of what is called by its name in configs/, as `run` takes it; else the word."""
+    from pathlib import Path
+
+    if not word:
+        raise BadInput(
+            "a file's name is empty", fix="name one: slicebench check configs/suites/quickstart.yaml"
+        )
+    if "/" in word or Path(word).exists():
+        return word
+    from tasks.config.locate import named
+
+    return str(named(word, "suites") or named(word, "targets") or word)
 
 
 def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:

@@ -46,8 +46,10 @@ def leases(
     else:
         for lease in shown:
             verdict = judge_from_here(lease, now)
-            say(_row(lease, now), f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
-            say(*(f"    forgotten: {line}" for line in lease.forgotten))
+            print(_row(lease, now))
+            print(f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+            for line in lease.forgotten:
+                print(f"    forgotten: {line}")
         for error in listing.unreadable:
             say(str(error))
         if not shown and not listing.unreadable:
@@ -100,7 +102,9 @@ def reap(
         print_json({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
     else:
         for finding in findings:
-            say(f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources))
+            print(
+                f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources), sep="\n"
+            )
         if lease is None and not any(finding.did != "kept" for finding in findings):
             say(f"nothing to reap ({ledger.uri})")
     return code

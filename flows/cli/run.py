@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import shlex
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -161,13 +162,14 @@ def _show(folder: Folder, outcome: dict[str, Any], terminal: Terminal) -> list[s
 def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
     """Returns the request that arguments and flags make. Raises BadInput for those that exclude each other."""
     given = flags.model_dump(exclude={"suite", "resume"})
+    _refuse_empty({"SUITE": suite, "--resume": resume} | {f"--{_flag(name)}": given[name] for name in given})
     if resume is not None:
         if suite is not None or flags.run_id is not None:
             raise BadInput(
                 "--resume goes on with what the run was asked for", fix="give neither SUITE nor --run-id"
             )
         if changed := flags.model_fields_set - {"output", "from_stage"}:
-            told = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(changed))
+            told = ", ".join(f"--{_flag(name)}" for name in sorted(changed))
             raise BadInput(
                 f"--resume takes {told} from the run itself", fix=f"leave out {told}, or start a new run"
             )
@@ -180,6 +182,19 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
     if flags.from_stage is not None:
         raise BadInput("--from is for a run that exists", fix="add --resume RUN, or leave it out")
     return RunRequest(**given | {"suite": suite})
+
+
+def _refuse_empty(given: Mapping[str, Any]) -> None:
+    """Raises BadInput for words that are empty: a default in their place would be a surprise."""
+    if empty := [name for name, value in given.items() if value == ""]:
+        raise BadInput(
+            f"{', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty",
+            fix="give a value, or leave it out; a shell variable that is not set looks like this",
+        )
+
+
+def _flag(name: str) -> str:
+    return {"from_stage": "from"}.get(name, name.replace("_", "-"))
 
 
 def _checked(request: RunRequest, terminal: Terminal, *, go_through_server: bool) -> RunRequest:

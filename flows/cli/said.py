@@ -1,4 +1,4 @@
-"""How commands speak: to people on stderr, to programs by one JSON object on stdout."""
+"""How commands speak: what was asked for on stdout, by --json as one object; what happens meanwhile on stderr."""
 
 from __future__ import annotations
 

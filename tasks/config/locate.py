@@ -32,12 +32,18 @@ def locate(word: str, kind: Kind) -> Path:
             f"{word} is a folder, not a file of configs/{kind}",
             fix=f"name a YAML file in it, e.g. {word}/NAME.yaml",
         )
-    if "/" not in word:
-        for folder in config_folders(kind):
-            for candidate in (folder / word, folder / f"{word}.yaml"):
-                if candidate.is_file():
-                    return candidate.resolve()
+    if "/" not in word and (found := named(word, kind)) is not None:
+        return found
     raise BadInput(Problem("error", None, f"there is no {kind.rstrip('s')} {word!r}", fix=_known(word, kind)))
+
+
+def named(word: str, kind: Kind) -> Path | None:
+    """Returns the absolute path of what is called by its name in configs/; None when there is none of that name."""
+    for folder in config_folders(kind):
+        for candidate in (folder / word, folder / f"{word}.yaml"):
+            if candidate.is_file():
+                return candidate.resolve()
+    return None
 
 
 def _known(word: str, kind: Kind) -> str:

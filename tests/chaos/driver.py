@@ -56,10 +56,16 @@ def soon_enough(took: Sequence[float]) -> bool:
     return max(took) < PROMISED_S
 
 
-def sample(moments: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Returns $CHAOS_SAMPLE moments, in order, others with each seed of the tests; all when it is not set."""
+def sample(moments: list[tuple[int, str]], also: str | None = None) -> list[tuple[int, str]]:
+    """Returns $CHAOS_SAMPLE moments, in order, others with each seed of the tests; all when it is not set.
+
+    The first of name `also` is always among them.
+    """
     share = int(os.environ.get("CHAOS_SAMPLE", len(moments)))
-    return sorted(random.sample(moments, min(share, len(moments))))
+    chosen = random.sample(moments, min(share, len(moments)))
+    wanted = [moment for moment in moments if moment[1] == also][:1]
+    assert also is None or wanted, f"there is no moment {also!r}"
+    return sorted({*chosen, *wanted})
 
 
 @dataclass

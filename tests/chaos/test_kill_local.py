@@ -68,7 +68,7 @@ def test_killed_before_and_after_every_mutating_call(
     assert sum(name == "before spawn" for name in names) == 2
     survived, took = 0, []
 
-    for at, name in sample(list(enumerate(names))):
+    for at, name in sample(list(enumerate(names)), also="after spawn"):
         run_id = f"run-{at}"
         pid = fork_and_play(lambda run_id=run_id, at=at: play(tmp_path, run_id, Plug(at)))  # type: ignore[misc]
         _, status = os.waitpid(pid, 0)

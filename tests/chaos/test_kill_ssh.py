@@ -172,7 +172,7 @@ def test_killed_before_and_after_every_mutating_call(
     names = json.loads((tmp_path / "moments").read_text())
     assert {f"before {op}" for op in ("make", "lay", "start", "mark", "remove")} <= set(names)
     survived, took = 0, []
-    for at, _ in sample(list(enumerate(names))):
+    for at, _ in sample(list(enumerate(names)), also="after start"):
         run_id = f"run-{at}"
         killed = fork_and_play(lambda run_id=run_id, at=at: play(place, config, run_id, Plug(at)))  # type: ignore[misc]
         if outcome(killed) != -signal.SIGKILL:

@@ -14,6 +14,7 @@ import pytest
 
 from flows.cli.main import main
 from flows.cli.run import Flags
+from runtime.contract.errors import ExitCode
 from tasks.config.request import RunRequest
 from tests.flows.prefect_stub import PrefectStub
 from tests.flows.run_stub import here, outcome
@@ -76,6 +77,23 @@ def test_flags_reach_the_run(here: list[RunRequest], tmp_path: Path) -> None:
         2,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["run", ""], "SUITE"),
+        (["run", "--resume", ""], "--resume"),
+        (["run", "quickstart", "--output", ""], "--output"),
+        (["plan", "quickstart", "--branch", ""], "--branch"),
+    ],
+)
+def test_an_empty_word_is_refused_and_not_taken_for_the_default(
+    here: list[RunRequest], words: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.BAD_INPUT
+    assert f"{name} is empty" in capsys.readouterr().err
+    assert here == []
 
 
 def test_a_run_stopped_before_it_began_is_not_to_be_resumed(

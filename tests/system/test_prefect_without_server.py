@@ -115,7 +115,7 @@ def test_after_kill_9_nothing_runs_on_and_reap_does_the_rest(run: Alone) -> None
     assert reaped.returncode == 0, reaped.stderr
     (cause,) = run.outcome()["causes"]
     assert re.fullmatch(rf"slicebench's process {run.process.pid} on \S+ was killed during RUN", cause)
-    assert cause in reaped.stderr
+    assert cause in reaped.stdout
     wait_for(lambda: run.left() == [])
     assert run.states() == [State.GONE]
 

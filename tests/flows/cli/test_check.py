@@ -85,7 +85,16 @@ def test_a_target_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"{bad}:2:1: unknown key 'worker'" in capsys.readouterr().err
 
 
+def test_what_is_in_configs_goes_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("quickstart", "local") == ExitCode.DONE
+    told = capsys.readouterr().err.splitlines()
+    assert "configs/suites/quickstart.yaml: ok" in told[0] and "configs/targets/local.yaml: ok" in told[1]
+    assert check("quickstrat") == ExitCode.BAD_INPUT
+
+
 def test_no_file_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="name is empty"):
+        check("")
     with pytest.raises(BadInput):
         check()
 

@@ -64,7 +64,7 @@ def test_who_holds_what(
     ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["leases"]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "run-e1  planned" in shown
     assert f"process {os.getpid()} on" in shown
     assert "fine: " in shown
@@ -92,7 +92,7 @@ def test_reap_kills_what_a_dead_run_left_and_dry_run_does_not(
     assert [finding["did"] for finding in content["findings"]] == ["would release"]
     assert started_at(process.pid) is not None
     assert main(["reap"]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "run-e1: released: " in shown
     assert f"process pid {process.pid}" in shown
     assert process.wait(10) < 0
@@ -108,7 +108,7 @@ def test_what_leaked_is_told_each_time_with_its_exit_code(
     lease = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
     ledger.write(leases.leaked(lease, "node n0 is still there"))
     assert main(["leases"]) == ExitCode.LEAKED
-    assert "leaked before: node n0 is still there" in capsys.readouterr().err
+    assert "leaked before: node n0 is still there" in capsys.readouterr().out
 
 
 def test_a_torn_file_is_told_and_kept(
@@ -118,7 +118,7 @@ def test_a_torn_file_is_told_and_kept(
     file.write_text("{")
     for words in (["leases"], ["reap"]):
         assert main(words) == ExitCode.INFRASTRUCTURE
-        assert f"{file} is not a whole lease" in capsys.readouterr().err
+        assert f"{file} is not a whole lease" in "".join(capsys.readouterr())
     assert file.read_text() == "{"
 
 
@@ -145,7 +145,7 @@ def test_a_lease_that_has_expired_says_how_long_ago(
     assert lease is not None
     ledger.write(replace(lease, expires_at=1.0))
     main(["leases", "--all"])
-    told = capsys.readouterr().err
+    told = capsys.readouterr().out
     assert re.search(r"expired \d+ s ago", told), told
     assert "expires in" not in told
 
@@ -160,6 +160,6 @@ def test_what_is_gone_for_good_is_forgotten_and_told(
     assert main(["reap", "--lease", "run", "--forget", "tpu_node"]) == ExitCode.BAD_INPUT
     assert "made no tpu_node: it has host_process me@gone:22 supervisor" in capsys.readouterr().err
     assert main(["reap", "--lease", "run", "--forget", "me@gone:22"]) == 0
-    assert "run-e1: released: asked for by name; forgotten by " in capsys.readouterr().err
+    assert "run-e1: released: asked for by name; forgotten by " in capsys.readouterr().out
     main(["leases", "--all"])
-    assert "forgotten: host_process me@gone:22 supervisor: not seen to be gone" in capsys.readouterr().err
+    assert "forgotten: host_process me@gone:22 supervisor: not seen to be gone" in capsys.readouterr().out
