@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from prefect import flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging import get_run_logger
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, PositiveFloat, PositiveInt
 
 from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
 from flows.ending import Ending, failed, nothing_to_do
@@ -36,8 +36,13 @@ from tasks.upload import upload
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What may be left empty is text, not None: Prefect's form asks for the type of what has more than one.
-StageOrEmpty = Literal["", "build", "provision", "upload", "run", "collect", "teardown"]
+# What may be left empty is text, not None: Prefect's form asks for the type of what has more than one. Who starts
+# a run by the API may say null all the same.
+_none_is_empty = BeforeValidator(lambda value: "" if value is None else value)
+Text = Annotated[str, _none_is_empty]
+StageOrEmpty = Annotated[
+    Literal["", "build", "provision", "upload", "run", "collect", "teardown"], _none_is_empty
+]
 
 
 def measure(run: Run, request: RunRequest) -> Ending:
@@ -96,28 +101,28 @@ def _explained(function: Callable[P, R]) -> Callable[P, R]:
 def benchmark(
     suite: str,
     target: str = "local",
-    output: str = "",
-    run_id: str = "",
+    output: Text = "",
+    run_id: Text = "",
     resume: bool = False,
     from_stage: StageOrEmpty = "",
     set: list[str] = [],  # noqa: B006
     env: list[str] = [],  # noqa: B006
     env_file: list[str] = [],  # noqa: B006
-    repo: str = "",
-    branch: str = "",
+    repo: Text = "",
+    branch: Text = "",
     pr: PositiveInt | None = None,
-    commit: str = "",
+    commit: Text = "",
     jax_version: str = "locked",
-    jax_index: str = "",
+    jax_index: Text = "",
     keep: Keep = "never",
     keep_for: str = KEEP_FOR,
-    lease: str = "",
+    lease: Text = "",
     wait_for_lock: str = "0s",
     workers: PositiveInt | None = None,
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,
     run_deadline_s: PositiveFloat | None = None,
-    local_directory: str = "",
+    local_directory: Text = "",
     skip_preflight: bool = False,
     debug_dumps: bool = False,
 ) -> State[Any]:

@@ -47,6 +47,12 @@ def test_a_parameter_has_the_type_and_default_of_its_field(name: str) -> None:
     }
 
 
+def test_null_is_taken_for_empty() -> None:
+    names = [name for name in RunRequest.model_fields if is_text_or_nothing(name)]
+    given = benchmark.validate_parameters({"suite": "quickstart"} | dict.fromkeys(names))
+    assert as_filled_in(given) == RunRequest(suite="quickstart")
+
+
 def test_what_is_left_empty_in_the_form_is_not_asked_for() -> None:
     form = {name: one.default for name, one in PARAMETERS.items()} | {"suite": "quickstart"}
     assert as_filled_in(form) == RunRequest(suite="quickstart")
