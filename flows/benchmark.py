@@ -21,7 +21,7 @@ from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.build import build
 from tasks.collect import collect
 from tasks.compare import compare
-from tasks.config.request import KEEP_FOR, Keep, RunRequest, as_filled_in
+from tasks.config.request import KEEP_FOR, Keep, RunRequest, Stage, as_filled_in
 from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
@@ -40,9 +40,7 @@ R = TypeVar("R")
 # a run by the API may say null all the same.
 _none_is_empty = BeforeValidator(lambda value: "" if value is None else value)
 Text = Annotated[str, _none_is_empty]
-StageOrEmpty = Annotated[
-    Literal["", "build", "provision", "upload", "run", "collect", "teardown"], _none_is_empty
-]
+StageOrEmpty = Annotated[Literal["", Stage], _none_is_empty]
 
 
 def measure(run: Run, request: RunRequest) -> Ending:
