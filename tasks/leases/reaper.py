@@ -80,7 +80,10 @@ def reap(
     jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
     findings += together(jobs, _AT_ONCE)
     if not dry_run:
-        prune(ledger, listing, now())
+        try:
+            prune(ledger, listing, now())
+        except InfrastructureError as error:
+            findings.append(Finding("leases of weeks ago", "failed", str(error)))
     return findings
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from runtime.contract.errors import ExitCode
 from tasks.leases import lease as leases
 from tasks.leases.claim import latest
 from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger, Listing
+from tasks.leases.ledger import DirectoryLedger, Listing, Unwritable
 from tasks.leases.pruning import KEPT_S
-from tasks.leases.reaper import reap
+from tasks.leases.reaper import exit_code, reap
 
 NOW = 2_000_000_000.0
 
@@ -88,6 +89,20 @@ def test_one_that_changes_meanwhile_stays(
     monkeypatch.setattr(ledger, "remove", write_first)
     reap(ledger, inventories, now=lambda: NOW)
     assert left(ledger) == ["old-e1"]
+
+
+def test_what_was_done_is_told_though_an_old_lease_cannot_be_taken_out(
+    ledger: DirectoryLedger, inventories: Inventories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(ledger, "old")
+
+    def refuse(lease: Lease) -> None:
+        raise Unwritable("the disk is read-only")
+
+    monkeypatch.setattr(ledger, "remove", refuse)
+    [found] = reap(ledger, inventories, now=lambda: NOW)
+    assert (found.did, found.why) == ("failed", "the disk is read-only")
+    assert exit_code([found]) is ExitCode.INFRASTRUCTURE
 
 
 def test_a_reaper_reads_all_leases_twice(
