@@ -31,9 +31,12 @@ Fault = dict[str, Any]
 kill_after), and code, message, seconds where the action wants them."""
 
 
-def due(store: Store, method: str) -> Fault | None:
-    """Counts this call against every fault that waits for it; returns the first that strikes now."""
-    struck: Fault | None = None
+def due(store: Store, method: str) -> tuple[Fault, int]:
+    """Counts this call against every fault that waits for it.
+
+    Returns the first that strikes now, empty for none, and when the world that was asked was born.
+    """
+    struck: Fault = {}
     with store.changing() as world:
         for fault in world["faults"]:
             wanted = fault["method"]
@@ -41,9 +44,9 @@ def due(store: Store, method: str) -> Fault | None:
                 continue
             fault["seen"] = fault.get("seen", 0) + 1
             nth = fault.get("nth", 1)
-            if struck is None and nth <= fault["seen"] < nth + fault.get("times", 1):
+            if not struck and nth <= fault["seen"] < nth + fault.get("times", 1):
                 struck = dict(fault)
-    return struck
+        return struck, int(world["born"])
 
 
 def kill_peer(peer: str) -> int | None:

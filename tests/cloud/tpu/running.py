@@ -118,6 +118,5 @@ def tpu_cloud(tpu_server: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     """The module's stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
     monkeypatch.setenv("SLICEBENCH_TPU_ENDPOINT", tpu_server.endpoint)
     monkeypatch.setenv("SLICEBENCH_PROJECT", "proj")
-    for name in ("world.json", "requests.jsonl"):
-        (tpu_server.store.folder / name).unlink(missing_ok=True)
+    tpu_server.store.reset()
     return tpu_server

@@ -91,6 +91,10 @@ _CALLS: dict[str, tuple[Any, service.Call, Any]] = {
 }
 
 
+class WorldIsGone(Exception):
+    """What a call was asked of was reset before it could be answered."""
+
+
 class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Finds the call by the full name of its method."""
 
@@ -111,7 +115,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _answer(self, method: str, call: service.Call) -> Callable[[Any, grpc.ServicerContext], Any]:
         def answer(request: Any, context: grpc.ServicerContext) -> Any:
             told = _as_json(request)
-            fault = faults.due(self._store, method) or {}
+            fault, born = faults.due(self._store, method)
             action = fault.get("action")
             entry = {
                 "method": method,
@@ -128,7 +132,9 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             if action == "stall":
                 time.sleep(fault["seconds"])
             try:
-                reply = self._call(method, call, request)
+                reply = self._call(method, call, request, born)
+            except WorldIsGone:
+                context.abort(grpc.StatusCode.CANCELLED, "the world that was asked is no more")
             except Refused as refused:
                 self._store.log(**entry, outcome=refused.code, message=refused.message)
                 context.abort(grpc.StatusCode[refused.code], refused.message)
@@ -140,8 +146,10 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         return answer
 
-    def _call(self, method: str, call: service.Call, request: Any) -> Any:
+    def _call(self, method: str, call: service.Call, request: Any, born: int) -> Any:
         with self._store.changing() as world:
+            if world["born"] != born:  # a test reset it while this call was stalled
+                raise WorldIsGone
             if method in world["settings"]["denied"]:
                 raise Refused("PERMISSION_DENIED", f"Permission 'tpu.{method}' denied on resource")
             advance(world, time.time())

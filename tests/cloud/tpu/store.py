@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 World = dict[str, Any]
-"""settings, faults, nodes, queued, operations, hosts, next: everything there is."""
+"""born, settings, faults, nodes, queued, operations, hosts, next: everything there is."""
 
 SETTINGS: dict[str, Any] = {
     "projects": ["proj"],
@@ -58,6 +58,13 @@ class Store:
                 new.write_text(json.dumps(world, indent=1, sort_keys=True))
                 os.replace(new, self._file)  # noqa: PTH105
 
+    def reset(self) -> None:
+        """Begins a new world, of which no request has been asked."""
+        with (self.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._file.unlink(missing_ok=True)
+            self._log.unlink(missing_ok=True)
+
     def read(self) -> World:
         """Returns a copy of the world as it is written."""
         return self._load()
@@ -79,6 +86,7 @@ class Store:
             world: World = json.loads(self._file.read_text())
             return world
         return {
+            "born": time.time_ns(),
             "settings": copy.deepcopy(SETTINGS),
             "faults": [],
             "nodes": {},

@@ -70,7 +70,7 @@ def test_a_run_that_the_reaper_found_killed_says_so(home: Path, capsys: pytest.C
     told = explained(capsys)
     assert (told["state"], told["likely"][0]["name"]) == ("dead", "slicebench_killed")
     assert main(["reap"]) == 0
-    assert "r1-e1: released: " in (said := capsys.readouterr().err) and "was killed during RUN" in said
+    assert "r1-e1: released: " in (said := capsys.readouterr().out) and "was killed during RUN" in said
     told = explained(capsys)
     assert (told["state"], told["stage"], told["summary"]) == (
         "failed",

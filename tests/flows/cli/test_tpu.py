@@ -79,7 +79,7 @@ def test_its_lease_says_what_it_is_and_costs(
     capsys.readouterr()
     assert main(["leases"]) == 0
     per_chip = 1.215 if more else 1.037  # in the zone that was asked, and in the one that had room
-    assert f"${16 * per_chip:.2f} an hour" in capsys.readouterr().err
+    assert f"${16 * per_chip:.2f} an hour" in capsys.readouterr().out
     lease = latest(a_ledger(), "tpu-mine")
     assert lease is not None
     assert lease.shape == {"made_by": "tpu create", "type": "v6e-16", "slices": "1", "tier": "spot"}
