@@ -40,6 +40,8 @@ def os_login(scene: Scene) -> Trouble | None:
         (
             "gcloud compute project-info describe --format='value(commonInstanceMetadata.items)'",
             "gcloud compute os-login ssh-keys list",
+            # What a TPU's own metadata says outranks its project's.
+            "gcloud compute tpus tpu-vm update TPU --zone=ZONE --update-metadata=enable-oslogin=FALSE",
         ),
         unknown="whether your account has roles/compute.osLogin (or osAdminLogin) there",
     )

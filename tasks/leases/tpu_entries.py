@@ -108,7 +108,7 @@ def refuse_os_login(node: Node) -> None:
         raise BadInput(
             f"TPU VM {node.name} in {node.zone} has OS Login on (metadata {OS_LOGIN}): it takes no key from its "
             "metadata, which is how a run gets in",
-            fix=f"gcloud alpha compute tpus tpu-vm update {node.name} --zone={node.zone} --project={node.project} "
+            fix=f"gcloud compute tpus tpu-vm update {node.name} --zone={node.zone} --project={node.project} "
             f"--update-metadata={OS_LOGIN}=FALSE",
         )
 

@@ -139,7 +139,7 @@ def look_at_zone(tpu: CloudTpu, project: str, zone: str, config: TpuVmTargetConf
     if not worst_of(found):
         found.insert(0, Finding(name, "fine", f"the API answers, lets us look, and offers {config.type}"))
     what = "how much quota is left, and whether we may make things: the API tells only when it is asked to"
-    fix = f"gcloud alpha quotas info list --service=tpu.googleapis.com --project={project}"
+    fix = f"gcloud quotas info list --service=tpu.googleapis.com --project={project}"
     found.append(Finding(name, "unknown", what, fix))
     return found
 

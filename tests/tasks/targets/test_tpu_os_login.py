@@ -35,7 +35,8 @@ def test_one_that_exists_and_has_os_login_on_is_refused_before_a_key_is_pushed(
     tpu, holding = CloudTpu("proj", timing=QUICK), hold()
     request = NodeRequest("v6e-1", "v2-alpha-tpuv6e", {}, metadata={"enable-oslogin": value})
     node = tpu.create_node(ZONE, "mine", request)
-    with pytest.raises(BadInput, match="has OS Login on .*tpu-vm update mine .*enable-oslogin=FALSE"):
+    fix = f"gcloud compute tpus tpu-vm update mine --zone={ZONE} --project=proj --update-metadata=enable-oslogin=FALSE"
+    with pytest.raises(BadInput, match=f"has OS Login on .*, {fix}$"):
         enter(tpu, holding, node, "me", "ssh-ed25519 AAAA me")
     assert (tpu_cloud.requests("UpdateNode"), holding.lease.resources) == ([], ())
     assert holding.release("over").lease.state is State.GONE
