@@ -13,6 +13,7 @@ from flows.server import UP_FILE, read_up_file
 from flows.serving.settings import new_auth_string
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.process import boot_id, started_at
+from tasks.cloud.local_storage import replacing
 from tasks.config.home import home
 
 
@@ -80,11 +81,8 @@ def auth_string() -> str:
 
 def write_up(up: Up) -> None:
     """Writes down that it is up, whole or not at all, readable by its user only."""
-    path = home() / UP_FILE
-    draft = path.with_suffix(".draft")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(asdict(up), file, indent=1)
-    draft.replace(path)
+    with replacing(home() / UP_FILE, 0o600) as file:
+        file.write(json.dumps(asdict(up), indent=1).encode())
 
 
 def read_up() -> Up | None:

@@ -52,9 +52,9 @@ class LocalFolder:
             if path.exists():
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _temporary(path) as (temporary, file):
+            with draft(path) as (temporary, file):
                 file.write(content)
-                _sync(file)
+                sync(file)
                 try:
                     os.link(temporary, path)
                 except FileExistsError:
@@ -63,7 +63,7 @@ class LocalFolder:
                     if error.errno not in _NO_HARD_LINKS:
                         raise
                     return _create_in_place(path, content)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             return True
 
     def names(self, prefix: str = "") -> Iterator[str]:
@@ -103,26 +103,31 @@ class LocalFolder:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Yields a file that takes the place of `path` as a whole when the block ends, and not when it raises.
 
-    Makes the folders above. Raises InfrastructureError with the system's reason when the disk fails.
+    Makes the folders above. Of `mode` the umask is taken. Raises InfrastructureError with the system's reason when the
+    disk fails.
     """
     with _told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary(path) as (temporary, file):
+        with draft(path, mode) as (temporary, file):
             yield file
-            _sync(file)
+            sync(file)
             temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 @contextmanager
-def _temporary(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+def draft(path: Path, mode: int = 0o666) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Yields a new hidden file beside `path`, by its path and opened; unless it is renamed it goes with the block.
+
+    Raises OSError. Whoever is killed within leaves it behind.
+    """
     # Opened by hand rather than by tempfile, whose files only their owner can read, whatever the umask.
     temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}{_TEMPORARY}")
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield temporary, file
     finally:
         with suppress(FileNotFoundError):
@@ -134,19 +139,21 @@ def _create_in_place(path: Path, content: bytes) -> bool:
     try:
         with path.open("xb") as file:
             file.write(content)
-            _sync(file)
+            sync(file)
     except FileExistsError:
         return False
     return True
 
 
-def _sync(file: IO[bytes]) -> None:
+def sync(file: IO[bytes]) -> None:
+    """Brings to the disk what was written to a file."""
     file.flush()
     os.fsync(file.fileno())
 
 
-def _sync_folder(path: Path) -> None:
-    # Without this a power cut may lose a rename whose content is safe. Some file systems refuse: so be it.
+def sync_folder(path: Path) -> None:
+    """Brings renames in a folder to the disk: without this a power cut may lose one whose content is safe."""
+    # Some file systems refuse: so be it.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError):

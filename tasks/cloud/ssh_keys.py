@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.local_storage import replacing
 
 _METADATA = "ssh-keys"
 
@@ -27,8 +27,11 @@ def make_key(file: Path, comment: str) -> str:
             key = Ed25519PrivateKey.generate()
             private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption())
             told = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH).decode()
-            _write(file, private, 0o600)
-            _write(public, f"{told} {comment}\n".encode(), 0o644)
+            # Whole or not at all: a key cut short would be taken for one that is there.
+            with replacing(file, 0o600) as stream:
+                stream.write(private)
+            with replacing(public, 0o644) as stream:
+                stream.write(f"{told} {comment}\n".encode())
         return public.read_text().strip()
     except OSError as error:
         raise InfrastructureError(f"cannot make an SSH key in {file.parent}: {error.strerror}") from error
@@ -59,12 +62,3 @@ def without_key(metadata: Mapping[str, str], public_key: str) -> Mapping[str, st
 def _others(metadata: Mapping[str, str], public_key: str) -> list[str]:
     data = public_key.split()[1]
     return [line for line in metadata.get(_METADATA, "").splitlines() if line and data not in line.split()]
-
-
-def _write(file: Path, content: bytes, mode: int) -> None:
-    """Writes a file whole or not at all: a key cut short would be taken for one that is there."""
-    new = file.with_name(f"{file.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
-        stream.write(content)
-    new.replace(file)

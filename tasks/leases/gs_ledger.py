@@ -10,11 +10,11 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.gs_objects import GsObjects
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import (
-    Conflict,
     Listing,
     Unreadable,
     Unwritable,
     checked_lease_id,
+    conflict,
     decode,
     encode,
 )
@@ -62,11 +62,7 @@ class GsLedger:
         name = f"{checked_lease_id(lease.lease_id)}.json"
         generation = self._swap(name, encode(lease), lease.generation)
         if generation is None:
-            stored = self._read(name)
-            raise Conflict(
-                f"lease {lease.lease_id} changed meanwhile: it is at generation "
-                f"{stored.generation if stored else 0}, not {lease.generation}"
-            )
+            raise conflict(lease, self._read(name))
         return replace(lease, generation=generation)
 
     def remove(self, lease: Lease) -> None:
@@ -80,9 +76,7 @@ class GsLedger:
         except InfrastructureError as error:
             raise Unwritable(f"cannot take a lease out of the ledger: {error}") from error
         if not same:
-            raise Conflict(
-                f"lease {lease.lease_id} changed meanwhile: it is not at generation {lease.generation}"
-            )
+            raise conflict(lease, self._read(name))
 
     def listing(self) -> Listing:
         """See Ledger. Raises InfrastructureError when the service does not answer: that is not "no leases"."""

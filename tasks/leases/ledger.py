@@ -17,18 +17,28 @@ from typing import Any, Protocol
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.record import record_of
+from tasks.cloud.local_storage import draft, sync, sync_folder
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.resource import ResourceRef
 
 VERSION = 1
 """Version of a lease's file. A newer one is refused, and left as it is."""
 
+_MODE = 0o600
 _LOCK_WAIT_S = 20.0
 _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class Conflict(InfrastructureError):
     """Somebody else wrote the lease since it was read."""
+
+
+def conflict(lease: Lease, stored: Lease | None) -> Conflict:
+    """Returns the error that something else is stored than what a lease was read as."""
+    found = stored.generation if stored else 0
+    return Conflict(
+        f"lease {lease.lease_id} changed meanwhile: it is at generation {found}, not {lease.generation}"
+    )
 
 
 class Unreadable(InfrastructureError):
@@ -102,12 +112,11 @@ class DirectoryLedger:
         with self._unwritable(file), contextlib.suppress(FileExistsError):
             self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not file.exists():
-                made = self._prepare("ledger.id", secrets.token_hex(8))
-                # A link, unlike a rename, lets the first of two makers win.
-                try:
+                with draft(file, _MODE) as (made, stream):
+                    stream.write(secrets.token_hex(8).encode())
+                    sync(stream)
+                    # A link, unlike a rename, lets the first of two makers win.
                     os.link(made, file)
-                finally:
-                    made.unlink()
         return file.read_text().strip()
 
     def exists(self) -> bool:
@@ -124,14 +133,14 @@ class DirectoryLedger:
         following = replace(lease, generation=lease.generation + 1)
         with self._unwritable(file):
             self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            made = self._prepare(file.name, encode(following))
-            try:
+            self._sweep()
+            with draft(file, _MODE) as (made, stream):
+                stream.write(encode(following).encode())
+                sync(stream)
                 with self._lock():
                     _compare(_read(file), lease)
                     made.replace(file)
-            finally:
-                made.unlink(missing_ok=True)
-            _flush_directory(self._path)
+            sync_folder(self._path)
         return following
 
     def remove(self, lease: Lease) -> None:
@@ -142,7 +151,7 @@ class DirectoryLedger:
             if stored is not None:
                 _compare(stored, lease)
                 file.unlink()
-                _flush_directory(self._path)
+                sync_folder(self._path)
 
     def listing(self) -> Listing:
         """See Ledger."""
@@ -160,17 +169,6 @@ class DirectoryLedger:
 
     def _file(self, lease_id: str) -> Path:
         return self._path / f"{checked_lease_id(lease_id)}.json"
-
-    def _prepare(self, name: str, content: str) -> Path:
-        """Writes the content, flushed, under a name no reader looks at. A killed writer leaves it behind."""
-        self._sweep()
-        made = self._path / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(descriptor)
-        return made
 
     def _sweep(self) -> None:
         """Removes what writers who were killed left behind an hour ago or more."""
@@ -274,11 +272,8 @@ def _torn(where: str, why: str) -> Unreadable:
 
 
 def _compare(stored: Lease | None, lease: Lease) -> None:
-    found = stored.generation if stored else 0
-    if found != lease.generation:
-        raise Conflict(
-            f"lease {lease.lease_id} changed meanwhile: it is at generation {found}, not {lease.generation}"
-        )
+    if (stored.generation if stored else 0) != lease.generation:
+        raise conflict(lease, stored)
 
 
 def _read(file: Path) -> Lease | None:
@@ -288,11 +283,3 @@ def _read(file: Path) -> Lease | None:
         return None
     except OSError as error:
         raise Unreadable(str(file), f"cannot be read: {error.strerror}") from error
-
-
-def _flush_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -132,7 +132,7 @@ def test_a_failed_local_write_keeps_the_old_content(tmp_path: Path, monkeypatch:
     def full(file: IO[bytes]) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(local_storage, "_sync", full)
+    monkeypatch.setattr(local_storage, "sync", full)
     with pytest.raises(InfrastructureError, match=r"/a: No space left on device; free some space"):
         folder.write("a", b"new")
     with pytest.raises(InfrastructureError, match="No space left"):
