@@ -16,7 +16,6 @@ from flows.ending import Ending, failed, nothing_to_do
 from flows.lease import hold, release_run
 from flows.narration import Narrator, drop_expected_tracebacks
 from flows.patience import undisturbed
-from flows.preload import preload
 from runtime.contract.errors import ExitCode, SlicebenchError
 from tasks.build import build
 from tasks.collect import collect
@@ -54,7 +53,6 @@ def measure(run: Run, request: RunRequest) -> Ending:
                     image = build(run)
                     workers = provision(run, lease)
                     uploaded = upload(run, workers, image)
-                    preload()
                     ending.outcome = run_workload(run, uploaded, lease)
                 ending.results = collect(run)
             except BaseException as error:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable
 from flows.attempt import name_of
-from flows.preload import preload
 from flows.server import known_server
 from flows.signals import answered
 from flows.terminal import Terminal
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.config.request import RunRequest
+from tasks.preload import preload
 from tasks.stages.files import OUTCOME_FILE, RUN_LOG
 
 POLL_S = 0.25
@@ -176,8 +176,10 @@ class _Following:
         ):
             self._waiting_since = None
             self._tell(
-                f"the flow run is still {self._flow_run.state_name}: no worker has taken it yet. "
-                "Another run may be in the way, or no worker runs (start one: slicebench up)"
+                "no worker has taken the flow run yet. Another run may be in the way, or no worker runs "
+                "(start one: slicebench up)"
+                if self._flow_run.state_type == "SCHEDULED"
+                else "a worker has taken the flow run, whose process has not begun yet; a busy machine takes its time"
             )
 
     @contextmanager

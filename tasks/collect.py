@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 @task(**stage_options("collect"))
 def collect(run: Run) -> Results:
     """Gathers what the workers wrote into one table of samples."""
-    from tasks.stages import collect as stage  # slow: see flows/preload.py
+    from tasks.stages import collect as stage  # slow: see tasks/preload.py
 
     return stage.collect(run)

@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 @task(**stage_options("compare"))
 def compare(run: Run) -> Verdicts:
     """Says what may be concluded from the run's numbers beside those of earlier runs."""
-    from tasks.stages import compare as stage  # slow: see flows/preload.py
+    from tasks.stages import compare as stage  # slow: see tasks/preload.py
 
     return stage.compare(run)

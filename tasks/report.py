@@ -13,7 +13,7 @@ from tasks.stages.context import Run
 @task(**stage_options("report"))
 def report(run: Run) -> str:
     """Writes the report; returns where it lies."""
-    # Slow: see flows/preload.py.
+    # Slow: see tasks/preload.py.
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import table_rows
     from tasks.stages import report as stage

@@ -7,6 +7,7 @@ from prefect import task
 from tasks.artifacts import key_of, progress_bar
 from tasks.leases.holding import Holding
 from tasks.naming import stage_options
+from tasks.preload import preload
 from tasks.stages import run as stage
 from tasks.stages.context import Run
 from tasks.targets.types import Outcome, Progress, Uploaded
@@ -18,7 +19,11 @@ def run_workload(run: Run, uploaded: Uploaded, lease: Holding) -> Outcome:
     suite = run.spec.suite_name
     with progress_bar(run.say, key_of("progress", suite), f"{suite}: repeats done") as show:
         return stage.run_workload(
-            run, uploaded, lease, lambda progress: show(percent_done(progress, run.spec.num_repeats))
+            run,
+            uploaded,
+            lease,
+            on_progress=lambda progress: show(percent_done(progress, run.spec.num_repeats)),
+            once_heard=preload,
         )
 
 

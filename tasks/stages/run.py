@@ -6,8 +6,8 @@ import contextlib
 import functools
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from runtime.contract.errors import ExitCode
@@ -26,6 +26,7 @@ from tasks.targets.streams import LOST
 from tasks.targets.types import (
     PREEMPTED,
     Attempt,
+    Event,
     Exited,
     Outcome,
     Progress,
@@ -43,8 +44,27 @@ _BACKSTOP_S = 120.0
 OnProgress = Callable[[Progress], None]
 
 
+@dataclass(frozen=True)
+class _Listener:
+    """Who is told of each step of the workers', and once an attempt's workers are heard for the first time."""
+
+    progress: OnProgress
+    heard: Callable[[], None]
+
+    def listening(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Passes events on, having told of the first."""
+        for number, event in enumerate(events):
+            if number == 0:
+                self.heard()
+            yield event
+
+
 def run_workload(
-    run: Run, uploaded: Uploaded, lease: Holding, on_progress: OnProgress = lambda progress: None
+    run: Run,
+    uploaded: Uploaded,
+    lease: Holding,
+    on_progress: OnProgress = lambda progress: None,
+    once_heard: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Returns how the attempts ended, the last one last. A workload that failed is an Outcome, not an error.
 
@@ -52,25 +72,27 @@ def run_workload(
     had failed or was lost the next begins, with the points that have not passed on every worker; those that
     passed keep their samples. One that was preempted is followed by the next on new hardware, as often as the
     plan allows. When the stage has finished, what it wrote down is returned. While errors and signals unwind
-    the stage, the workload is stopped first. Raises Fenced when the lease was lost.
+    the stage, the workload is stopped first. `once_heard` is called in each attempt when its workers are up.
+    Raises Fenced when the lease was lost.
     """
     finished = outcome_of(run)
     if finished is not None:
         return finished
     run.forget_from("run")  # what later stages made of an earlier attempt does not hold for the next
+    listener = _Listener(on_progress, once_heard)
     attempts = read_attempts(run)
     last = attempts[-1] if attempts else None
     goes_on = last is not None and not last.end
     if last is not None and goes_on:
-        last = _play(run, uploaded, lease, attempts, last, on_progress)
+        last = _play(run, uploaded, lease, attempts, last, listener)
     limit = len(attempts) - goes_on + run.target.plan(run.spec).attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
     if last is None or not goes_on or last.end not in ("succeeded", "failed", "preempted"):
-        last = _next(run, uploaded, lease, attempts, on_progress)
+        last = _next(run, uploaded, lease, attempts, listener)
     while last.end == "preempted" and len(attempts) < limit:
         run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {limit}")
         uploaded = _on_new_hardware(run, uploaded, lease)
-        last = _next(run, uploaded, lease, attempts, on_progress)
+        last = _next(run, uploaded, lease, attempts, listener)
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
     run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
     if last.end in ("succeeded", "failed"):
@@ -108,7 +130,7 @@ def _mark(run: Run, attempts: Sequence[Started]) -> None:
 
 
 def _next(
-    run: Run, uploaded: Uploaded, lease: Holding, attempts: list[Started], on_progress: OnProgress
+    run: Run, uploaded: Uploaded, lease: Holding, attempts: list[Started], listener: _Listener
 ) -> Started:
     """Plays another attempt on what is missing; one that finds nothing missing has succeeded."""
     missing = missing_points(run, attempts)
@@ -120,7 +142,7 @@ def _next(
     if not everything:
         told = ", ".join(str(point) for point in missing)
         run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} points are missing: {told}")
-    return _play(run, uploaded, lease, attempts, following, on_progress)
+    return _play(run, uploaded, lease, attempts, following, listener)
 
 
 def outcome_of(run: Run) -> Outcome | None:
@@ -175,7 +197,7 @@ def _play(
     lease: Holding,
     attempts: list[Started],
     attempt: Started,
-    on_progress: OnProgress,
+    listener: _Listener,
 ) -> Started:
     """Starts an attempt unless it was, follows it to its end, and writes both down."""
     write_attempts(run, attempts)
@@ -186,7 +208,7 @@ def _play(
     try:
         attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
         write_attempts(run, attempts)
-        exits, taken = _follow(run, ref, lease, on_progress, stop)
+        exits, taken = _follow(run, ref, lease, listener, stop)
     except BaseException as error:
         stop()
         ended = (
@@ -206,7 +228,7 @@ def _play(
 
 
 def _follow(
-    run: Run, ref: WorkloadRef, lease: Holding, on_progress: OnProgress, stop: Callable[[], None]
+    run: Run, ref: WorkloadRef, lease: Holding, listener: _Listener, stop: Callable[[], None]
 ) -> tuple[Mapping[int, Exited], State | None]:
     """Follows a workload to its end, while the lease is renewed and the workers are told so.
 
@@ -217,10 +239,13 @@ def _follow(
         lease.renewing(also=lambda: run.target.renew(ref)),
         _logs(run, ref.attempt) as logs,
         _backstop(run, ref),
-        Follower(logs, run.say, on_progress, on_state=states.append, redact=_redaction(run)) as follower,
+        Follower(
+            logs, run.say, listener.progress, on_state=states.append, redact=_redaction(run)
+        ) as follower,
     ):
         try:
-            exits = follower.follow(run.target.follow(ref, follower.cursors()))
+            events = run.target.follow(ref, follower.cursors())
+            exits = follower.follow(listener.listening(events))
             return exits, next((state for state in states if state.state == PREEMPTED), None)
         except BaseException:
             # What they say while they end is worth reading too; stopping them here makes that end.

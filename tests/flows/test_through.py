@@ -39,6 +39,37 @@ def test_a_server_that_goes_away_and_comes_back_is_told_once_and_the_run_goes_on
     assert told[1] == "the Prefect server is back"
 
 
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("SCHEDULED", "no worker has taken the flow run yet"),
+        ("PENDING", "a worker has taken the flow run, whose process has not begun yet"),
+    ],
+)
+def test_a_flow_run_that_does_not_begin_says_what_it_waits_for(
+    server: PrefectStub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr("flows.through.PATIENCE_FOR_A_WORKER_S", 0.0)
+    calls: list[bool] = []
+
+    def away() -> bool:
+        calls.append(False)
+        if len(calls) == 5:
+            outcome(tmp_path / "r1")
+            server.end("COMPLETED")
+        return False
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end(state)
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    assert capsys.readouterr().err.count(told) == 1
+
+
 def test_a_run_that_is_called_crashed_and_lives_is_followed_on(
     server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,10 +34,14 @@ def prepare(run: Run) -> tuple[Uploaded, Holding]:
 def test_a_run_that_succeeds_leaves_markers_logs_and_nothing_else_alive(tmp_path: Path) -> None:
     said: list[str] = []
     progress: list[Progress] = []
+    heard_before: list[int] = []
     run = make_run(spec(tmp_path), said)
     uploaded, holding = prepare(run)
     assert holding.lease.state is State.LIVE
-    outcome = run_workload(run, uploaded, holding, progress.append)
+    outcome = run_workload(
+        run, uploaded, holding, progress.append, lambda: heard_before.append(len(progress))
+    )
+    assert heard_before == [0], "once, before anything is measured"
     assert outcome.attempts == [Attempt(1, "succeeded")]
     assert exit_code_of(outcome) is ExitCode.DONE
     assert len(progress) == 4

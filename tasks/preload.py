@@ -22,15 +22,14 @@ SLOW = (
 """What collecting, comparing and reporting import. JAX and Orbax are not among it: those are the workers'."""
 
 
-def preload() -> threading.Thread:
-    """Starts importing and returns the thread. A module that cannot be imported is told by the stage that needs it.
+def preload() -> None:
+    """Starts importing, in a thread. A module that cannot be imported is told by the stage that needs it.
 
-    To be called once there is nothing to do but to wait: two imports at once hold each other up. Workers that start
-    are waited for too, and import for longer than this does: nothing is measured yet.
+    To be called once there is nothing to do but to wait: two imports at once hold each other up. Workers that are up
+    are waited for, and import for longer than this does: nothing is measured yet. Before they are up, this
+    would take the processor from what starts them.
     """
-    thread = threading.Thread(target=_import_all, name="preload", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=_import_all, name="preload", daemon=True).start()
 
 
 def _import_all() -> None:
