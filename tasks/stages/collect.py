@@ -88,7 +88,7 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
             Trouble("duplicate", f"{counted(repeated, 'sample')} came twice; what came later counts")
         )
     started_as = read_attempts(run)
-    plan = run.target.plan(run.spec)
+    plan = run.plan
     points = point_outcomes(run.spec.points, parts.points, plan.workers, parts.unreadable)
     latest = max((attempt for attempt, _ in parts.manifests), default=0)
     manifests = [manifest for (attempt, _), manifest in sorted(parts.manifests.items()) if attempt == latest]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from runtime.contract.errors import InfrastructureError
@@ -17,6 +18,7 @@ from tasks.config.home import runs_folder
 from tasks.config.request import Stage
 from tasks.config.spec import RunSpec
 from tasks.targets.protocol import Target
+from tasks.targets.types import Plan
 
 Say = Callable[[str], None]
 """Tells the people watching one line of what happens: the terminal, or Prefect's log."""
@@ -30,6 +32,11 @@ class Run:
     folder: Folder
     target: Target
     say: Say
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the target makes and uses for the run: one plan for all stages. See Target."""
+        return self.target.plan(self.spec)
 
     def marker(self, stage: Stage) -> Mapping[str, Any] | None:
         """Returns what a finished stage wrote down, or None when the stage has not finished.

@@ -29,5 +29,5 @@ def missing_points(run: Run, attempts: Sequence[Started]) -> tuple[int, ...]:
         for of, results in parts.points.items()
         if of[0] in counted and of not in damaged and run.folder.read(samples_file(*of)) is not None
     }
-    outcomes = point_outcomes(run.spec.points, whole, run.target.plan(run.spec).workers)
+    outcomes = point_outcomes(run.spec.points, whole, run.plan.workers)
     return tuple(outcome.point for outcome in outcomes if outcome.status != "passed")

@@ -39,7 +39,7 @@ def provision(run: Run, lease: Holding) -> Workers:
 
     Raises BadInput, with every problem found, before anything is made.
     """
-    plan = run.target.plan(run.spec)
+    plan = run.plan
     problems = look_over(run.target, plan, run.spec)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:

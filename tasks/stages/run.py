@@ -85,7 +85,7 @@ def run_workload(
     goes_on = last is not None and not last.end
     if last is not None and goes_on:
         last = _play(run, uploaded, lease, attempts, last, listener)
-    limit = len(attempts) - goes_on + run.target.plan(run.spec).attempts
+    limit = len(attempts) - goes_on + run.plan.attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
     if last is None or not goes_on or last.end not in ("succeeded", "failed", "preempted"):
         last = _next(run, uploaded, lease, attempts, listener)

@@ -60,9 +60,8 @@ def _way_in(run: Run, ref: ResourceRef) -> str:
 
 def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
     """Keeps hardware and says so; returns whether there was any that could be kept."""
-    plan = run.target.plan(run.spec)
     until = time.time() + run.spec.keep_for_s
-    staying = keep(lease, plan.keepable, until, patience)
+    staying = keep(lease, run.plan.keepable, until, patience)
     name = lease.lease.name
     if not staying:
         run.say(f"--keep {run.spec.keep}: there is nothing whole to keep")
