@@ -12,6 +12,7 @@ from prefect.logging import get_run_logger
 from pydantic import BeforeValidator, PositiveFloat, PositiveInt
 
 from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
+from flows.calls import tell_calls
 from flows.ending import Ending, failed, nothing_to_do
 from flows.lease import hold, release_run
 from flows.narration import Narrator, drop_expected_tracebacks
@@ -121,12 +122,15 @@ def benchmark(
     local_directory: Text = "",
     skip_preflight: bool = False,
     debug_dumps: bool = False,
+    verbose: bool = False,
 ) -> State[Any]:
     """Runs one suite on one target and gives everything back."""
     request = request_of_this_run(as_filled_in(locals()))
     drop_expected_tracebacks()
     say = Narrator(get_run_logger())
     try:
+        if request.verbose:
+            tell_calls(say)
         run = prepare(request, say)
         if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
             return nothing_to_do(outcome, say)
@@ -138,4 +142,5 @@ def benchmark(
     except SlicebenchError as error:
         return failed(error, say)
     finally:
+        tell_calls(None)
         say.close()

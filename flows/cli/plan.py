@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from flows.cli.run import NO_FLAGS, Flags, request_of
 from flows.cli.said import Json, print_json
-from flows.cli.verbose import Verbose, show_calls
+from flows.cli.verbose import show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode, Problem
 
@@ -22,10 +22,9 @@ def plan(
     *,
     flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
     json: Json = False,
-    verbose: Verbose = False,
 ) -> int:
     """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
-    show_calls(verbose)
+    show_calls(flags.verbose)
     from tasks.cloud.permission import may_write
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve

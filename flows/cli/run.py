@@ -32,6 +32,8 @@ class Flags(RunRequest):
     )
 
 
+_LAST = Group("How it goes", sort_key=4)
+_SAID = Group("What it says", sort_key=5)
 _GROUPS = {
     Group("Where", sort_key=1): ("target", "workers", "devices_per_worker", "output", "local_directory"),
     Group("What is measured", sort_key=2): (
@@ -43,11 +45,12 @@ _GROUPS = {
         "lease",
         "wait_for_lock",
     ),
-    Group("How it goes", sort_key=4): (
+    _LAST: (
         *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s", "skip_preflight", "debug_dumps"),
     ),
+    _SAID: ("verbose",),
 }
-"""How --help sorts the flags; those that only the command has are added at the end of the last group."""
+"""How --help sorts the flags; those that only the command has are added at the end of the last two groups."""
 
 for _group, _names in _GROUPS.items():
     for _name in _names:
@@ -55,8 +58,6 @@ for _group, _names in _GROUPS.items():
         _told = Flags.model_fields[_name].get_default(call_default_factory=True) not in (None, [], False)
         Flags.model_fields[_name].metadata.append(Parameter(group=_group, show_default=_told))
 
-_LAST = next(reversed(_GROUPS))
-_SAID = Group("What it says", sort_key=5)
 NO_FLAGS = Flags.model_validate({})
 
 
@@ -75,19 +76,10 @@ def run(
     json: Annotated[
         bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False, group=_SAID)
     ] = False,
-    verbose: Annotated[
-        bool,
-        Parameter(
-            help="Show all that workers and stages say, and every call to the outside",
-            negative="",
-            show_default=False,
-            group=_SAID,
-        ),
-    ] = False,
 ) -> int:
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
-    show_calls(verbose)
-    terminal = Terminal(verbose=verbose)
+    show_calls(flags.verbose)
+    terminal = Terminal(verbose=flags.verbose)
     request = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
@@ -168,7 +160,7 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
             raise BadInput(
                 "--resume goes on with what the run was asked for", fix="give neither SUITE nor --run-id"
             )
-        if changed := flags.model_fields_set - {"output", "from_stage"}:
+        if changed := flags.model_fields_set - {"output", "from_stage", "verbose"}:
             told = ", ".join(f"--{_flag(name)}" for name in sorted(changed))
             raise BadInput(
                 f"--resume takes {told} from the run itself", fix=f"leave out {told}, or start a new run"
@@ -222,6 +214,7 @@ def _run_somewhere(
     from flows.here import run_here
     from flows.through import NoServer, run_through_server
 
+    show_calls(False)  # the run tells its own, wherever it is; here nothing is left to do but to listen
     if go_through_server:
         try:
             return run_through_server(request, folder, terminal)

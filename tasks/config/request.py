@@ -69,6 +69,10 @@ class RunRequest(BaseModel):
         False, description="Do not look the target over before the run: what it lacks shows when it is needed"
     )
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")
+    verbose: bool = Field(
+        False,
+        description="Tell every call to the outside in run.log; at a terminal, show that and all that workers say",
+    )
 
 
 def as_filled_in(form: Mapping[str, Any]) -> RunRequest:

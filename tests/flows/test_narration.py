@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from flows.calls import tell_calls
 from flows.narration import Narrator, drop_expected_tracebacks, heard_by
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.calls import calling
 from tasks.cloud.storage import Folder, open_folder
 
 LOGGER = logging.getLogger("test-narration")
@@ -82,6 +85,32 @@ def test_a_storage_that_fails_is_told_and_does_not_end_the_run(
     say.close()
     say.close()
     assert ["no space left" in record.getMessage() for record in caplog.records] == [False, True]
+
+
+def test_writing_the_log_is_no_call_to_tell_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = open_folder(str(tmp_path))
+    write, written = folder.write, threading.Semaphore(0)
+
+    def remote(name: str, content: bytes) -> None:
+        with calling("gs", f"write {name}"):
+            write(name, content)
+        written.release()
+
+    monkeypatch.setattr(folder, "write", remote)
+    say = Narrator(LOGGER)
+    tell_calls(say)
+    say.write_to(folder)
+    say("something")
+    assert written.acquire(timeout=60)
+    with calling("gs", "read x"):
+        pass
+    assert written.acquire(timeout=60)
+    tell_calls(None)
+    say.close()
+    assert [line.rpartition(", ")[0] or line for line in lines(folder)] == [
+        "something",
+        "call gs: read x: ok",
+    ]
 
 
 def test_a_listener_in_this_process_hears_every_line() -> None:

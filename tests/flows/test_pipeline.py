@@ -16,6 +16,7 @@ from prefect.testing.utilities import prefect_test_harness
 from flows.benchmark import benchmark
 from runtime.contract.errors import InfrastructureError, Leaked, WorkloadFailed
 from runtime.contract.process import started_at
+from tasks.cloud.calls import calling
 from tasks.config.home import ledger_folder
 from tasks.history.results import PointOutcome, Results
 from tasks.history.verdict import Verdict, Verdicts
@@ -105,6 +106,23 @@ def contents(folder: Path) -> dict[str, bytes]:
 def all_given_back() -> bool:
     found = DirectoryLedger(ledger_folder()).listing().leases
     return bool(found) and all(lease.state is State.GONE for lease in found)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_calls_of_the_run_are_told_in_its_log_when_that_is_asked_for(
+    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verbose: bool
+) -> None:
+    def call() -> None:
+        with calling("ssh", "me@host echo hunter22"):
+            pass
+
+    monkeypatch.setenv("HF_TOKEN", "hunter22")
+    stages.on_call = call
+    assert start(tmp_path, verbose=verbose).is_completed()
+    call()  # after the run, and so not its own
+    log = (tmp_path / "r" / "run.log").read_text()
+    assert log.count(" call ssh: me@host echo (redacted): ok, ") == (len(STAGES) if verbose else 0)
+    assert "hunter22" not in log
 
 
 def test_the_stages_come_in_order_and_the_verdict_is_the_state(stages: Stages, tmp_path: Path) -> None:

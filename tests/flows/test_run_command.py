@@ -187,6 +187,21 @@ def test_json_is_one_object_on_stdout(
     assert told["folder"] == str(tmp_path / told["run_id"])
 
 
+def test_through_a_server_the_run_itself_is_asked_to_tell_its_calls(
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(flow_run: dict[str, Any]) -> None:
+        folder = tmp_path / flow_run["parameters"]["run_id"]
+        outcome(folder)
+        (folder / "run.log").write_text("2026-11-27T00:00:00+00:00 call ssh: me@host true: ok, 0.01 s\n")
+        server.end("COMPLETED")
+
+    server.on_start = start
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--verbose"]) == 0
+    assert server.flow_run["parameters"]["verbose"] is True
+    assert "\ncall ssh: me@host true: ok, 0.01 s\n" in capsys.readouterr().err
+
+
 def test_a_secret_does_not_travel_in_parameters(
     server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,36 @@
+"""Who is told of every call to the outside that this process makes, as it ends, without what is secret."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from runtime.contract.redaction import Redaction
+from tasks.cloud.calls import LOGGER
+from tasks.config.envfile import looks_secret
+from tasks.stages.files import RUN_LOG
+
+
+def tell_calls(say: Callable[[str], None] | None) -> None:
+    """Tells `say` of every call from now on, and nobody else; None: nobody."""
+    for handler in [one for one in LOGGER.handlers if isinstance(one, _Teller)]:
+        LOGGER.removeHandler(handler)
+    LOGGER.setLevel(logging.NOTSET if say is None else logging.DEBUG)
+    LOGGER.propagate = say is None
+    if say is not None:
+        LOGGER.addHandler(_Teller(say))
+
+
+class _Teller(logging.Handler):
+    """Values of variables that sound like secrets are taken out."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+        self._redact = Redaction(value for name, value in os.environ.items() if looks_secret(name))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The thread that writes a run's log would have the more to write the more it wrote.
+        if record.threadName != RUN_LOG:
+            self._say(self._redact(f"call {record.getMessage()}"))
