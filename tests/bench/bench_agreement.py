@@ -27,13 +27,13 @@ REPEATS = 9
 """Turns of each process at each point. The first is not counted: Python and XLA see the work for the first time."""
 
 _ARRAYS = 64
-"""What `save` blocks for is work for each array, not for each byte. Orbax's clock runs while its other counters are
-read, half a millisecond of a quiet machine: with a handful of arrays that were a tenth of a save."""
+"""What `save` blocks for is work for each array, not for each byte: with a handful of them it is over too soon."""
 
 _ROWS = 512
 """Rows of an array, 1 KiB each."""
 
 _FREE_BYTES = 4 << 30
+_LIKE_FOR_LIKE = Path(__file__).parent / "like_for_like.py"
 _MEMORY = Path("/dev/shm")
 
 
@@ -69,19 +69,25 @@ def _pair(
     ours, theirs = folder / "ours", folder / "theirs"
     with (
         Player(
-            peers.our_command(python, tree, DEVICES, ours, keep=False),
+            _alike(peers.our_command(python, tree, DEVICES, ours, keep=False)),
             peers.our_environment(),
             _restored,
             pipe_variable=PROGRESS_FD_VARIABLE,
         ) as one,
         Player(
-            peers.orbax_command(python, tree, theirs, keep=False),
+            _alike(peers.orbax_command(python, tree, theirs, keep=False)),
             peers.orbax_environment(DEVICES, stubbed=True),
             lambda line: "Test finished: " in line,
         ) as other,
     ):
         alternate(one, other, POINTS * REPEATS, first=number)
     return peers.our_operations(ours), peers.orbax_operations("".join(other.lines))
+
+
+def _alike(command: Sequence[str]) -> list[str]:
+    """Returns the command `python -m MODULE …` so that nothing but the operation itself is in a block; see there."""
+    python, _, *module = command
+    return [python, str(_LIKE_FOR_LIKE), *module]
 
 
 def _restored(line: str) -> bool:
