@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.process import boot_id, started_at
 from tasks.cloud.local_storage import replacing
 from tasks.config.home import home
+from tasks.leases.machine import this_machine
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Up:
 def folder() -> Path:
     """Returns the server's own PREFECT_HOME: its database, logs and auth string."""
     return home() / "prefect" / "server"
+
+
+def worker_of(pool: str) -> str:
+    """Returns what the worker of a pool is called: by its host, and by what tells this state root from all others."""
+    root = hashlib.sha256(f"{this_machine()} {home()}".encode()).hexdigest()[:6]
+    return f"{pool}-on-{socket.gethostname()}-{root}"
 
 
 def auth_file() -> Path:

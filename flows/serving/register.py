@@ -1,7 +1,7 @@
 """Puts into a Prefect server what slicebench needs there: work pools, deployments, heartbeat automation.
 
 `python -m flows.serving.register`, from the root of the checkout, with PREFECT_API_URL set; `slicebench up` calls it.
-Prints one word a line as it gets there: `pools`, then `deployments`. May be run again at any time.
+Prints one word a line as it gets there: `pools`, then `deployments`; or why it must not. May be run again at any time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prefect.client.schemas.filters import (
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import StateType, WorkerStatus
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
@@ -30,8 +30,10 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled
 from prefect.workers.process import ProcessWorker
 
+from flows.serving import place
 from flows.serving.ephemeral import wait_until_ready
-from flows.serving.settings import POOLS, ROOT
+from flows.serving.settings import DATABASE, POOLS, REFUSED, ROOT
+from runtime.contract.errors import BadInput, ExitCode
 
 PREFECT_FILE = "deployments/prefect.yaml"
 
@@ -55,6 +57,8 @@ def main() -> None:
     """Registers everything with the server of PREFECT_API_URL."""
     wait_until_ready(os.environ)
     with get_client(sync_client=True) as client:
+        if any(name.startswith(DATABASE) for name in os.environ):
+            refuse_others(client, datetime.now(UTC))
         cancel_missed(client, datetime.now(UTC))
         for name, description in POOLS.items():
             ensure_pool(client, name, description)
@@ -62,6 +66,28 @@ def main() -> None:
         ensure_heartbeat_automation(client)
     deploy()
     print("deployments", flush=True)
+
+
+def refuse_others(client: SyncPrefectClient, now: datetime) -> None:
+    """Raises BadInput where the workers of another `slicebench up` look for work in the same database.
+
+    Pools and deployments have the same names for all: each would take the other's runs, in its own checkout.
+    """
+    for pool in POOLS:
+        try:
+            workers = client.read_workers_for_work_pool(pool)
+        except ObjectNotFound:
+            continue
+        for worker in workers:
+            theirs = worker.name.startswith(f"{pool}-on-") and worker.name != place.worker_of(pool)
+            if theirs and worker.status == WorkerStatus.ONLINE and worker.last_heartbeat_time is not None:
+                silent_s = (now - worker.last_heartbeat_time).total_seconds()
+                raise BadInput(
+                    f"another slicebench up works on this database: its worker {worker.name} was heard "
+                    f"{silent_s:.0f} s ago, and each would take the other's runs",
+                    fix="start runs there, or give this one a database of its own; an up that went down is forgotten "
+                    "within two minutes",
+                )
 
 
 def cancel_missed(client: SyncPrefectClient, now: datetime) -> None:
@@ -142,4 +168,8 @@ def deploy() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadInput as refusal:
+        print(f"{REFUSED}{refusal}", flush=True)
+        sys.exit(ExitCode.BAD_INPUT)

@@ -22,6 +22,12 @@ POOLS = {
 }
 """Work pools, and what each is for."""
 
+DATABASE = ("PREFECT_SERVER_DATABASE", "PREFECT_API_DATABASE")
+"""How settings begin that say where a server keeps its data: the only ones of the user's that ours hears of."""
+
+REFUSED = "refused: "
+"""How a line begins in which a process that `up` starts says why it must not go on."""
+
 
 def own_home_settings(folder: Path) -> dict[str, str]:
     """Returns settings under which Prefect reads and writes nothing of the user's own ~/.prefect."""

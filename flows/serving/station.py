@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,8 +18,10 @@ from flows.serving import children, place
 from flows.serving.children import Child
 from flows.serving.ephemeral import tail_of
 from flows.serving.settings import (
+    DATABASE,
     HOST,
     POOLS,
+    REFUSED,
     ROOT,
     START_S,
     auth_settings,
@@ -28,16 +29,13 @@ from flows.serving.settings import (
     without_prefect,
 )
 from runtime.contract.counting import counted
-from runtime.contract.errors import InfrastructureError, Interrupted
+from runtime.contract.errors import BadInput, InfrastructureError, Interrupted
 
 _LOOK_EVERY_S = 0.3
 
 LIVES = 5
 LATELY_S = 600.0
 """What ends more often than `LIVES` times in so many seconds is not started again: it will not stay up."""
-
-_DATABASE = ("PREFECT_SERVER_DATABASE", "PREFECT_API_DATABASE")
-"""A user's Postgres is the one thing of his settings that the server should hear of."""
 
 
 @dataclass
@@ -63,19 +61,8 @@ class Station:
 
     def start_worker(self, pool: str) -> None:
         """Starts the worker of a pool."""
-        name = f"{pool}-on-{socket.gethostname()}"
-        self.start(
-            f"worker-{pool}",
-            "prefect",
-            "worker",
-            "start",
-            "--pool",
-            pool,
-            "--type",
-            "process",
-            "--name",
-            name,
-        )
+        words = ("worker", "start", "--pool", pool, "--type", "process", "--name", place.worker_of(pool))
+        self.start(f"worker-{pool}", "prefect", *words)
 
     def write_down(self) -> None:
         """Keeps up.json true."""
@@ -146,13 +133,13 @@ def raise_up(
 ) -> Station:
     """Starts server, pools, deployments and workers; returns when work would be done.
 
-    Raises InfrastructureError when something does not start, Interrupted when it is `stop_wanted` before; what was
-    started is stopped again.
+    Raises BadInput where another `up` works on the same database, InfrastructureError when something does not start,
+    Interrupted when it is `stop_wanted` before; what was started is stopped again.
     """
     place.folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     secret = place.auth_string()
     server = Server(f"http://{HOST}:{port}/api", "slicebench up", secret)
-    environment = without_prefect() | {k: v for k, v in os.environ.items() if k.startswith(_DATABASE)}
+    environment = without_prefect() | {k: v for k, v in os.environ.items() if k.startswith(DATABASE)}
     environment |= own_home_settings(place.folder()) | auth_settings(secret)
     environment |= {"PREFECT_API_URL": server.api_url, "PREFECT_LOGGING_COLORS": "false"}
     # How often workers look for work: Prefect's 10 s are felt by who waits for a run to start.
@@ -200,6 +187,8 @@ def _until(
             pass
         for child in station.running.values():
             if child.ended and child.handle.returncode != 0:
+                if refusals := [line for line in _words(child) if line.startswith(REFUSED)]:
+                    raise BadInput(refusals[-1].removeprefix(REFUSED))
                 raise InfrastructureError(
                     f"{child.process.what} did not start; see {child.log}:\n{tail_of(child.log)}"
                 )

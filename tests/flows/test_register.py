@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import yaml
+from prefect.client.schemas.objects import Worker, WorkerStatus
 from prefect.events.schemas.automations import AutomationCore
 from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
 from prefect.server.events.schemas.automations import EventTrigger
 from prefect.server.events.schemas.events import ReceivedEvent
 
+from flows.serving import place
 from flows.serving.register import (
     MISSED_AFTER,
     PREFECT_FILE,
@@ -21,8 +26,10 @@ from flows.serving.register import (
     cancel_missed,
     ensure_heartbeat_automation,
     heartbeat_automation,
+    refuse_others,
 )
 from flows.serving.settings import POOLS, ROOT
+from runtime.contract.errors import BadInput
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
@@ -55,6 +62,44 @@ def test_what_the_schedule_wanted_while_nothing_was_up_is_cancelled_and_what_a_p
     assert client.pools == list(POOLS), "others' runs are theirs"
     assert client.asked.next_scheduled_start_time.before_ == NOW - MISSED_AFTER
     assert timedelta(minutes=10) < MISSED_AFTER, "the reaper's own interval is not a miss"
+
+
+class Workers:
+    """Has workers in the pool of benchmarks, and no other pool."""
+
+    def __init__(self, *workers: Worker) -> None:
+        self.workers = workers
+
+    def read_workers_for_work_pool(self, pool: str) -> list[Worker]:
+        if pool != "slicebench":
+            raise ObjectNotFound(Exception())
+        return list(self.workers)
+
+
+def worker(name: str, status: str = "ONLINE") -> Worker:
+    heard = NOW - timedelta(seconds=12)
+    return Worker(name=name, work_pool_id=uuid4(), status=WorkerStatus(status), last_heartbeat_time=heard)
+
+
+def test_two_on_one_database_would_take_each_others_runs_so_the_second_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mine = place.worker_of("slicebench")
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path))
+    theirs = place.worker_of("slicebench")
+    assert mine.startswith(f"slicebench-on-{socket.gethostname()}-") and mine != theirs
+    client: Any = Workers(worker(theirs), worker(mine))
+    with pytest.raises(BadInput, match=f"its worker {mine} was heard 12 s ago.*database of its own"):
+        refuse_others(client, NOW)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("slicebench-on-laptop-123456", "OFFLINE"), ("of a person", "ONLINE"), ("", "ONLINE")],
+)
+def test_no_other_up_is_one_that_is_down_or_a_worker_of_somebody_or_our_own(name: str, status: str) -> None:
+    client: Any = Workers(worker(name or place.worker_of("slicebench"), status))
+    refuse_others(client, NOW)
 
 
 FLOW = {

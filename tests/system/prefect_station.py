@@ -30,10 +30,11 @@ PATIENCE_S = 600.0
 class Station:
     """One `slicebench up` with a state root of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, more: Mapping[str, str] | None = None) -> None:
+        """`more` is added to the environment."""
         self.home = home
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        self.environment |= {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        self.environment |= {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT), **(more or {})}
         self._commands: list[subprocess.Popen[str]] = []
         self.port = free_port()
         self.log = home / "up.log"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +16,10 @@ import httpx
 import psutil
 import pytest
 
+from flows.serving.settings import free_port
 from tasks.leases.lease import State
 from tests.system.conftest import with_venvs
-from tests.system.prefect_station import PATIENCE_S, Station, wait_for
+from tests.system.prefect_station import PATIENCE_S, ROOT, Station, wait_for
 
 pytestmark = pytest.mark.system
 
@@ -110,6 +113,24 @@ def test_down_now_cancels_what_runs_which_gives_everything_back(station: Station
     assert station.workload("cut") == []
     assert started_by(station) == []
     assert state_in_database(station, of_others) == "RUNNING"
+
+
+def test_a_second_up_on_the_same_database_is_refused_and_the_first_lives_on(
+    station: Station, tmp_path: Path
+) -> None:
+    database = station.home / "prefect" / "server" / "prefect.db"
+    more = {
+        "SLICEBENCH_HOME": str(tmp_path / "another"),
+        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
+    }
+    second = subprocess.run(
+        [sys.executable, "-m", "flows.cli.main", "up", "--port", str(free_port())],
+        cwd=ROOT, env=station.environment | more, capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert second.returncode == 2, second.stderr
+    assert "another slicebench up works on this database: its worker slicebench-on-" in second.stderr
+    assert not (tmp_path / "another" / "prefect" / "up.json").exists()
+    assert answers(station)
 
 
 def test_what_a_killed_up_left_is_cleared_by_the_next(station: Station, stations: list[Station]) -> None:
