@@ -1,16 +1,9 @@
-"""The reaper's container, as far as it can be had without a container engine: just the files that its image has,
-in a bare process that has no Prefect and knows the machine that launched the run by name only.
-"""
+"""The reaper's container gives back what a machine launched that it knows by name only, and leaves the rest alone."""
 
 # ruff: noqa: F811 (fixtures are imported, and named by parameters)
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,33 +27,12 @@ from tasks.leases.reaper import reap
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 from tests.cloud.tpu.leasing import make_node, make_queued
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
-
-ROOT = Path(__file__).parents[3]
-DEPLOYMENT = ROOT / "deployments" / "reaper"
-
-BARE = """if True:
-    import runpy, sys
-    for module in ("prefect", "flows", "jax", "pandas", "pydantic", "paramiko"):
-        sys.modules[module] = None
-    runpy.run_module("tasks.leases.reap_once", run_name="__main__")
-"""
+from tests.tasks.leases.container import DEPLOYMENT, enter, lay_image
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the Dockerfile copies, and nothing else."""
-    app = tmp_path_factory.mktemp("app")
-    for sources, into in re.findall(
-        r"^COPY (.+) (\S+)$", (DEPLOYMENT / "Dockerfile").read_text(), re.MULTILINE
-    ):
-        for source in sources.split():
-            there = app / into / Path(source).name if into.endswith("/") else app / into
-            there.parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, there, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy2(ROOT / source, there)
-    return app
+    return lay_image(tmp_path_factory.mktemp("app"))
 
 
 @pytest.fixture
@@ -70,21 +42,11 @@ def ledger(gcs_bucket: str) -> Ledger:
 
 @pytest.fixture
 def container(image: Path, ledger: Ledger, tmp_path: Path) -> Any:
-    """Runs the image's entry point; returns its exit code, what it printed as JSON, and what it said."""
+    """Runs the image's entry point on the ledger; returns exit code, what it printed as JSON, and what it said."""
 
     def run(*more: str) -> tuple[int, Mapping[str, Any], str]:
-        environment = {
-            name: os.environ[name] for name in os.environ if "ENDPOINT" in name or "EMULATOR" in name
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", BARE, "--ledger", ledger.uri, "--watch", "0.3", "--json", *more],
-            env={**environment, "PYTHONPATH": str(image), "HOME": str(tmp_path / "nobody")},
-            cwd=image,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+        done = enter(image, tmp_path / "nobody", "--ledger", ledger.uri, "--watch", "0.3", *more)
+        return done.code, done.told, done.said
 
     return run
 

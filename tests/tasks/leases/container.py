@@ -1,0 +1,74 @@
+"""The reaper's container, as far as it can be had without a container engine: just the files that its image has, in
+a bare process on what is another machine to it, with a home and an environment of its own and nothing of Prefect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+DEPLOYMENT = ROOT / "deployments" / "reaper"
+HOST = "slicebench-reaper-29f"
+"""What the container takes its machine for: a name that no launching machine has, and no machine id."""
+
+_BARE = f"""if True:
+    import pathlib, runpy, socket, sys
+    for module in ("prefect", "flows", "jax", "pandas", "pydantic", "paramiko"):
+        sys.modules[module] = None
+    socket.gethostname = lambda: {HOST!r}
+    from tasks.leases import machine
+    machine._MACHINE_ID = pathlib.Path("/nowhere/machine-id")
+    runpy.run_module("tasks.leases.reap_once", run_name="__main__")
+"""
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """What became of one start: exit code, what was printed as JSON, and what was said."""
+
+    code: int
+    told: Mapping[str, Any]
+    said: str
+
+    @property
+    def did(self) -> Mapping[str, str]:
+        """What was done about each lease."""
+        return {one["lease_id"]: one["did"] for one in self.told["findings"]}
+
+
+def lay_image(app: Path) -> Path:
+    """Lays into a folder what the Dockerfile copies, and nothing else; returns it."""
+    for sources, into in re.findall(
+        r"^COPY (.+) (\S+)$", (DEPLOYMENT / "Dockerfile").read_text(), re.MULTILINE
+    ):
+        for source in sources.split():
+            there = app / into / Path(source).name if into.endswith("/") else app / into
+            there.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, there, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(ROOT / source, there)
+    return app
+
+
+def enter(image: Path, home: Path, *words: str) -> Reaped:
+    """Runs the image's entry point. Of this environment it has only where the stand-ins of the cloud are."""
+    clouds = {name: value for name, value in os.environ.items() if "ENDPOINT" in name or "EMULATOR" in name}
+    done = subprocess.run(
+        [sys.executable, "-c", _BARE, "--json", *words],
+        env={**clouds, "PYTHONPATH": str(image), "HOME": str(home)},
+        cwd=image,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    return Reaped(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
