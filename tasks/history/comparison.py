@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from runtime.contract.counting import counted
 from runtime.contract.metrics import describe
 from tasks.history.effect import ENOUGH_RUNS, Effect, measure_effect
@@ -40,7 +38,8 @@ _JUDGED_UNITS = ("s", "bytes")
 """Of the headline metrics, those measured as such: throughput and ratios follow from them and would count twice."""
 
 SMALLEST_MEMORY = float(2**20)
-"""Less memory than this counts as this much: below a mebibyte a process grows and shrinks by chance, down to zero."""
+"""Less memory than this is compared as this much (and told as it was): below a mebibyte a process grows and shrinks
+by chance, down to zero."""
 
 SeriesKey = tuple[str, str, str]
 """(benchmark_key, operation, metric)"""
@@ -115,10 +114,7 @@ def _counts(results: Results, point: PointOutcome) -> bool:
 
 
 def _observed(measurement: Measurement) -> list[float]:
-    values = measurement.combined(combine_of(measurement.unit, measurement.metric))
-    if measurement.unit == "bytes":
-        values = np.maximum(values, SMALLEST_MEMORY)
-    return [float(value) for value in values]
+    return [float(value) for value in measurement.combined(combine_of(measurement.unit, measurement.metric))]
 
 
 def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]) -> list[SeriesVerdict]:
@@ -135,7 +131,8 @@ def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]
 def _of_series(point: PointOutcome, measurement: Measurement, baseline: Sequence[PastRun]) -> SeriesVerdict:
     key = (measurement.benchmark_key, measurement.operation, measurement.metric)
     history = [past.series[key] for past in baseline if key in past.series]
-    effect = measure_effect(_observed(measurement), history) if history else None
+    least = SMALLEST_MEMORY if measurement.unit == "bytes" else 0.0
+    effect = measure_effect(_observed(measurement), history, least) if history else None
     verdict, reason = _verdict(effect, len(history))
     return SeriesVerdict(
         point=point.point,
@@ -171,9 +168,11 @@ def _verdict(effect: Effect | None, runs: int) -> tuple[Verdict, str]:
             Verdict.INCONCLUSIVE,
             f"earlier runs reach {floor} without any change: too noisy to judge",
         )
+    measured = effect.noise_floor >= SMALLEST_FLOOR
+    whose = "that earlier runs reach without any change" if measured else "allowed for clocks and rounding"
     if 1 / (1 + within) - 1 <= effect.low and effect.high <= within:
-        return Verdict.PASS, f"within the {floor} that earlier runs reach without any change"
-    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the {floor} of earlier runs"
+        return Verdict.PASS, f"within the {floor} {whose}"
+    return Verdict.INCONCLUSIVE, f"the interval reaches beyond the {floor} {whose}"
 
 
 def _reason(

@@ -1,6 +1,7 @@
 """How much a run differs from earlier ones: a ratio of medians, its interval, and the noise to judge it by. Pure.
 
-    effect       median of this run's repeats over the centre of the baseline, minus one: +0.10 means 10 % more
+    effect       median of this run's repeats over the median of the earlier runs' medians, minus one: +0.10
+                 means 10 % more
     interval     95 %, from the scatter of both medians, on the logarithm (so that twice and half are alike)
     noise floor  how far the interval of an earlier run reaches, at most, when it is compared in the same way with
                  the other earlier runs. Nothing changed among them, so whatever they show is noise. A further
@@ -28,7 +29,11 @@ Basis = Literal["within one run", "run to run"]
 
 @dataclass(frozen=True)
 class Effect:
-    """`effect`, `low`, `high`, `noise_floor` are fractions. None: too few values or runs to tell."""
+    """`effect`, `low`, `high`, `noise_floor` are fractions. None: too few values or runs to tell.
+
+    The medians are what was measured. `least`, in their unit: some values were below it, and were compared as if
+    they were it; None: none was.
+    """
 
     effect: float
     low: float | None
@@ -38,24 +43,36 @@ class Effect:
     current_median: float
     baseline_median: float
     baseline_runs: int
+    least: float | None = None
+
+    @property
+    def both_below_least(self) -> bool:
+        """Says whether this run and the earlier ones are alike only because both are too little to compare."""
+        return self.least is not None and max(self.current_median, self.baseline_median) < self.least
 
 
-def measure_effect(current: Sequence[float], baseline: Sequence[Sequence[float]]) -> Effect | None:
-    """Compares one run's repeats with those of earlier runs, at least one. None: a value is not positive."""
-    if not current or any(value <= 0 for run in (current, *baseline) for value in run):
+def measure_effect(
+    current: Sequence[float], baseline: Sequence[Sequence[float]], least: float = 0.0
+) -> Effect | None:
+    """Compares one run's repeats with those of earlier runs, at least one. None: a value is not positive.
+
+    What is below `least` is compared as if it were `least`, and told as it is.
+    """
+    smallest = min((value for run in (current, *baseline) for value in run), default=0.0)
+    if not current or max(smallest, least) <= 0:
         return None
-    runs = [[math.log(value) for value in run] for run in baseline]
-    difference = _difference([math.log(value) for value in current], runs)
-    floor = _noise_floor(runs) if len(runs) >= ENOUGH_RUNS else None
+    difference = _difference(current, baseline, least)
+    floor = _noise_floor(baseline, least) if len(baseline) >= ENOUGH_RUNS else None
     return Effect(
         effect=math.expm1(difference.centre),
         low=None if difference.reach is None else math.expm1(difference.centre - difference.reach),
         high=None if difference.reach is None else math.expm1(difference.centre + difference.reach),
-        basis="within one run" if len(runs) == 1 else "run to run",
+        basis="within one run" if len(baseline) == 1 else "run to run",
         noise_floor=None if floor is None else math.expm1(floor),
         current_median=median(current),
-        baseline_median=math.exp(_centre(runs)),
+        baseline_median=_centre(baseline),
         baseline_runs=len(baseline),
+        least=least if smallest < least else None,
     )
 
 
@@ -67,18 +84,23 @@ class _Difference:
     reach: float | None
 
 
-def _difference(current: Sequence[float], runs: Sequence[Sequence[float]]) -> _Difference:
+def _difference(current: Sequence[float], runs: Sequence[Sequence[float]], least: float) -> _Difference:
+    here, there = _logs([median(current), _centre(runs)], least)
     base = runs[0] if len(runs) == 1 else [median(run) for run in runs]
-    return _Difference(median(current) - _centre(runs), _reach(current, base))
+    return _Difference(here - there, _reach(_logs(current, least), _logs(base, least)))
+
+
+def _logs(values: Sequence[float], least: float) -> list[float]:
+    return [math.log(max(value, least)) for value in values]
 
 
 def _centre(runs: Sequence[Sequence[float]]) -> float:
     return median([median(run) for run in runs])
 
 
-def _noise_floor(runs: Sequence[Sequence[float]]) -> float | None:
+def _noise_floor(runs: Sequence[Sequence[float]], least: float) -> float | None:
     """Returns the furthest that any of the runs reaches when it is compared with the others."""
-    each = [_difference(run, [*runs[:n], *runs[n + 1 :]]) for n, run in enumerate(runs)]
+    each = [_difference(run, [*runs[:n], *runs[n + 1 :]], least) for n, run in enumerate(runs)]
     return max((abs(one.centre) + one.reach for one in each if one.reach is not None), default=None)
 
 

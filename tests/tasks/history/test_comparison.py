@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.contract.results import PointStatus
+from tasks.history import changes
 from tasks.history.comparison import PastRun, comparable, judge, past_run
 from tasks.history.measurement import Measurement
 from tasks.history.results import AttemptEnd, PointOutcome, Results
@@ -87,6 +88,11 @@ def test_within_the_noise_of_enough_runs_is_a_pass() -> None:
     assert 0.03 < series.effect.noise_floor < 0.15
 
 
+def test_what_is_allowed_to_a_history_that_never_moved_is_not_told_as_its_own() -> None:
+    verdicts = judge(finished(values=[1.0] * 3), history([[1.0] * 3] * 8))
+    assert verdicts.series[0].reason == "within the ± 0.1 % allowed for clocks and rounding"
+
+
 def test_twice_as_slow_is_not_a_pass_and_not_yet_red() -> None:
     assert judge(finished(values=[2.0, 2.02, 1.98]), history(STEADY)).overall is Verdict.INCONCLUSIVE
 
@@ -134,7 +140,22 @@ def test_memory_below_a_mebibyte_is_nothing() -> None:
         return dataclasses.replace(finished(run_id), measurements=[memory])
 
     baseline = [past_run(with_memory(f"past-{n}", 4096.0 * n)) for n in range(8)]
-    assert judge(with_memory("now", 0.0), baseline).overall is Verdict.PASS
+    verdicts = judge(with_memory("now", 0.0), baseline)
+    assert verdicts.overall is Verdict.PASS
+    (series,) = verdicts.series
+    assert series.effect is not None
+    assert (series.effect.current_median, series.previous_median) == (0.0, 0.0), "told as it was measured"
+    assert series.effect.baseline_median == 3.5 * 4096
+    assert changes.change(series.effect) == "both below 1.00 MiB"
+    assert changes.interval(series.effect) == ""
+    (grown,) = judge(with_memory("now", 2.0**22), baseline).series
+    assert grown.effect is not None
+    assert (grown.effect.current_median, grown.effect.effect) == (2.0**22, pytest.approx(3.0)), (
+        "compared as from 1 MiB"
+    )
+    assert changes.counted_from(grown.effect) == "less than 1.00 MiB counts as that"
+    (more,) = judge(with_memory("now", 2.0**22), [past_run(with_memory("past", 2.0**21))]).series
+    assert more.effect is not None and changes.counted_from(more.effect) == ""
 
 
 def test_only_comparable_earlier_runs_are_a_baseline() -> None:

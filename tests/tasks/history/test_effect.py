@@ -42,6 +42,22 @@ def test_one_repeat_has_an_effect_but_no_interval() -> None:
     assert (effect.effect, effect.low, effect.high) == (pytest.approx(0.2), None, None)
 
 
+def test_the_change_follows_from_the_medians_that_are_shown() -> None:
+    effect = measure_effect([1.5, 1.5], [[1.0, 1.0], [2.0, 2.0]])
+    assert effect is not None
+    assert (effect.current_median, effect.baseline_median) == (1.5, 1.5)
+    assert effect.effect == pytest.approx(0.0)
+
+
+def test_what_is_below_the_least_is_compared_as_it_and_told_as_it_is() -> None:
+    effect = measure_effect([0.0, 0.2], [[4.0, 4.0]], least=1.0)
+    assert effect is not None
+    assert (effect.current_median, effect.baseline_median, effect.least) == (0.1, 4.0, 1.0)
+    assert effect.effect == pytest.approx(-0.75)
+    untouched = measure_effect([2.0, 2.0], [[4.0, 4.0]], least=1.0)
+    assert untouched is not None and untouched.least is None
+
+
 @pytest.mark.parametrize(("current", "baseline"), [([], [[1.0]]), ([0.0, 1.0], [[1.0]]), ([1.0], [[-1.0]])])
 def test_no_ratio_without_positive_values(current: list[float], baseline: list[list[float]]) -> None:
     assert measure_effect(current, baseline) is None
