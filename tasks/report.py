@@ -14,8 +14,8 @@ from tasks.stages.context import Run
 def report(run: Run) -> str:
     """Writes the report; returns where it lies."""
     # Slow: see tasks/preload.py.
+    from tasks.history.columns import table_rows
     from tasks.history.reading import load_results, load_verdicts
-    from tasks.history.table import table_rows
     from tasks.stages import report as stage
 
     where = stage.report(run)

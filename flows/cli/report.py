@@ -22,8 +22,9 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
     """Print where the report of a run lies, with its table of results; a missing report is made again."""
     runs = open_folder(output or str(runs_folder()))
     folder = find_run(runs, run)
+    from tasks.history.columns import table_rows
     from tasks.history.reading import load_results, load_verdicts
-    from tasks.history.table import print_table, table_rows
+    from tasks.history.table import print_table
     from tasks.stages.report import report_folder, unjudged
 
     where = _existing(folder) or report_folder(folder)

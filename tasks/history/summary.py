@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from runtime.contract.metrics import THROUGHPUT, TIME
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
-from tasks.history.results import Results
+from tasks.history.results import PointOutcome, Results
 
 Role = Literal["save", "wait", "restore", "recovery", "other"]
 """`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it back;
@@ -34,6 +34,12 @@ _ROLES: Sequence[tuple[Role, re.Pattern[str]]] = (
 def role_of(operation: str) -> Role:
     """Says what an operation is to the reader, by its name."""
     return next((role for role, pattern in _ROLES if pattern.fullmatch(operation)), "other")
+
+
+def is_shown(operation: str, point: PointOutcome) -> bool:
+    """Says whether an operation belongs among the results: all that a user's class times, and of a benchmark of ours
+    what people know it by; the rest is under every sample."""
+    return role_of(operation) != "other" or point.implementation != "native"
 
 
 def combine_of(unit: str, metric: str) -> Combine:

@@ -49,6 +49,7 @@ def axis_of_change(low: float, high: float, left: float, right: float) -> Axis:
     """Returns an axis of fractions, told in percent, that shows both ends and zero."""
     reach = max(abs(low), abs(high), 0.02)
     low, high = min(low, -0.25 * reach) - 0.05 * reach, max(high, 0.25 * reach) + 0.05 * reach
+    low = max(low, -1.0)  # nothing becomes less than nothing
     return _axis(low, high, 0.01, "%", left, right, signed=True)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from runtime.contract.metrics import TIME
+from tasks.history import changes
+from tasks.history.columns import headline
 from tasks.history.effect import Effect
 from tasks.history.labels import labels
 from tasks.history.measurement import Measurement
-from tasks.history.quantities import percent, seconds, size
+from tasks.history.quantities import seconds, size
 from tasks.history.report.axis import Axis, axis_from_zero, axis_of_change
-from tasks.history.report.chart import LEFT, MOST_ROWS, RIGHT, Bar, Chart, Dot, Layout, Row
+from tasks.history.report.chart import MOST_ROWS, Bar, Chart, Dot, Layout, Row, Sides, sides
 from tasks.history.results import Results
-from tasks.history.summary import OperationSummary, role_of, stragglers, worker_medians
-from tasks.history.table import headline
+from tasks.history.summary import OperationSummary, is_shown, role_of, stragglers, worker_medians
 from tasks.history.verdict import SeriesVerdict, series_words
 
 Summaries = Mapping[int, Sequence[OperationSummary]]
@@ -27,12 +29,17 @@ def samples_chart(times: Sequence[Measurement], summaries: Mapping[str, Operatio
     if not found:
         return None
     shown, layout = found[:MOST_ROWS], Layout()
-    axis = axis_from_zero(max(_largest(time) for time in shown), "s", LEFT, RIGHT - 80)
+    edges = sides(
+        (time.operation for time in shown),
+        (seconds(summaries[time.operation].time.median) for time in shown),
+    )
+    axis = axis_from_zero(max(_largest(time) for time in shown), "s", edges.left, edges.right)
     rows = []
     for time in shown:
         height = float(min(110, 30 + 6 * len(time.repeats)))
-        rows.append(_samples_row(time, summaries[time.operation], axis, layout.place("", height), height))
-    return _chart("All samples and their medians", axis, rows, layout, len(found))
+        row = _samples_row(time, summaries[time.operation], axis, layout.place("", height), height)
+        rows.append(replace(row, note_x=edges.notes))
+    return _chart("All samples and their medians", axis, edges, rows, layout, len(found))
 
 
 def _samples_row(
@@ -62,7 +69,6 @@ def _samples_row(
         span=None if interval is None else (axis.x(interval.low), axis.x(interval.high)),
         mark=axis.x(summary.time.median),
         note=seconds(summary.time.median),
-        note_x=RIGHT - 62,
     )
 
 
@@ -86,9 +92,12 @@ def durations_chart(results: Results, summaries: Summaries) -> Chart | None:
     found = [(name, present) for name, present in parts.items() if present]
     if not found:
         return None
-    longest = max(sum(one.time.median for one in present) for _, present in found)
-    axis, layout, rows = axis_from_zero(longest, "s", LEFT, RIGHT - 150), Layout(), []
-    for name, present in found[:MOST_ROWS]:
+    shown = found[:MOST_ROWS]
+    longest = max(sum(one.time.median for one in present) for _, present in shown)
+    notes = [" + ".join(seconds(one.time.median) for one in present) for _, present in shown]
+    edges = sides(["save"], notes)
+    axis, layout, rows = axis_from_zero(longest, "s", edges.left, edges.right), Layout(), []
+    for (name, present), note in zip(shown, notes, strict=True):
         bars, reached = [], 0.0
         for one in present:
             left, right = axis.x(reached), axis.x(reached + one.time.median)
@@ -96,9 +105,8 @@ def durations_chart(results: Results, summaries: Summaries) -> Chart | None:
                 Bar(left, max(1.0, right - left), one.role, f"{one.operation}: {seconds(one.time.median)}")
             )
             reached += one.time.median
-        note = " + ".join(seconds(one.time.median) for one in present)
         rows.append(Row("save", layout.place(name), bars=bars, note=note, note_x=axis.x(reached) + 8))
-    return _chart("Blocking and background time of a save", axis, rows, layout, len(found))
+    return _chart("Blocking and background time of a save", axis, edges, rows, layout, len(found))
 
 
 def memory_chart(results: Results, summaries: Summaries) -> Chart | None:
@@ -108,13 +116,19 @@ def memory_chart(results: Results, summaries: Summaries) -> Chart | None:
         (names[point.point], one, one.memory_bytes)
         for point in results.points
         for one in summaries[point.point]
-        if one.memory_bytes is not None and one.role != "other"
+        if one.memory_bytes is not None and is_shown(one.operation, point)
     ]
     if not found:
         return None
-    largest = max(max(grown, one.payload_per_worker or 0.0) for _, one, grown in found)
-    axis, layout, rows = axis_from_zero(largest, "bytes", LEFT, RIGHT - 130), Layout(), []
-    for name, one, grown in found[:MOST_ROWS]:
+    shown = found[:MOST_ROWS]
+    largest = max(max(grown, one.payload_per_worker or 0.0) for _, one, grown in shown)
+    notes = [
+        f"{size(grown)}{f' · {grown / one.payload_per_worker:.2f}×' if one.payload_per_worker else ''}"
+        for _, one, grown in shown
+    ]
+    edges = sides((one.operation for _, one, _ in shown), notes)
+    axis, layout, rows = axis_from_zero(largest, "bytes", edges.left, edges.right), Layout(), []
+    for (name, one, grown), note in zip(shown, notes, strict=True):
         moved = one.payload_per_worker
         rows.append(
             Row(
@@ -122,11 +136,11 @@ def memory_chart(results: Results, summaries: Summaries) -> Chart | None:
                 layout.place(name),
                 bars=[Bar(axis.x(0), max(1.0, axis.x(grown) - axis.x(0)), one.role, f"+{size(grown)}")],
                 mark=None if moved is None else axis.x(moved),
-                note=f"{size(grown)}{f' · {grown / moved:.2f}×' if moved else ''}",
+                note=note,
                 note_x=max(axis.x(grown), axis.x(moved or 0.0)) + 8,
             )
         )
-    return _chart("Memory beyond what was in use", axis, rows, layout, len(found))
+    return _chart("Memory beyond what was in use", axis, edges, rows, layout, len(found))
 
 
 def stragglers_chart(results: Results) -> Chart | None:
@@ -137,25 +151,32 @@ def stragglers_chart(results: Results) -> Chart | None:
         for point in results.points
         if point.status == "passed"
         for time in results.of_point(point.point)
-        if time.metric == TIME and role_of(time.operation) != "other" and len(time.workers) > 1
+        if time.metric == TIME and is_shown(time.operation, point) and len(time.workers) > 1
         if (~time.warmup).any()
     ]
     if not found:
         return None
-    largest = max(float(np.nanmax(medians)) for _, _, medians in found)
-    axis, layout, rows = axis_from_zero(largest, "s", LEFT, RIGHT - 190), Layout(), []
-    for name, time, medians in found[:MOST_ROWS]:
+    shown = found[:MOST_ROWS]
+    largest = max(float(np.nanmax(medians)) for _, _, medians in shown)
+    notes = [_behind(time) for _, time, _ in shown]
+    edges = sides((time.operation for _, time, _ in shown), notes)
+    axis, layout, rows = axis_from_zero(largest, "s", edges.left, edges.right), Layout(), []
+    for (name, time, medians), note in zip(shown, notes, strict=True):
         y, slow = layout.place(name), np.nanmax(medians)
         dots = [
             Dot(axis.x(value), y, f"worker {worker}: {seconds(value)}", faint=bool(value < slow))
             for worker, value in zip(time.workers, medians.tolist(), strict=True)
             if not np.isnan(value)
         ]
-        ratio, slowest = stragglers(time)
-        note = "" if ratio is None else f"worker {slowest}: {ratio:.2f}× the usual"
         note_x = max(dot.x for dot in dots) + 10
         rows.append(Row(time.operation, y, kind=role_of(time.operation), dots=dots, note=note, note_x=note_x))
-    return _chart("Median of each worker", axis, rows, layout, len(found))
+    return _chart("Median of each worker", axis, edges, rows, layout, len(found))
+
+
+def _behind(time: Measurement) -> str:
+    """Says which worker is the slowest, and by how much; empty when nobody knows."""
+    ratio, slowest = stragglers(time)
+    return "" if ratio is None else f"worker {slowest}: {ratio:.2f}× the usual"
 
 
 def effects_chart(results: Results, series: Sequence[SeriesVerdict]) -> Chart | None:
@@ -164,35 +185,51 @@ def effects_chart(results: Results, series: Sequence[SeriesVerdict]) -> Chart | 
     found = [(one, one.effect) for one in series if one.effect is not None]
     if not found:
         return None
-    axis, layout, rows = _change_axis([effect for _, effect in found]), Layout(), []
-    for one, effect in found[:MOST_ROWS]:
+    shown = found[:MOST_ROWS]
+    notes = [_told(effect) for _, effect in shown]
+    edges = sides((series_words(one) for one, _ in shown), notes)
+    axis, layout, rows = _change_axis([effect for _, effect in shown], edges), Layout(), []
+    for (one, effect), note in zip(shown, notes, strict=True):
         y = layout.place(names[one.point])
-        span, told = None, ""
-        if effect.low is not None and effect.high is not None:
-            span = axis.x(effect.low), axis.x(effect.high)
-            told = f" ({percent(effect.low)} … {percent(effect.high)})"
-        dot = Dot(axis.x(effect.effect), y, one.reason)
-        note = f"{percent(effect.effect)}{told}"
+        low, high = _drawn(effect)
+        spans = low < high
+        dot = Dot(axis.x(effect.effect), y, one.reason, edge=axis.beyond(effect.effect))
         rows.append(
             Row(
                 series_words(one),
                 y,
                 kind=role_of(one.operation),
                 dots=[dot],
-                span=span,
+                span=(axis.x(low), axis.x(high)) if spans else None,
+                open_left=spans and low < axis.low,
+                open_right=spans and axis.beyond(high),
                 note=note,
-                note_x=RIGHT - 180,
+                note_x=edges.notes,
             )
         )
-    return _chart("Change against earlier runs", axis, rows, layout, len(found), zero=axis.x(0))
+    return _chart("Change against earlier runs", axis, edges, rows, layout, len(found), zero=axis.x(0))
 
 
-def _change_axis(effects: Sequence[Effect]) -> Axis:
-    """Returns an axis for effects and intervals; of an interval that reaches far, as with few runs, only a part."""
-    most = max(0.1, *(4 * abs(effect.effect) for effect in effects))
-    low = min(min(effect.effect, max(effect.low or 0.0, -most)) for effect in effects)
-    high = max(max(effect.effect, min(effect.high or 0.0, most)) for effect in effects)
-    return axis_of_change(low, high, LEFT, RIGHT - 195)
+def _told(effect: Effect) -> str:
+    change, interval = changes.change(effect), changes.interval(effect)
+    return f"{change} ({interval})" if interval else change
+
+
+def _drawn(effect: Effect) -> tuple[float, float]:
+    """Returns the ends of the interval, as far as it says something; else twice the effect."""
+    if effect.low is None or effect.high is None or not changes.is_bounded(effect):
+        return effect.effect, effect.effect
+    return effect.low, effect.high
+
+
+def _change_axis(effects: Sequence[Effect], edges: Sides) -> Axis:
+    """Returns an axis for effects and intervals; what reaches far must not squeeze the others together."""
+    centres = [min(effect.effect, changes.FAR - 1) for effect in effects]
+    most = min(max(0.1, *(4 * abs(centre) for centre in centres)), changes.FAR - 1)
+    ends = [_drawn(effect) for effect in effects]
+    low = min(*centres, *(max(low, -most) for low, _ in ends))
+    high = max(*centres, *(min(high, most) for _, high in ends))
+    return axis_of_change(low, high, edges.left, edges.right)
 
 
 def _largest(time: Measurement) -> float:
@@ -202,7 +239,15 @@ def _largest(time: Measurement) -> float:
 
 
 def _chart(
-    what: str, axis: Axis, rows: Sequence[Row], layout: Layout, found: int, zero: float | None = None
+    what: str,
+    axis: Axis,
+    edges: Sides,
+    rows: Sequence[Row],
+    layout: Layout,
+    found: int,
+    zero: float | None = None,
 ) -> Chart:
     told = "; ".join(f"{row.label} {row.note}" for row in rows)
-    return Chart(f"{what}: {told}", layout.y, axis, rows, layout.headings, zero, found - len(rows))
+    return Chart(
+        f"{what}: {told}", layout.y, axis, rows, layout.headings, zero, found - len(rows), edges.letters
+    )

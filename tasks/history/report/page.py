@@ -8,21 +8,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from runtime.contract.metrics import TIME
+from tasks.history import changes
+from tasks.history.columns import FAILED, VERDICT, columns_of, standing, table_rows
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
-from tasks.history.quantities import between, moment, percent, plus_minus, quantity, seconds, speed
+from tasks.history.quantities import between, moment, plus_minus, quantity, seconds, speed
 from tasks.history.report import charts, hosts
-from tasks.history.report.chart import WIDTH
+from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.report.hosts import Sampled, host_rows
 from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_rows
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, summarize_passed, summarize_results
-from tasks.history.table import FAILED, columns_of, confidence_words, standing, table_rows
+from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
+from tasks.history.table import confidence_words
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
 
 Cell = tuple[str, str]
-"""What a cell says, and what stands small below it."""
+"""What a cell says, and what stands small below it, maybe on several lines."""
 
 _MOODS: Mapping[str, str] = {
     Verdict.PASS: "good",
@@ -39,7 +42,21 @@ _MEANS = {
     Verdict.NO_BASELINE: "There is no earlier run to compare with.",
     Verdict.NOT_RUN: "Something failed or never ran: no verdict on speed.",
 }
-_ROLE_WORDS = {"save": "save", "wait": "background of a save", "restore": "restore"}
+_ROLE_WORDS = {
+    "save": "save",
+    "wait": "background of a save",
+    "restore": "restore",
+    "other": "other operations",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table. With a `mood` the last cell is a verdict; `anchor` is where the first one leads."""
+
+    cells: Sequence[Cell]
+    mood: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,7 @@ def render_report(results: Results, verdicts: Verdicts, around: Surroundings) ->
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    engine.filters["shortened"] = shortened
     from markupsafe import Markup
 
     style = Markup((templates / "style.css").read_text())  # our own file: the only text that is not escaped
@@ -87,6 +105,9 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
     summaries, names = summarize_passed(results), labels(results.points)
     as_far_as_it_came = summarize_results(results)
     everything = [one for operations in summaries.values() for one in operations]
+    shown = [
+        one for point in results.points for one in summaries[point.point] if is_shown(one.operation, point)
+    ]
     return {
         "run_id": results.run_id,
         "title": f"{results.suite} on {results.target}",
@@ -109,17 +130,16 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "memory_roles": [
             (role, words)
             for role, words in _ROLE_WORDS.items()
-            if any(one.role == role and one.memory_bytes is not None for one in everything)
+            if any(one.role == role and one.memory_bytes is not None for one in shown)
         ],
-        "recovery": recovery_rows(results, summaries),
+        "recovery": [Line(cells) for cells in recovery_rows(results, summaries)],
         "recovery_headings": HEADINGS,
         "stragglers": charts.stragglers_chart(results),
         "comparison": _comparison(verdicts),
         "not_comparable": verdicts.not_comparable,
         "effects": charts.effects_chart(results, verdicts.series),
-        "baseline_runs": f"median of {len(verdicts.baseline)} runs"
-        if len(verdicts.baseline) > 1
-        else "baseline",
+        "series_headings": _series_headings(verdicts),
+        "operation_headings": _OPERATION,
         "series": [_series(one, names) for one in verdicts.series if one.effect is not None],
         "points": [
             _point(point, names, results, as_far_as_it_came[point.point], verdicts)
@@ -127,11 +147,19 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         ],
         "facts": facts(results, around.request, around.image),
         "environment": environment(results),
-        "hosts": host_rows(around.hosts),
+        "hosts": [Line(cells) for cells in host_rows(around.hosts)],
         "host_headings": hosts.HEADINGS,
         "enough_runs": ENOUGH_RUNS,
+        "unbounded": _unbounded(verdicts.series),
+        "unbounded_times": _unbounded([one for one in verdicts.series if one.metric == TIME]),
         "files": [(name, quote(name)) for name in around.files],
     }
+
+
+def _unbounded(series: Sequence[SeriesVerdict]) -> str:
+    """Returns what the word means, where it is told of any of these."""
+    found = changes.any_unbounded(one.effect for one in series if one.effect)
+    return changes.UNBOUNDED_MEANS if found else ""
 
 
 def _answer(results: Results, verdicts: Verdicts, operations: Sequence[OperationSummary]) -> str:
@@ -168,14 +196,11 @@ def _failure(
     }
 
 
-def _rows(results: Results, verdicts: Verdicts) -> list[dict[str, Any]]:
-    rows = []
-    for point, row in zip(results.points, table_rows(results, verdicts), strict=True):
-        cells = [_cell(text) for text in row.values()]
-        rows.append(
-            {"anchor": f"point-{point.point}", "mood": _MOODS.get(row["verdict"], "calm"), "cells": cells}
-        )
-    return rows
+def _rows(results: Results, verdicts: Verdicts) -> list[Line]:
+    return [
+        Line([_cell(text) for text in row.values()], _MOODS.get(row[VERDICT], "calm"), f"point-{point.point}")
+        for point, row in zip(results.points, table_rows(results, verdicts), strict=True)
+    ]
 
 
 def _cell(text: str) -> Cell:
@@ -192,26 +217,27 @@ def _comparison(verdicts: Verdicts) -> str:
     return f"{latest} The baseline is the median of {len(verdicts.baseline)} comparable runs."
 
 
-def _series(one: SeriesVerdict, names: Mapping[int, str]) -> dict[str, Any]:
+def _series_headings(verdicts: Verdicts) -> Sequence[str]:
+    baseline = f"median of {len(verdicts.baseline)} runs" if len(verdicts.baseline) > 1 else "baseline"
+    return ("series", "this run", "previous run", baseline, "change", "noise of runs", "verdict")
+
+
+def _series(one: SeriesVerdict, names: Mapping[int, str]) -> Line:
     effect = one.effect
     assert effect is not None
-    interval = (
-        "" if effect.low is None or effect.high is None else f"{percent(effect.low)} … {percent(effect.high)}"
-    )
+    beside = "\n".join(filter(None, (changes.interval(effect), changes.counted_from(effect))))
     floor = "–" if effect.noise_floor is None else plus_minus(effect.noise_floor)
     previous = "–" if one.previous_median is None else quantity(one.previous_median, one.unit)
-    return {
-        "mood": _MOODS.get(one.verdict, "calm"),
-        "cells": [
-            (series_words(one), names[one.point]),
-            (quantity(effect.current_median, one.unit), ""),
-            (previous, ""),
-            (quantity(effect.baseline_median, one.unit), ""),
-            (percent(effect.effect), interval),
-            (floor, effect.basis),
-            (one.verdict.value, one.reason),
-        ],
-    }
+    cells = [
+        (series_words(one), names[one.point]),
+        (quantity(effect.current_median, one.unit), ""),
+        (previous, ""),
+        (quantity(effect.baseline_median, one.unit), ""),
+        (changes.change(effect), beside),
+        (floor, effect.basis),
+        (one.verdict.value, one.reason),
+    ]
+    return Line(cells, _MOODS.get(one.verdict, "calm"))
 
 
 def _point(
@@ -221,7 +247,7 @@ def _point(
     operations: Sequence[OperationSummary],
     verdicts: Verdicts,
 ) -> dict[str, Any]:
-    times = [one for one in results.of_point(point.point) if one.metric == "time_s"]
+    times = [one for one in results.of_point(point.point) if one.metric == TIME]
     summaries = {one.operation: one for one in operations}
     told = standing(point, verdicts)
     return {
@@ -234,9 +260,19 @@ def _point(
         "status": told,
         "cause": point.cause,
         "samples": charts.samples_chart(times, summaries),
-        "operations": [_operation(one) for one in operations],
+        "operations": [Line(_operation(one)) for one in operations],
         "settings": settings(point.options, point.mesh, point.checkpoint),
     }
+
+
+_OPERATION = (
+    "operation",
+    "median",
+    "interval of the median",
+    "fastest … slowest",
+    "payload a second",
+    "slowest worker",
+)
 
 
 def _operation(one: OperationSummary) -> list[Cell]:

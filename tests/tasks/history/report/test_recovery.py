@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tasks.history.columns import COLUMNS, columns_of, table_rows
 from tasks.history.comparison import judge
 from tasks.history.labels import labels
 from tasks.history.report.page import Surroundings, render_report
 from tasks.history.report.recovery import HEADINGS, recovery_rows
 from tasks.history.results import Results
 from tasks.history.summary import summarize_passed
-from tasks.history.table import COLUMNS, columns_of, render_table, table_rows
+from tasks.history.table import render_table
 from tests.tasks.history.test_comparison import finished, measured
 
 ASKED = {"worker": 1, "at_step": 2, "moment": "saved", "after_s": None, "signal": "SIGKILL"}
