@@ -1,4 +1,4 @@
-"""`slicebench report RUN`: where the report of a run lies, and its table."""
+"""`slicebench report RUN`: where the report of a run lies, and its table; with --json its numbers."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other 
 
 
 def report(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
-    """Print where the report of a run lies, with its table of results; a missing report is made again."""
+    """Print where the report of a run lies, with its table of results; a missing report is made again.
+
+    With --json: its verdict and numbers, in seconds and bytes; docs/results.md says what each is.
+    """
     runs = open_folder(output or str(runs_folder()))
     folder = find_run(runs, run)
-    from tasks.history.columns import table_rows
+    from tasks.history.figures import run_figures
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table
     from tasks.stages.report import report_folder, unjudged
 
     where = _existing(folder) or report_folder(folder)
     results = load_results(folder)
-    if results is None:  # an old report beside results that are gone: there is a page, and no table
-        print(where)
+    if results is None:  # an old report beside results that are gone: there is a page, and no numbers
+        if json:
+            print_json(
+                {"run_id": folder.uri.rpartition("/")[2], "report": where, "verdict": None, "points": []}
+            )
+        else:
+            print(where)
         return ExitCode.DONE
     verdicts = load_verdicts(folder) or unjudged(results)
     if json:
-        told = {
-            "run_id": results.run_id,
-            "report": where,
-            "verdict": verdicts.overall.value,
-            "reason": verdicts.reason,
-            "points": table_rows(results, verdicts),
-        }
-        print_json(told)
-    else:
-        print_table(results, verdicts)
-        sys.stderr.flush()
-        print(where)
+        print_json({"report": where, **run_figures(results, verdicts)})
+        return ExitCode.DONE
+    print_table(results, verdicts)
+    sys.stderr.flush()
+    print(where)
     return ExitCode.DONE
 
 

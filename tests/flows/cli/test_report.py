@@ -28,7 +28,36 @@ def test_a_missing_report_is_made_again(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["report", "run-1", "--output", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert Path(told["report"]).read_text().startswith("<!doctype html>")
-    assert (told["verdict"], told["points"][0]["restore"]) == ("NO_BASELINE", "–")
+    assert told["verdict"] == "NO_BASELINE"
+
+
+def test_json_holds_numbers_in_seconds_and_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave_run(tmp_path, "run-1", 1000.0)
+    assert main(["report", "run-1", "--output", str(tmp_path), "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    (operation,) = point["operations"]
+    assert (operation["operation"], operation["role"], operation["repeats"]) == ("save", "save", 2)
+    assert (operation["median_s"], operation["interval_confidence"]) == (1.75, 0.5)
+    assert (operation["interval_low_s"], operation["interval_high_s"]) == (1.5, 2.0)
+    assert (operation["payload_bytes"], point["save_until_safe_bytes_per_s"]) == (None, None)
+    (series,) = point["series"]
+    assert (series["median"], series["unit"], series["change"], series["baseline_runs"]) == (
+        1.75,
+        "s",
+        None,
+        0,
+    )
+
+
+def test_without_results_json_still_says_where_the_page_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = leave_run(tmp_path, "run-1", 1000.0)
+    (folder / "points.json").unlink()
+    assert main(["report", "run-1", "--output", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == f"{folder / 'report.html'}"
+    assert (told["run_id"], told["verdict"], told["points"]) == ("run-1", None, [])
 
 
 @pytest.mark.parametrize(("word", "meant"), [("latest", "new-2"), ("old", "old-1"), ("new-1", "new-1")])
