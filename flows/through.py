@@ -145,9 +145,9 @@ class _Following:
         return self._folder.read(OUTCOME_FILE) != self._ended_before
 
     def _ask(self) -> None:
-        """Asks how the run is, the more seldom the longer the server takes to say."""
+        """Asks how the run is, the more seldom the longer the server takes to say; at once when it has ended."""
         began = time.monotonic()
-        if began < self._ask_at:
+        if began < self._ask_at and not self._has_ended():
             return
         self._flow_run = self._api.flow_run(self._flow_run.id)
         now = time.monotonic()

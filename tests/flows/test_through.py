@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,29 @@ def test_a_server_that_goes_away_and_comes_back_is_told_once_and_the_run_goes_on
     assert len(told) == 2
     assert "does not answer" in told[0] and told[0].endswith("the run goes on by itself")
     assert told[1] == "the Prefect server is back"
+
+
+def test_a_run_that_wrote_down_how_it_ended_is_asked_about_at_once(
+    server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.through.SHARE", 1e-9)  # any answer buys the server an hour of rest
+    monkeypatch.setattr("flows.through.LONGEST_S", 3600.0)
+    rested = threading.Timer(120, os.kill, (os.getpid(), signal.SIGINT))  # better than to wait for the hour
+    asked: list[bool] = []
+
+    def away() -> bool:
+        if server.flow_run:
+            asked.append(True)
+            outcome(tmp_path / "r1")
+        if len(asked) == 2:
+            server.end("COMPLETED")
+        return False
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("RUNNING")
+    rested.start()
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    rested.cancel()
 
 
 @pytest.mark.parametrize(
