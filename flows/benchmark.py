@@ -130,7 +130,7 @@ def benchmark(
     say = Narrator(get_run_logger())
     try:
         if request.verbose:
-            tell_calls(say)
+            tell_calls(say, again_s=60.0)  # workers are looked at every moment, for hours
         run = prepare(request, say)
         if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
             return nothing_to_do(outcome, say)

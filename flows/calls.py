@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable
 
@@ -12,25 +13,34 @@ from tasks.config.envfile import looks_secret
 from tasks.stages.files import RUN_LOG
 
 
-def tell_calls(say: Callable[[str], None] | None) -> None:
-    """Tells `say` of every call from now on, and nobody else; None: nobody."""
+def tell_calls(say: Callable[[str], None] | None, *, again_s: float = 0.0) -> None:
+    """Tells `say` of every call from now on, and nobody else; None: nobody.
+
+    One that comes to the same as when it was told, less than `again_s` seconds ago, is left out.
+    """
     for handler in [one for one in LOGGER.handlers if isinstance(one, _Teller)]:
         LOGGER.removeHandler(handler)
     LOGGER.setLevel(logging.NOTSET if say is None else logging.DEBUG)
     LOGGER.propagate = say is None
     if say is not None:
-        LOGGER.addHandler(_Teller(say))
+        LOGGER.addHandler(_Teller(say, again_s))
 
 
 class _Teller(logging.Handler):
     """Values of variables that sound like secrets are taken out."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], again_s: float) -> None:
         super().__init__()
         self._say = say
+        self._again_s = again_s
+        self._told: dict[object, float] = {}
         self._redact = Redaction(value for name, value in os.environ.items() if looks_secret(name))
 
     def emit(self, record: logging.LogRecord) -> None:
         # The thread that writes a run's log would have the more to write the more it wrote.
-        if record.threadName != RUN_LOG:
+        if record.threadName == RUN_LOG:
+            return
+        same = record.args[:-1] if isinstance(record.args, tuple) else record.args
+        if record.created - self._told.get(same, -math.inf) >= self._again_s:
+            self._told[same] = record.created
             self._say(self._redact(f"call {record.getMessage()}"))

@@ -54,11 +54,16 @@ class Link:
         """Hangs up."""
         self.transport.close()
 
-    def run(self, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Ran:
-        """Runs a command to its end, without a terminal, giving it `stdin`; its whole output is returned."""
+    def run(
+        self, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0, *, called: str = ""
+    ) -> Ran:
+        """Runs a command to its end, without a terminal, giving it `stdin`; its whole output is returned.
+
+        `called` is what it is for people, where its words say little.
+        """
         until = time.monotonic() + timeout_s
         with (
-            calling("ssh", f"{self.endpoint} {shlex.join(command)}") as call,
+            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}") as call,
             self.lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"),
         ):
             channel = self.transport.open_session(timeout=min(IO_S, timeout_s))
@@ -81,10 +86,10 @@ class Link:
         return Ran(code, output, errors.decode("utf-8", "replace"))
 
     @contextlib.contextmanager
-    def talk(self, command: Sequence[str]) -> Iterator[Talk]:
-        """Starts a command that is spoken with, line by line; leaving the context hangs up on it."""
+    def talk(self, command: Sequence[str], *, called: str = "") -> Iterator[Talk]:
+        """Starts a command that is spoken with, line by line; leaving the context hangs up on it. See `run`."""
         with (
-            calling("ssh", f"{self.endpoint} {shlex.join(command)}, to talk to"),
+            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}, to talk to"),
             self.lost_when_broken(f"{command[0]} did not start within {IO_S:g} s"),
         ):
             channel = self.transport.open_session(timeout=IO_S)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tasks.cloud.calls import calling
 from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import Unfit
 from tasks.cloud.ssh_link import Link, Ran, Talk
@@ -36,7 +37,8 @@ def ask(
     host itself cannot do: no Python, no space, no permission.
     """
     request = _request(program, _text(program), op, fields)
-    return _answer(host, op, link.run(["sh", "-c", _command(host, packages)], request, timeout_s))
+    command = ["sh", "-c", _command(host, packages)]
+    return _answer(host, op, link.run(command, request, timeout_s, called=f"{program} {op}"))
 
 
 class Conversation:
@@ -51,13 +53,16 @@ class Conversation:
         """Returns and raises what `ask` does."""
         text = b"" if program in self._known else _text(program)
         self._known.add(program)
-        return _answer(self._host, op, self._talk.exchange(_request(program, text, op, fields), timeout_s))
+        request = _request(program, text, op, fields)
+        with calling("ssh", f"{self._host.endpoint} {program} {op}"):
+            ran = self._talk.exchange(request, timeout_s)
+        return _answer(self._host, op, ran)
 
 
 @contextlib.contextmanager
 def converse(link: Link, host: Host) -> Iterator[Conversation]:
     """Opens a conversation with a host's Python."""
-    with link.talk(["sh", "-c", _command(host)]) as talk:
+    with link.talk(["sh", "-c", _command(host)], called=host.python or "python3") as talk:
         yield Conversation(host, talk)
 
 

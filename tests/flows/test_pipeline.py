@@ -113,15 +113,20 @@ def test_calls_of_the_run_are_told_in_its_log_when_that_is_asked_for(
     stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verbose: bool
 ) -> None:
     def call() -> None:
-        with calling("ssh", "me@host echo hunter22"):
-            pass
+        for what in (f"me@host {len(stages.called)} hunter22", "me@host again and again"):
+            with calling("ssh", what):
+                pass
 
     monkeypatch.setenv("HF_TOKEN", "hunter22")
     stages.on_call = call
     assert start(tmp_path, verbose=verbose).is_completed()
     call()  # after the run, and so not its own
     log = (tmp_path / "r" / "run.log").read_text()
-    assert log.count(" call ssh: me@host echo (redacted): ok, ") == (len(STAGES) if verbose else 0)
+    told = [f" call ssh: me@host {number} (redacted): ok, " for number in range(1, len(STAGES) + 1)]
+    assert [one for one in told if one in log] == (told if verbose else [])
+    assert log.count(" call ssh: ") == (len(STAGES) + 1 if verbose else 0), (
+        "a call that is repeated, not each time"
+    )
     assert "hunter22" not in log
 
 
