@@ -66,7 +66,7 @@ class Ending:
     def _write(self) -> None:
         found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
         self.causes = [cause for _, cause in found]
-        verdict = str(self.verdicts.overall) if self.verdicts else None
+        verdict = self.verdicts.of_run(self.results) if self.verdicts and self.results else None
         self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
 
     @contextmanager

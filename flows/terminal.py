@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from tasks.history.quantities import printable
 
 _WORKER = re.compile(r"\[\d+\] (?P<text>.*)")
-_JUDGED = re.compile(r"supervisor: (?P<text>point \d+ (failed|was not run): .*)")
+_JUDGED = re.compile(r"supervisor: (?P<text>benchmark \d+ of \d+( \(.+?\))? (failed|was not run): .*)")
 _ATTEMPT = re.compile(r"(?P<end>attempt \d+ \w+): .*")
 _ENDED = re.compile(r"worker \d+ ended with code .*")
 _AT_THE_END = ("verdict: ", "report: ")

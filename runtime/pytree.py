@@ -95,7 +95,7 @@ def _array(spec: ArraySpec, path: str, seed: str, mesh: jax.sharding.Mesh | None
 def _sharding(spec: ArraySpec, path: str, mesh: jax.sharding.Mesh | None) -> jax.sharding.Sharding:
     if mesh is None:
         if spec.sharding is not None:
-            raise ValueError(f"array {path} has a sharding and the point has no mesh")
+            raise ValueError(f"array {path} has a sharding and the benchmark has no mesh")
         return jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*(spec.sharding or ())))
     try:

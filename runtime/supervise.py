@@ -242,9 +242,7 @@ class Supervisor:
     def _stop_where_it_is(self, code: int, cause: str) -> None:
         self._stop(
             code,
-            cause
-            if self._account.point is None
-            else f"{cause}; worker {self._job.worker} was in point {self._account.point}",
+            f"{cause}; worker {self._job.worker} was in {place}" if (place := self._account.place) else cause,
         )
 
     def _let_go(self) -> None:

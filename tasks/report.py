@@ -22,7 +22,7 @@ def report(run: Run) -> str:
     results, verdicts = load_results(run.folder), load_verdicts(run.folder)
     if results is not None and verdicts is not None:
         suite = run.spec.suite_name
-        told = f"{verdicts.overall}: {verdicts.reason}"
+        told = f"{verdicts.of_run(results)}: {verdicts.reason}"
         post_table(run.say, key_of("results", suite), table_rows(results, verdicts), told)
         post_markdown(run.say, key_of("report", suite), _page(run, told, where), "Verdict, report and logs")
     return where

@@ -102,7 +102,7 @@ def _summary(suite: Suite, points: int) -> str:
     warmup = f" after {suite.warmup} to warm up" if suite.warmup else ""
     left_out = len(dropped(suite))
     invalid = f", {counted(left_out, 'invalid combination')} of options left out" if left_out else ""
-    return f"{counted(points, 'point')}, {repeats} each{warmup}{invalid}"
+    return f"{counted(points, 'benchmark')}, {repeats} each{warmup}{invalid}"
 
 
 def _tell(checked: Checked) -> None:

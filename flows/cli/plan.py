@@ -69,7 +69,7 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
 
     made = [f"{ref['kind']} {ref['name']} ({ref['scope']})" for ref in told["resources"] if ref["ours"]]
     facts = {
-        "suite": f"{told['suite']}: {counted(told['points'], 'point')}, {counted(told['repeats'], 'repeat')} each",
+        "suite": f"{told['suite']}: {counted(told['points'], 'benchmark')}, {counted(told['repeats'], 'repeat')} each",
         "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": "; ".join(made) or "nothing",

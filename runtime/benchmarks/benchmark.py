@@ -117,7 +117,7 @@ class Context:
         With `leaf`, that it is this one array of the tree. Raises NotEqual naming the first leaf that is not.
         """
         if self.expected is None:
-            raise RuntimeError("this point has no data of its own to compare with")
+            raise RuntimeError("this benchmark has no data of its own to compare with")
         expected = self.expected
         if leaf is not None:
             expected, restored = {leaf: expected[leaf]}, {leaf: restored}

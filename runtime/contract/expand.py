@@ -117,7 +117,7 @@ def check_points(suite: Suite, found: Findings) -> None:
             found.error(draft.item.place, what, "samples of both would be mixed", "remove one of the two")
             return
         if len(places) > MAX_POINTS:
-            what = f"the suite expands to more than {MAX_POINTS} points"
+            what = f"the suite expands to more than {MAX_POINTS} benchmarks"
             found.error(draft.item.place, what, fix="list fewer values")
             return
 

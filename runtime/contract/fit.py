@@ -73,7 +73,7 @@ def fit(points: Sequence[Point], backend: Backend) -> Fit:
         if why is not None:
             unfit.setdefault(why, []).append(point.benchmark)
     problems = [
-        Problem("warning", None, f"{len(names)} of {len(points)} points left out ({_listed(names)})", why)
+        Problem("warning", None, f"{len(names)} of {len(points)} benchmarks left out ({_listed(names)})", why)
         for why, names in unfit.items()
     ]
     if not fitting and points:
@@ -128,5 +128,5 @@ def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backen
         fix = f"use a target with {' or '.join(told)}, or change mesh_config"
         return Problem("error", None, "no mesh fits the target", why, fix)
     return Problem(
-        "error", None, "no point can run on the target", why, "choose other options or another target"
+        "error", None, "no benchmark can run on the target", why, "choose other options or another target"
     )

@@ -88,7 +88,7 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
     simdevice = read_simdevice(entries["simdevice"].node, found) if "simdevice" in entries else None
     if "simdevice" in entries:
         what = "simdevice is checked but not used"
-        why = "points run on the devices of the target"
+        why = "benchmarks run on the devices of the target"
         found.warning(entries["simdevice"].place, what, why, "choose a target with as many devices")
         _refuse_digests(entries["benchmarks"].node if "benchmarks" in entries else root, found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
+from runtime.contract.counting import which
 from runtime.contract.errors import SlicebenchError
 from runtime.contract.job import Job
 from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
@@ -49,6 +50,13 @@ class Account:
                     self._said[body.point] = body
             case Done():
                 self.done = True
+
+    @property
+    def place(self) -> str:
+        """Which point the worker is in, in words; empty between points."""
+        if self.point is None:
+            return ""
+        return which(self.point, self._points, self._said[self.point].benchmark)
 
     def recall(self, records: Iterable[Record]) -> bool:
         """Takes what an earlier supervisor of this attempt wrote; says whether it had started a worker."""

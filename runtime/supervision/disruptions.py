@@ -22,9 +22,8 @@ class Blow:
 
     @property
     def words(self) -> str:
-        """What happens, for people."""
-        who = name_workers(self.workers)
-        return f"disruption of point {self.point} in repeat {self.repeat}: {self.signal} to {who}"
+        """What happens in the point, for people."""
+        return f"disrupted in repeat {self.repeat + 1}: {self.signal} to {name_workers(self.workers)}"
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def words(deadline: Deadline) -> str:
     return {
         "run": f"the run {limit}",
         "init": f"joining {limit}",
-        "point": f"the point {limit}",
+        "point": f"the benchmark {limit}",
         "operation": f"operation {deadline.operation} {limit}",
         "silence": f"silence between operations {limit}",
     }[deadline.what]

@@ -105,7 +105,9 @@ class Referee:
     def lost(self, worker: int, why: str, now: float) -> list[Command]:
         """A supervisor cannot be reached any more: without it nothing can go on."""
         del now
-        where = f" {self._seats[worker].place}" if worker in self._seats else ""
+        where = ""
+        if seat := self._seats.get(worker):
+            where = f" {seat.place}" + ("" if seat.point is None else f" of {self._tally.named(seat.point)}")
         return self._abandon(ExitCode.INFRASTRUCTURE, f"lost the supervisor of worker {worker}{where}: {why}")
 
     def report(self, worker: int, report: Report, now: float) -> list[Command]:
@@ -154,7 +156,8 @@ class Referee:
         self._stage = _Stage.RUNNING
         self._session += 1
         self._session_began = self._heard = now
-        self._seats = {worker: Seat(worker, next_point=first_point) for worker in range(self._workers)}
+        of, workers = self._tally.points, range(self._workers)
+        self._seats = {worker: Seat(worker, next_point=first_point, points=of) for worker in workers}
         self._witnesses.clear()
         self._deadline = None
         return [Start(self._session, first_point, self._coordinator(), blame, restart)]
@@ -163,13 +166,13 @@ class Referee:
         self._heard = now
         seat.steps += 1
         if isinstance(body, PointPhase | Done):
-            self._tally.learn(body.points)
+            self._tally.learn(body)
         match body:
             case Init(phase="end"):
                 seat.joined = True
             case PointPhase(phase="begin"):
                 self._went_on(seat)
-                seat.point, seat.steps, seat.operations = body.point, 0, {}
+                seat.point, seat.points, seat.steps, seat.operations = body.point, body.points, 0, {}
                 seat.point_began = self._disruptions.point_began(body, now)
                 seat.deadline_s = body.deadline_s
             case PointPhase(phase="end"):
@@ -204,7 +207,7 @@ class Referee:
         blow = self._disruptions.due(now) if self._stage is _Stage.RUNNING else None
         if blow is None:
             return []
-        self._tally.tell(blow.words)
+        self._tally.tell(f"{self._tally.named(blow.point)}: {blow.words}")
         return [Strike(self._session, blow.workers, blow.signal)]
 
     def _went_on(self, seat: Seat) -> None:
@@ -257,7 +260,7 @@ class Referee:
         if not out_of_time and not all(seat.joined for seat in self._seats.values()):
             return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
         if not self._tally.points:
-            return self._abandon(ExitCode.INFRASTRUCTURE, f"no point was run: {witness.cause}")
+            return self._abandon(ExitCode.INFRASTRUCTURE, f"no benchmark was run: {witness.cause}")
         self._tally.failed(witness.point, witness.cause)
         if witness.point >= self._tally.points:
             return self._finish(ExitCode.WORKLOAD_FAILED, None, None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from runtime.contract.counting import which
 from runtime.contract.errors import ExitCode
+from runtime.contract.progress import Done, PointPhase
 
 
 class Tally:
@@ -16,13 +18,22 @@ class Tally:
     def __init__(self, only: Collection[int] | None = None) -> None:
         self.points = 0
         self._only = only
+        self._names: dict[int, str] = {}
         self._failed: dict[int, str] = {}
         self._not_run: dict[int, str] = {}
         self._news: list[str] = []
 
-    def learn(self, points: int) -> None:
-        """A worker says how many points the suite has."""
-        self.points = max(self.points, points)
+    def learn(self, told: PointPhase | Done) -> None:
+        """A worker says how many points the suite has, and what one of them is called."""
+        self.points = max(self.points, told.points)
+        if isinstance(told, PointPhase):
+            self._names[told.point] = told.benchmark
+
+    def named(self, point: int) -> str:
+        """Returns which point is meant, for people; past the last one it is what comes after all."""
+        if 0 < self.points <= point:
+            return "the end of the suite"
+        return which(point, self.points, self._names.get(point, ""))
 
     def first_from(self, point: int) -> int:
         """Returns the first point to run from `point` on; past the last of the suite when there is none."""
@@ -34,13 +45,13 @@ class Tally:
         """Notes that a point failed; the first cause stands."""
         if point not in self._failed:
             self._failed[point] = cause
-            self._news.append(f"point {point} failed: {cause}")
+            self._news.append(f"{self.named(point)} failed: {cause}")
 
     def not_run(self, point: int, cause: str) -> None:
         """Notes that a point was not run; the first cause stands."""
         if point not in self._not_run:
             self._not_run[point] = cause
-            self._news.append(f"point {point} was not run: {cause}")
+            self._news.append(f"{self.named(point)} was not run: {cause}")
 
     def tell(self, text: str) -> None:
         """Has people told something else."""
@@ -63,7 +74,7 @@ class Tally:
     def cause(self, first: str = "") -> str:
         """Returns `first`, or else the first thing noted, and how much more there is; empty when all is well."""
         told = [first] if first else []
-        told += [f"point {point} failed: {why}" for point, why in self._failed.items()]
-        told += [f"point {point} was not run: {why}" for point, why in self._not_run.items()]
+        told += [f"{self.named(point)} failed: {why}" for point, why in self._failed.items()]
+        told += [f"{self.named(point)} was not run: {why}" for point, why in self._not_run.items()]
         rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         return told[0] + rest if told else ""

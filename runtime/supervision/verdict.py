@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.contract.counting import which
 from runtime.supervision.messages import Ended, Left
 from runtime.supervision.processes import STOPPED, UNINTERRUPTIBLE
 
@@ -30,6 +31,7 @@ class Seat:
     joined: bool = False
     point: int | None = None
     next_point: int = 0
+    points: int = 0
     repeat: int = 0
     steps: int = 0
     deadline_s: float | None = None
@@ -41,13 +43,13 @@ class Seat:
 
     @property
     def place(self) -> str:
-        """Where the worker is, in words."""
+        """Where the worker is within its point, in words: which point that is, whoever tells of it says."""
         if not self.joined:
             return "before it had joined the others"
         if self.point is None:
-            return "after its last point" if self.done else f"before point {self.next_point}"
-        running = " and ".join(self.operations)
-        return f"in {running} of point {self.point}" if running else f"in point {self.point}"
+            through = self.done or 0 < self.points <= self.next_point
+            return "after its last benchmark" if through else f"before {which(self.next_point, self.points)}"
+        return f"in {' and '.join(self.operations)}" if self.operations else "between operations"
 
     @property
     def blamed_point(self) -> int:
@@ -95,7 +97,7 @@ def of_exit(seat: Seat, left: Left) -> Witness:
     who = f"worker {seat.worker}"
     if left.code < 0:
         name = _signal_name(-left.code)
-        cause = f"{who} was killed by {name} {'while ' if seat.point is not None else ''}{seat.place}"
+        cause = f"{who} was killed by {name} {'while ' if seat.operations else ''}{seat.place}"
         if left.code == -signal.SIGKILL and left.out_of_memory:
             cause = f"{who} ran out of memory {seat.place}: the kernel's out-of-memory killer ended it"
         if left.code == -signal.SIGABRT:

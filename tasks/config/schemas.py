@@ -27,14 +27,14 @@ def suite_schema() -> Schema:
         **_object(
             {
                 "suite_name": _TEXT | {"description": "Title of reports"},
-                "num_repeats": _POSITIVE | {"default": 1, "description": "Repeats of each point"},
+                "num_repeats": _POSITIVE | {"default": 1, "description": "Repeats of each benchmark"},
                 "warmup": {
                     "type": "integer",
                     "minimum": 0,
                     "default": 0,
                     "description": "Repeats before those, kept but marked as warm-up",
                 },
-                "deadline_s": _seconds("Longest time for one point, seconds"),
+                "deadline_s": _seconds("Longest time for one benchmark, seconds"),
                 "mesh_config": {"$ref": "#/$defs/mesh"},
                 "mesh_configs": _list({"$ref": "#/$defs/mesh"}),
                 "checkpoint_config": {"$ref": "#/$defs/checkpoint"},
@@ -177,7 +177,7 @@ def _benchmark() -> Schema:
                 "enum": ["native", "orbax"],
                 "description": "Force slicebench's class or Orbax's",
             },
-            "deadline_s": _seconds("Longest time for one point of this benchmark, seconds"),
+            "deadline_s": _seconds("Longest time for this benchmark, seconds"),
             "disruption": {"$ref": "#/$defs/disruption"},
         },
         required=("generator", "options"),

@@ -87,8 +87,8 @@ def deadline(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "deadline",
-        r"(operation \S+|the point|the run|silence between operations) exceeded [\d.]+ s"
-        r"|deadline of [\d.]+ s for (operation|point|run|silence) passed",
+        r"(operation \S+|the benchmark|the run|silence between operations) exceeded [\d.]+ s"
+        r"|deadline of [\d.]+ s for (operation|benchmark|run|silence) passed",
         "a deadline passed, and the worker that is named held up the others",
         (
             f"grep -n -A40 'supervisor: stacks' LOG   # LOG: a file of logs/ in the folder of {scene.run_id}",

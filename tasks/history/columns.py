@@ -11,7 +11,7 @@ from tasks.history.labels import labels
 from tasks.history.quantities import between, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, Role, is_shown, summarize_passed
-from tasks.history.verdict import Verdict, Verdicts
+from tasks.history.verdict import FAILED, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from tasks.history.effect import Effect
@@ -28,9 +28,6 @@ _ROLES: Mapping[str, Role] = {
 
 COLUMNS = (BENCHMARK, "save (blocking)", "wait (background)", "restore", SPEED, MEMORY, VERDICT)
 """Those of a run that does what most do."""
-
-FAILED = "FAILED"
-"""Stands in place of a verdict for a point that ran and failed."""
 
 _Operations = Sequence[OperationSummary]
 

@@ -70,7 +70,7 @@ def comparable(current: Results, earlier: Sequence[Results]) -> tuple[list[Resul
         if unequal := difference(current.fingerprint, past.fingerprint):
             reasons[unequal] += 1
         elif not any(_counts(past, point) for point in past.points):
-            reasons["no point passed in an attempt that was not preempted"] += 1
+            reasons["no benchmark passed in an attempt that was not preempted"] += 1
         else:
             fit.append(past)
     return fit[:MOST_RUNS], [f"{n} earlier run{'s' * (n > 1)}: {why}" for why, n in reasons.most_common()]
@@ -179,7 +179,7 @@ def _reason(
     verdict: Verdict, series: Sequence[SeriesVerdict], current: Results, baseline: Sequence[PastRun]
 ) -> str:
     if not current.points:
-        return "the suite had no points"
+        return "the suite had no benchmarks"
     counts = Counter(one.verdict for one in series)
     if verdict is Verdict.NOT_RUN:
         return current.shortfall or "nothing was timed"

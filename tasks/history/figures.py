@@ -9,12 +9,12 @@ import math
 from typing import Any
 
 from tasks.history import changes
-from tasks.history.columns import peak_memory, whole_save
+from tasks.history.columns import peak_memory, standing, whole_save
 from tasks.history.intervals import median
 from tasks.history.labels import labels
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, combine_of, summarize_passed
-from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts
+from tasks.history.verdict import SeriesVerdict, Verdicts
 
 Figures = dict[str, Any]
 """A JSON object; None where there is no number."""
@@ -36,7 +36,7 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
         "run_id": results.run_id,
         "suite": results.suite,
         "target": results.target,
-        "verdict": verdicts.overall.value,
+        "verdict": verdicts.of_run(results),
         "reason": verdicts.reason,
         "baseline": list(verdicts.baseline),
         "points": points,
@@ -46,7 +46,6 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
 def _point(
     point: PointOutcome, label: str, operations: list[OperationSummary], verdicts: Verdicts
 ) -> Figures:
-    verdict = verdicts.of_point(point.point) if point.status == "passed" else Verdict.NOT_RUN
     return {
         "point": point.point,
         "label": label,
@@ -55,7 +54,7 @@ def _point(
         "generator": point.generator,
         "implementation": point.implementation,
         "status": point.status,
-        "verdict": verdict.value,
+        "verdict": standing(point, verdicts),
         "cause": point.cause or None,
         "attempt": point.attempt,
         "save_until_safe_bytes_per_s": _number(whole_save(operations)),

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.metrics import TIME
 from tasks.history import changes
-from tasks.history.columns import BENCHMARK, FAILED, VERDICT, columns_of, table_rows
+from tasks.history.columns import BENCHMARK, VERDICT, columns_of, table_rows
 from tasks.history.intervals import CONFIDENCE
 from tasks.history.labels import labels
 from tasks.history.quantities import printable
 from tasks.history.results import Results
 from tasks.history.summary import OperationSummary, summarize_passed
-from tasks.history.verdict import Verdict, Verdicts
+from tasks.history.verdict import FAILED, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,7 +121,8 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
     troubles = [
         (printable(trouble.what), "yellow") for trouble in results.troubles if trouble.kind != "not_run"
     ]
-    style = _STYLES.get(verdicts.overall, "bold")
+    verdict = verdicts.of_run(results)
+    style = _STYLES.get(verdict, "bold")
     sure = confidence_words(one for ones in summarize_passed(results).values() for one in ones)
     if sure:
         effects = [series.effect for series in verdicts.series if series.effect and series.metric == TIME]
@@ -130,4 +131,4 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
         bad.insert(
             0, (f"medians, below them intervals that hold the true median {sure}{below}{means}", "dim")
         )
-    return [*bad, *troubles, (f"verdict: {verdicts.overall.value} ({verdicts.reason})", style)]
+    return [*bad, *troubles, (f"verdict: {verdict} ({verdicts.reason})", style)]

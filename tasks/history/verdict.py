@@ -14,6 +14,7 @@ from runtime.contract.record import record_of
 
 if TYPE_CHECKING:
     from tasks.history.effect import Effect
+    from tasks.history.results import Results
 
 VERDICTS_FILE = "verdicts.json"
 _VERSION = 1
@@ -38,6 +39,10 @@ _FIRST_THAT_APPLIES = (
     Verdict.IMPROVED,
     Verdict.PASS,
 )
+
+
+FAILED = "FAILED"
+"""Stands in place of a verdict where a benchmark ran and failed: of that benchmark, and of its run."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,12 @@ class Verdicts:
     def of_point(self, point: int) -> Verdict:
         """Returns the verdict on one point: the first of its series' that applies."""
         return overall([series.verdict for series in self.series if series.point == point])
+
+    def of_run(self, results: Results) -> str:
+        """Returns the verdict on the run, or FAILED where all benchmarks ran and some failed: exit code 1."""
+        statuses = {point.status for point in results.points}
+        failed = "failed" in statuses and "not_run" not in statuses
+        return FAILED if failed and self.overall is Verdict.NOT_RUN else self.overall.value
 
     def to_json(self) -> str:
         """Returns all of it as JSON text."""

@@ -31,7 +31,7 @@ def compare_folder(output: Folder, folder: Folder, say: Say) -> Verdicts:
             unreadable.append(str(error))
     verdicts = judge(current, baseline, [*reasons, *unreadable])
     folder.write(VERDICTS_FILE, verdicts.to_json().encode())
-    say(f"verdict: {verdicts.overall.value} ({verdicts.reason})")
+    say(f"verdict: {verdicts.of_run(current)} ({verdicts.reason})")
     return verdicts
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract import progress
-from runtime.contract.counting import counted
+from runtime.contract.counting import counted, which
 from runtime.contract.errors import Place
 from runtime.contract.names import STREAM_FILE
 from tasks.cloud.storage import Folder, read_json
@@ -106,16 +106,19 @@ def _step(body: progress.Body) -> tuple[str, str] | None:
                 f"joined: {counted(body.process_count or 0, 'worker')}, {counted(body.device_count or 0, 'device')}",
             )
         case progress.Operation(phase="begin"):
-            where = f"{body.benchmark}, repeat {body.repeat}, point {body.point + 1} of {body.points}"
+            where = f"{which(body.point, body.points, body.benchmark)}, repeat {body.repeat + 1}"
             return "operation", f"in {body.operation} of {where}"
         case progress.Operation():
-            return "point", f"after {body.operation} of {body.benchmark}, repeat {body.repeat}"
+            where = which(body.point, body.points, body.benchmark)
+            return "point", f"after {body.operation} of {where}, repeat {body.repeat + 1}"
         case progress.PointPhase(phase="begin"):
-            return "point", f"in {body.benchmark}, before its first operation"
+            where = which(body.point, body.points, body.benchmark)
+            return "point", f"in {where}, before its first operation"
         case progress.PointPhase():
-            return "joined", f"after {body.benchmark}: {body.status}"
+            where = which(body.point, body.points, body.benchmark)
+            return "joined", f"after {where}: {body.status}"
         case progress.Done():
-            return "done", f"through its suite: {counted(body.points, 'point')}, {body.failed} failed"
+            return "done", f"through its suite: {counted(body.points, 'benchmark')}, {body.failed} failed"
         case progress.WorkerExited():
             return "exited", f"ended with code {body.code}" + (f": {body.cause}" if body.cause else "")
         case progress.Exited():

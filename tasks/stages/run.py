@@ -118,7 +118,7 @@ def something_to_measure(run: Run) -> bool:
 def _nothing_left(run: Run, attempts: list[Started]) -> Started:
     """Returns the attempt by which all has passed: the last, or one that found nothing to do."""
     if attempts[-1].end != "succeeded":
-        run.say("every point has passed before: nothing is left to measure")
+        run.say("every benchmark has passed before: nothing is left to measure")
         attempts.append(Started(len(attempts) + 1, points=(), end="succeeded"))
     write_attempts(run, attempts)
     return attempts[-1]
@@ -140,8 +140,8 @@ def _next(
     following = Started(len(attempts) + 1, points=None if everything else missing)
     attempts.append(following)
     if not everything:
-        told = ", ".join(str(point) for point in missing)
-        run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} points are missing: {told}")
+        told = ", ".join(run.spec.points[point].benchmark for point in missing)
+        run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} benchmarks to go: {told}")
     return _play(run, uploaded, lease, attempts, following, listener)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from runtime.contract import progress
-from runtime.contract.counting import counted
+from runtime.contract.counting import counted, which
 from runtime.contract.progress import Record
 from tasks.targets.types import Event, Exited, LogLine, Progress
 
@@ -150,6 +150,10 @@ def _lost(path: Path) -> str:
     return f"the supervisor is gone without a last word: it was killed, or its host was; it wrote to {path}"
 
 
+def _where(step: progress.Step) -> str:
+    return f"{which(step.point, step.points)}, repeat {step.repeat + 1}"
+
+
 def _words(body: progress.Body) -> str:
     match body:
         case progress.Init(phase="begin"):
@@ -158,20 +162,21 @@ def _words(body: progress.Body) -> str:
             devices = counted(body.device_count or 0, "device")
             return f"the worker has joined: {counted(body.process_count or 0, 'worker')}, {devices}"
         case progress.Step(state="begun"):
-            return f"step {body.step} of point {body.point}, repeat {body.repeat}, is being saved"
+            return f"step {body.step} of {_where(body)}, is being saved"
         case progress.Step(state="saved"):
             return f"step {body.step} is saved"
         case progress.Step():
-            return f"it goes on from step {body.step} of point {body.point}, repeat {body.repeat}"
+            return f"it goes on from step {body.step} of {_where(body)}"
         case progress.Done():
-            return f"the worker is through {counted(body.points, 'point')}, {body.failed} failed"
+            return f"the worker is through {counted(body.points, 'benchmark')}, {body.failed} failed"
         case progress.Started():
-            return f"session {body.session} started at point {body.first_point} (pid {body.pid})"
+            return f"session {body.session} started at {which(body.first_point)} (pid {body.pid})"
         case progress.Deadline():
             where = f" in {body.operation}" if body.operation else ""
             named = "workers " if len(body.stragglers) > 1 else "worker "
             named += ", ".join(str(worker) for worker in body.stragglers)
-            return f"deadline of {body.limit_s:g} s for {body.what} passed{where}; held up by {named}"
+            what = "benchmark" if body.what == "point" else body.what
+            return f"deadline of {body.limit_s:g} s for {what} passed{where}; held up by {named}"
         case progress.Stacks():
             return f"stacks of the worker:\n{body.text}"
         case progress.WorkerExited():

@@ -13,19 +13,19 @@ benchmark 1 of 2: Save
 [0] WARNING:absl:Skipping merge
 [1] supervisor: the worker of session 1 has ended: killed by SIGKILL
 [0] F0000 coordination_service_agent.cc: another task died
-[0] supervisor: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
-[0] supervisor: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
-[1] supervisor: the worker is through 2 points, 1 failed
-worker 0 ended with code 1: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
-worker 1 ended with code 1: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
-attempt 1 failed: point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
-verdict: NOT_RUN (1 of 2 benchmarks)
+[0] supervisor: benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
+[0] supervisor: benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
+[1] supervisor: the worker is through 2 benchmarks, 1 failed
+worker 0 ended with code 1: benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
+worker 1 ended with code 1: benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
+attempt 1 failed: benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
+verdict: FAILED (1 of 2 benchmarks failed)
 report: /runs/r/report.html
 1 resource given back, nothing is left"""
 
 MILESTONES = """2 workers x 2 cpu devices = 4
 benchmark 1 of 2: Save
-point 0 failed: worker 1 was killed by SIGKILL while in save of point 0
+benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save
 attempt 1 failed
 1 resource given back, nothing is left
 """
@@ -43,7 +43,7 @@ def test_verbose_shows_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == f"{RUN}\n"
 
 
-STOPPED = """[1] supervisor: point 0 failed: JaxRuntimeError: Connection reset by peer
+STOPPED = """[1] supervisor: benchmark 1 of 2 (Save) failed: JaxRuntimeError: Connection reset by peer
 worker 1 ended with code -9: killed
 1 resource given back"""
 

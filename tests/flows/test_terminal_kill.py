@@ -43,7 +43,7 @@ def read_at_the_terminal(crew: Crew, capsys: pytest.CaptureFixture[str]) -> list
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_worker_is_told_once(crew: Crew, capsys: pytest.CaptureFixture[str], victim: int) -> None:
     os.kill(crew.bodies(Started, victim)[0].pid, signal.SIGKILL)
-    told = f"point 1 failed: worker {victim} was killed by SIGKILL while in save of point 1"
+    told = f"benchmark 2 of 3 (Fake) failed: worker {victim} was killed by SIGKILL while in save"
     milestones = [*(f"benchmark {n} of 3: Fake" for n in (1, 2, 3)), "attempt 1 failed"]
     assert sorted(read_at_the_terminal(crew, capsys)) == sorted([*milestones, told])
 
@@ -51,8 +51,11 @@ def test_a_killed_worker_is_told_once(crew: Crew, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("victim", "cause"),
     [
-        (0, "lost the supervisor of worker 0: its connection closed; worker 1 was in point 1"),
-        (1, "lost the supervisor of worker 1 in save of point 1: its connection closed"),
+        (
+            0,
+            "lost the supervisor of worker 0: its connection closed; worker 1 was in benchmark 2 of 3 (Fake)",
+        ),
+        (1, "lost the supervisor of worker 1 in save of benchmark 2 of 3 (Fake): its connection closed"),
     ],
 )
 def test_a_killed_supervisor_is_told_once(

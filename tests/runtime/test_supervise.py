@@ -40,16 +40,16 @@ def test_a_good_suite_ends_with_0(make: Make) -> None:
 @pytest.mark.parametrize(
     ("what", "cause"),
     [
-        ("crash", "worker 0 exited with code 7 in save of point 1: something went wrong in C++"),
-        ("exit0", "worker 0 exited with code 0 in save of point 1, not through its suite"),
-        ("kill:SIGKILL", "worker 0 was killed by SIGKILL while in save of point 1"),
-        ("kill:SIGSEGV", "worker 0 was killed by SIGSEGV while in save of point 1"),
+        ("crash", "worker 0 exited with code 7 in save: something went wrong in C++"),
+        ("exit0", "worker 0 exited with code 0 in save, not through its suite"),
+        ("kill:SIGKILL", "worker 0 was killed by SIGKILL while in save"),
+        ("kill:SIGSEGV", "worker 0 was killed by SIGSEGV while in save"),
     ],
 )
 def test_a_worker_that_goes_away_costs_one_point(make: Make, what: str, cause: str) -> None:
     crew = make(do={"0.1": what}).start()
     assert crew.wait() == [1]
-    assert crew.exited().cause == f"point 1 failed: {cause}"
+    assert crew.exited().cause == f"benchmark 2 of 3 (Fake) failed: {cause}"
     assert crew.points_file() == {0: ("passed", ""), 1: ("failed", cause), 2: ("passed", "")}
     assert [body.first_point for body in crew.bodies(Started)] == [0, 2]
     assert len(crew.bodies(WorkerExited)) == 2
@@ -59,7 +59,7 @@ def test_a_worker_that_goes_away_costs_one_point(make: Make, what: str, cause: s
 def test_a_failed_point_alone_does_not_end_the_worker(make: Make) -> None:
     crew = make(do={"0.0": "fail:leaf a/b differs", "0.2": "fail:disk"}).start()
     assert crew.wait() == [1]
-    assert crew.exited().cause == "point 0 failed: leaf a/b differs (and 1 more)"
+    assert crew.exited().cause == "benchmark 1 of 3 (Fake) failed: leaf a/b differs (and 1 more)"
     assert len(crew.bodies(Started)) == 1
     assert [crew.points_file()[point][0] for point in range(3)] == ["failed", "passed", "failed"]
 
@@ -77,7 +77,9 @@ def test_a_worker_that_dies_before_it_joins_is_fatal(make: Make) -> None:
 def test_a_worker_that_dies_after_its_last_point_is_told(make: Make) -> None:
     crew = make(do={"0.end": "kill:SIGSEGV"}).start()
     assert crew.wait() == [1]
-    assert crew.exited().cause == "point 3 failed: worker 0 was killed by SIGSEGV before point 3"
+    assert crew.exited().cause == (
+        "the end of the suite failed: worker 0 was killed by SIGSEGV after its last benchmark"
+    )
 
 
 def test_a_python_that_cannot_be_run_is_told(make: Make) -> None:
@@ -90,7 +92,7 @@ def test_a_hung_operation_costs_one_point_and_shows_its_stacks(make: Make) -> No
     crew = make(do={"0.1": "hang"}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
     assert crew.wait() == [1]
     cause = "operation save exceeded 3 s on worker 0"
-    assert crew.exited().cause == f"point 1 failed: {cause}"
+    assert crew.exited().cause == f"benchmark 2 of 3 (Fake) failed: {cause}"
     assert crew.points_file() == {0: ("passed", ""), 1: ("failed", cause), 2: ("passed", "")}
     assert crew.bodies(Deadline) == [Deadline("operation", 0, 3.0, "save", 1, (0,))]
     assert "in misbehave" in crew.bodies(Stacks)[0].text
@@ -100,7 +102,8 @@ def test_a_stopped_worker_is_said_to_be_stopped(make: Make) -> None:
     crew = make(do={"0.1": "stop"}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
     assert crew.wait() == [1]
     assert (
-        crew.exited().cause == "point 1 failed: operation save exceeded 3 s on worker 0 (stopped by SIGSTOP)"
+        crew.exited().cause
+        == "benchmark 2 of 3 (Fake) failed: operation save exceeded 3 s on worker 0 (stopped by SIGSTOP)"
     )
     assert "stopped" in crew.bodies(Stacks)[0].text
     crew.nothing_left()
@@ -109,8 +112,8 @@ def test_a_stopped_worker_is_said_to_be_stopped(make: Make) -> None:
 @pytest.mark.parametrize(
     ("deadlines", "code", "cause"),
     [
-        (Deadlines(point_s=2.0), 1, "point 1 failed: the point exceeded 2 s on worker 0"),
-        (Deadlines(run_s=3.0), 1, "point 1 failed: the run exceeded 3 s on worker 0"),
+        (Deadlines(point_s=2.0), 1, "benchmark 2 of 3 (Fake) failed: the benchmark exceeded 2 s on worker 0"),
+        (Deadlines(run_s=3.0), 1, "benchmark 2 of 3 (Fake) failed: the run exceeded 3 s on worker 0"),
     ],
 )
 def test_the_point_and_the_run_have_deadlines(

@@ -41,14 +41,14 @@ def test_workers_meet_and_end_together(make: Make) -> None:
         ({"1.1": "fail:leaf a/b differs", "0.1": "wait"}, "worker 1: leaf a/b differs"),
         ({"1.1": "fail:leaf a/b differs", "0.1": f"wait_and_fail:{ECHO}"}, "worker 1: leaf a/b differs"),
         ({"1.1": "wait_and_fail:ValueError", "0.1": f"fail:{ECHO}"}, "worker 1: ValueError"),
-        ({"1.1": "kill:SIGKILL", "0.1": "wait"}, "worker 1 was killed by SIGKILL while in save of point 1"),
+        ({"1.1": "kill:SIGKILL", "0.1": "wait"}, "worker 1 was killed by SIGKILL while in save"),
         (
             {"1.1": "kill:SIGKILL", "0.1": f"fail:{ECHO}"},
-            "worker 1 was killed by SIGKILL while in save of point 1",
+            "worker 1 was killed by SIGKILL while in save",
         ),
         (
             {"0.1": "crash", "1.1": f"say_and_abort:{ABORT}"},
-            "worker 0 exited with code 7 in save of point 1: something went wrong in C++",
+            "worker 0 exited with code 7 in save: something went wrong in C++",
         ),
     ],
 )
@@ -56,7 +56,7 @@ def test_one_failure_is_one_failure_with_its_true_cause(make: Make, do: dict[str
     crew = make(workers=2, do=do).start()
     assert crew.wait() == [1, 1]
     for worker in range(2):
-        assert crew.exited(worker).cause == f"point 1 failed: {cause}"
+        assert crew.exited(worker).cause == f"benchmark 2 of 3 (Fake) failed: {cause}"
         assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 2]
         points = crew.points_file(worker)
         assert [points[point][0] for point in range(3)] == ["passed", "failed", "passed"]
@@ -84,14 +84,14 @@ def test_workers_are_disrupted_in_each_repeat_and_go_on_at_the_same_point(
     told = {worker: restarts(crew, worker) for worker in range(2)}
     assert all(restart["ended_at"] >= restart["killed_at"] for restart in told[1])
     assert all(restart["killed_at"] is None for restart in told[0]), "it was not struck"
-    assert crew.says("disruption of point 1 in repeat 1: ")
+    assert crew.says("benchmark 2 of 3 (Fake): disrupted in repeat 2: ")
     crew.nothing_left()
 
 
 def test_a_worker_that_dies_by_itself_in_a_disrupted_point_fails_it(make: Make) -> None:
     crew = make(do={"0.1": "kill:SIGKILL"}, disrupt={"1": {"after_s": 600.0}}).start()
     assert crew.wait() == [1]
-    assert crew.points_file()[1] == ("failed", "worker 0 was killed by SIGKILL while in save of point 1")
+    assert crew.points_file()[1] == ("failed", "worker 0 was killed by SIGKILL while in save")
     assert [body.first_point for body in crew.bodies(Started)] == [0, 2]
 
 
@@ -130,7 +130,8 @@ def test_a_failure_that_all_agree_on_does_not_end_the_session(make: Make) -> Non
     assert crew.wait() == [1, 1]
     assert len(crew.bodies(Started)) == 1
     assert (
-        crew.exited().cause == "point 1 failed: worker 0: no such file" or "worker 1" in crew.exited().cause
+        crew.exited().cause == "benchmark 2 of 3 (Fake) failed: worker 0: no such file"
+        or "worker 1" in crew.exited().cause
     )
 
 
@@ -140,7 +141,7 @@ def test_a_hung_worker_is_named_and_its_neighbour_is_not(make: Make) -> None:
     ).start()
     assert crew.wait() == [1, 1]
     cause = "operation save exceeded 3 s on worker 1; worker 0 waited"
-    assert crew.exited().cause == f"point 1 failed: {cause}"
+    assert crew.exited().cause == f"benchmark 2 of 3 (Fake) failed: {cause}"
     assert crew.points_file(0)[1] == crew.points_file(1)[1] == ("failed", cause)
     assert "in wait_at_barrier" in crew.bodies(Stacks, 0)[0].text
     assert "in misbehave" in crew.bodies(Stacks, 1)[0].text
@@ -151,14 +152,14 @@ def test_a_worker_that_never_reached_the_operation_is_named(make: Make) -> None:
     crew = make(workers=2, do={"0.1": "hang", "1.0": "hang"}, job={"deadlines": deadlines}).start()
     assert crew.wait() == [1, 1]
     assert crew.exited().cause.startswith(
-        "point 0 failed: operation save exceeded 3 s on worker 1; worker 0 waited"
+        "benchmark 1 of 3 (Fake) failed: operation save exceeded 3 s on worker 1; worker 0 waited"
     )
 
 
 def test_a_stopped_worker_is_the_cause_of_its_neighbours_abort(make: Make) -> None:
     crew = make(workers=2, do={"0.1": "stop", "1.1": f"say_and_abort:{ABORT}"}).start()
     assert crew.wait() == [1, 1]
-    assert crew.exited().cause == "point 1 failed: worker 0 was stopped by SIGSTOP in save of point 1"
+    assert crew.exited().cause == "benchmark 2 of 3 (Fake) failed: worker 0 was stopped by SIGSTOP in save"
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
@@ -171,9 +172,8 @@ def test_a_killed_supervisor_ends_everything(make: Make, victim: int) -> None:
     for worker in {0, 1, 2} - {victim}:
         assert codes[worker] == 3
         cause = crew.exited(worker).cause
-        assert cause.startswith(f"lost the supervisor of worker {victim}") and "in point 1" in cause.replace(
-            "save of ", ""
-        )
+        assert cause.startswith(f"lost the supervisor of worker {victim}")
+        assert "in benchmark 2 of 3 (Fake)" in cause.replace("save of ", "")
         assert crew.points_file(worker)[1] == ("failed", cause)
         assert crew.points_file(worker)[2][0] == "not_run"
     crew.nothing_left()
@@ -193,7 +193,7 @@ def test_a_worker_killed_from_outside_is_told(make: Make) -> None:
     until(lambda: began(crew, 1))
     os.kill(crew.bodies(Started, 1)[0].pid, signal.SIGKILL)
     assert crew.wait(20) == [1, 1]
-    assert "worker 1 was killed by SIGKILL while in save of point 1" in crew.exited().cause
+    assert "worker 1 was killed by SIGKILL while in save" in crew.exited().cause
     assert look(crew.bodies(Started, 0)[0].pid) is None
 
 

@@ -58,12 +58,12 @@ def test_the_command_runs_one_and_names_what_does_not_fit(tmp_path: Path) -> Non
     told, folder = json.loads(ended.stdout), tmp_path / "shipped"
     assert (told["verdict"], told["causes"]) == ("NO_BASELINE", [])
     (left_out,) = told["left_out"]
-    assert left_out.startswith("2 of 4 points left out (PyTreeCheckpointBenchmark[")
+    assert left_out.startswith("2 of 4 benchmarks left out (PyTreeCheckpointBenchmark[")
     assert left_out.endswith("mesh data 2 x tensor 2 takes 4 devices, the target has 16")
     # The command tells it once; the workers, which see for themselves, tell it in their logs.
     assert ended.stderr.count("left out") == 1
     assert len(re.findall(r"^\S+ warning: .* left out", (folder / "run.log").read_text(), re.MULTILINE)) == 1
-    assert "2 of 4 points left out" in (folder / "report.html").read_text()
+    assert "2 of 4 benchmarks left out" in (folder / "report.html").read_text()
     results = load_points(open_folder(str(folder)))
     assert results is not None
     assert_passed(results, devices=16, passed=2)
@@ -72,7 +72,7 @@ def test_the_command_runs_one_and_names_what_does_not_fit(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "devices", "passed", "left_out"),
     [
-        ("array_handler_benchmark", 8, 20, ["warning: 20 of 40 points left out"]),
+        ("array_handler_benchmark", 8, 20, ["warning: 20 of 40 benchmarks left out"]),
         ("checkpoint_manager_benchmark", 4, 2, []),
     ],
 )

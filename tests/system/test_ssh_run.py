@@ -136,7 +136,9 @@ def test_four_workers_save_and_restore_while_links_break(four_hosts: list[Sshd],
     assert list((place / "home" / "runs").iterdir()) == []
     for worker in range(4):
         log = (place / "out" / "run-1" / "logs" / f"worker-{worker:04d}.log").read_text().splitlines()
-        assert sum("the worker is through 2 points" in line for line in log) == 1, "neither lost nor repeated"
+        assert sum("the worker is through 2 benchmarks" in line for line in log) == 1, (
+            "neither lost nor repeated"
+        )
 
 
 def test_a_lone_worker_writes_on_its_host_and_its_results_come_home(

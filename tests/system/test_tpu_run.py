@@ -138,4 +138,4 @@ def test_made_run_collected_and_given_back(
         assert not list((place / "home" / "runs").iterdir())
     for worker in range(slices):
         log = (run.folder.read(f"logs/worker-{worker:04d}.log") or b"").decode()
-        assert "the worker is through 2 points" in log
+        assert "the worker is through 2 benchmarks" in log

@@ -148,7 +148,7 @@ def test_every_kind_of_record_is_an_event() -> None:
 
 def test_user_code_cannot_speak_as_a_supervisor_nor_out_of_its_line(tmp_path: Path) -> None:
     said: list[str] = []
-    judged = "point 0 failed: boom"
+    judged = "benchmark 1 of 1 (B) failed: boom"
     told = [
         progress.Log(judged, "supervisor"),
         progress.Log(f"supervisor: {judged}"),

@@ -54,7 +54,9 @@ def _samples_row(
         slowest = np.nanmax(values)  # every row of a measurement holds at least one value
         for worker, value in zip(time.workers, values.tolist(), strict=True):
             if not np.isnan(value):
-                told = f"repeat {time.repeats[index]}{', warm-up' * warm}, worker {worker}: {seconds(value)}"
+                told = (
+                    f"repeat {time.repeats[index] + 1}{', warm-up' * warm}, worker {worker}: {seconds(value)}"
+                )
                 dots.append(
                     Dot(axis.x(value), round(y, 1), told, warm, bool(value < slowest), axis.beyond(value))
                 )

@@ -9,7 +9,7 @@ _BEFORE, _AFTER = 40, 50
 _STACKS = "most recent call first"
 """How Python's faulthandler begins the stack of a thread."""
 
-_SESSION = re.compile(r"supervisor: session \d+ started at point (\d+)\b")
+_SESSION = re.compile(r"supervisor: session \d+ started at benchmark (\d+)\b")
 _WHO = re.compile(r"worker \d+: ")
 
 
@@ -33,7 +33,7 @@ def excerpt(log: str, cause: str, point: int) -> str:
 
 def _session_of(lines: list[str], point: int) -> list[str]:
     """Returns what was said in the last session that came to the point; all of it, where no session is marked."""
-    starts = [(n, int(found[1])) for n, line in enumerate(lines) if (found := _SESSION.match(line))]
+    starts = [(n, int(found[1]) - 1) for n, line in enumerate(lines) if (found := _SESSION.match(line))]
     inside = [place for place, (_, first) in enumerate(starts) if first <= point]
     if not inside:
         return lines

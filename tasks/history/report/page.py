@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from runtime.contract.metrics import TIME
 from tasks.history import changes
-from tasks.history.columns import FAILED, VERDICT, columns_of, standing, table_rows
+from tasks.history.columns import VERDICT, columns_of, standing, table_rows
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
 from tasks.history.quantities import between, moment, plus_minus, quantity, seconds, speed
@@ -22,7 +22,7 @@ from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_r
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
 from tasks.history.table import confidence_words
-from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts, series_words
+from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts, series_words
 
 Cell = tuple[str, str]
 """What a cell says, and what stands small below it, maybe on several lines."""
@@ -40,7 +40,8 @@ _MEANS = {
     Verdict.IMPROVED: "Something became faster or needs less than before, and nothing got worse.",
     Verdict.INCONCLUSIVE: "The data cannot tell whether anything changed.",
     Verdict.NO_BASELINE: "There is no earlier run to compare with.",
-    Verdict.NOT_RUN: "Something failed or never ran: no verdict on speed.",
+    Verdict.NOT_RUN: "Something never ran: no verdict on speed.",
+    FAILED: "Something failed: no verdict on speed.",
 }
 _ROLE_WORDS = {
     "save": "save",
@@ -102,7 +103,7 @@ def render_report(results: Results, verdicts: Verdicts, around: Surroundings) ->
 
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
-    summaries, names = summarize_passed(results), labels(results.points)
+    summaries, names, verdict = summarize_passed(results), labels(results.points), verdicts.of_run(results)
     as_far_as_it_came = summarize_results(results)
     everything = [one for operations in summaries.values() for one in operations]
     shown = [
@@ -112,10 +113,10 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "run_id": results.run_id,
         "title": f"{results.suite} on {results.target}",
         "when": moment(results.started_at) or "nothing was measured",
-        "mood": _MOODS.get(verdicts.overall, "calm"),
+        "mood": _MOODS.get(verdict, "calm"),
         "answer": _answer(results, verdicts, everything),
-        "verdict": verdicts.overall.value,
-        "verdict_means": _MEANS[verdicts.overall],
+        "verdict": verdict,
+        "verdict_means": _MEANS[verdict],
         "failures": [
             _failure(point, names, verdicts, around) for point in results.points if point.status != "passed"
         ],

@@ -23,13 +23,13 @@ TARGET = str(ROOT / "configs" / "targets" / "local.yaml")
 def test_a_right_suite_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert check(QUICKSTART) == ExitCode.DONE
     captured = capsys.readouterr()
-    assert captured.err == f"{QUICKSTART}: ok, 2 points, 6 repeats each after 1 to warm up\n"
+    assert captured.err == f"{QUICKSTART}: ok, 2 benchmarks, 6 repeats each after 1 to warm up\n"
     assert captured.out == ""
 
 
 def test_combinations_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     check(str(ROOT / "configs" / "suites" / "array_handler.yaml"))
-    assert "5 points, 3 repeats each after 1 to warm up, 3 invalid combinations" in capsys.readouterr().err
+    assert "5 benchmarks, 3 repeats each after 1 to warm up, 3 invalid combinations" in capsys.readouterr().err
 
 
 def test_all_problems_of_all_files_are_told_and_the_exit_code_is_2(
@@ -52,7 +52,7 @@ def test_a_warning_is_told_and_does_not_fail(tmp_path: Path, capsys: pytest.Capt
     assert check(str(suite)) == ExitCode.DONE
     told = capsys.readouterr().err.splitlines()
     assert "warning: ici_parallelism names axis 'expert'" in told[0]
-    assert ": ok, 2 points" in told[1]
+    assert ": ok, 2 benchmarks" in told[1]
 
 
 def test_json_holds_everything_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

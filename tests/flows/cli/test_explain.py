@@ -15,7 +15,7 @@ from tasks.leases import lease as leases
 from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.owner import this_process
 
-CAUSE = "point 0 failed: worker 1 was killed by SIGKILL while in save of point 0"
+CAUSE = "benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save"
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_meshes_that_do_not_fit_are_left_out_with_a_warning_and_the_rest_is_numb
     assert [point.key for point in result.points] == [given[1].key]
     (warning,) = result.problems
     assert str(warning) == (
-        "warning: 1 of 2 points left out (PyTreeCheckpointBenchmark[mesh=0]), "
+        "warning: 1 of 2 benchmarks left out (PyTreeCheckpointBenchmark[mesh=0]), "
         "mesh data 8 takes 8 devices, the target has 4"
     )
 
@@ -63,7 +63,7 @@ def test_what_needs_pathways_is_left_out_elsewhere_with_the_reason() -> None:
 def test_nothing_that_can_run_is_an_error() -> None:
     given = points(["ici_parallelism: {data: 2}"], "{use_colocated_python: true}")
     (error,) = fit(given, Backend("cpu", devices=2)).problems
-    assert (error.severity, error.what) == ("error", "no point can run on the target")
+    assert (error.severity, error.what) == ("error", "no benchmark can run on the target")
     assert "PyTreeCheckpointBenchmark with these options needs pathways" in error.why
 
 

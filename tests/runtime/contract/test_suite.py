@@ -134,7 +134,7 @@ def test_simdevice_is_read_and_said_to_be_unused() -> None:
     suite = read_suite(text, "s.yaml")
     assert suite.simdevice == SimDeviceSpec("v6e", (2, 2, 1), 2, 7)
     assert [str(warning) for warning in suite.warnings] == [
-        "s.yaml:13:1: warning: simdevice is checked but not used, points run on the devices of the target, "
+        "s.yaml:13:1: warning: simdevice is checked but not used, benchmarks run on the devices of the target, "
         "choose a target with as many devices"
     ]
 

@@ -49,7 +49,7 @@ def test_a_worker_is_struck_once_all_have_saved_the_step_and_the_session_goes_on
     assert struck(court) == []
     step(court, "saved", 2, 1)
     assert struck(court) == [Strike(1, (1,), "SIGKILL")]
-    assert court.referee.news() == ["disruption of point 0 in repeat 0: SIGKILL to worker 1"]
+    assert court.referee.news() == ["benchmark 1 of 3: disrupted in repeat 1: SIGKILL to worker 1"]
     step(court, "begun", 3, 0)
     fall(court, 1)
     assert court.last() == Start(2, 0, "host:1001", None, Restart(repeat=0, saved=2, begun=3))

@@ -142,7 +142,10 @@ def test_a_failure_in_the_last_of_some_points_finishes() -> None:
     court.wait(0.5)
     court.ended()
     assert court.last() == Finish(
-        1, "point 1 failed: worker 1: leaf differs", Blame(1, "worker 1: leaf differs", 1), points=POINTS
+        1,
+        "benchmark 2 of 3 failed: worker 1: leaf differs",
+        Blame(1, "worker 1: leaf differs", 1),
+        points=POINTS,
     )
 
 
@@ -164,7 +167,7 @@ def test_a_failure_in_the_last_point_finishes() -> None:
     court.wait(0.5)
     court.ended()
     blame = Blame(2, "worker 1: leaf differs", 1)
-    assert court.last() == Finish(1, f"point 2 failed: {blame.cause}", blame, None, POINTS)
+    assert court.last() == Finish(1, f"benchmark 3 of 3 failed: {blame.cause}", blame, None, POINTS)
 
 
 def test_a_cause_that_comes_late_beats_its_echo() -> None:
@@ -175,7 +178,7 @@ def test_a_cause_that_comes_late_beats_its_echo() -> None:
     court.wait(1.0)
     court.ended()
     assert isinstance(court.last(), Start)
-    assert court.last().blame == Blame(1, "worker 1 was killed by SIGSEGV while in save of point 1", 1)  # type: ignore[union-attr]
+    assert court.last().blame == Blame(1, "worker 1 was killed by SIGSEGV while in save", 1)  # type: ignore[union-attr]
 
 
 def test_an_echo_alone_is_the_cause_and_asks_for_stacks() -> None:
@@ -192,7 +195,7 @@ def test_memory_that_ran_out_is_told() -> None:
     court.leave(0, -signal.SIGKILL, oom=True)
     court.wait(0.5)
     court.ended()
-    assert "ran out of memory in save of point 1" in court.last().blame.cause  # type: ignore[union-attr]
+    assert "ran out of memory in save" in court.last().blame.cause  # type: ignore[union-attr]
 
 
 def test_a_worker_that_dies_between_points_costs_the_next() -> None:
@@ -202,7 +205,7 @@ def test_a_worker_that_dies_between_points_costs_the_next() -> None:
     court.wait(1.2)
     court.ended()
     assert court.last() == Start(
-        2, 2, "host:1001", Blame(1, "worker 1 was killed by SIGKILL before point 1", 1)
+        2, 2, "host:1001", Blame(1, "worker 1 was killed by SIGKILL before benchmark 2 of 3", 1)
     )
 
 
@@ -250,7 +253,7 @@ def test_a_points_own_deadline_wins() -> None:
     court.wait(2.5)
     assert isinstance(court.last(), End)
     court.ended()
-    assert court.last().blame == Blame(0, "the point exceeded 2 s on worker 0", 0)  # type: ignore[union-attr]
+    assert court.last().blame == Blame(0, "the benchmark exceeded 2 s on worker 0", 0)  # type: ignore[union-attr]
 
 
 def test_silence_between_operations_has_the_operations_limit() -> None:
@@ -306,7 +309,7 @@ def test_a_lost_supervisor_ends_it_all_even_while_others_fail() -> None:
     court = in_point(1)
     court.end(1, 0, status="failed", cause="Connection closed by peer")
     court.take(court.referee.lost(1, "its connection closed", court.now))
-    cause = "lost the supervisor of worker 1 in save of point 1: its connection closed"
+    cause = "lost the supervisor of worker 1 in save of benchmark 2 of 3: its connection closed"
     assert court.last() == Finish(3, cause, Blame(1, cause), 1, POINTS)
     before = len(court.commands)
     court.wait(5)
@@ -337,7 +340,7 @@ def test_a_point_that_could_not_run_is_not_success() -> None:
     court.end(2, 0, status="not_run", cause="needs Pathways")
     court.say(0, Done(POINTS))
     court.leave(0, 3)
-    assert court.last() == Finish(3, "point 2 was not run: needs Pathways", None, None, POINTS)
+    assert court.last() == Finish(3, "benchmark 3 of 3 was not run: needs Pathways", None, None, POINTS)
 
 
 def test_an_agreed_failure_goes_on() -> None:
@@ -352,7 +355,9 @@ def test_an_agreed_failure_goes_on() -> None:
     for worker in (0, 1):
         court.say(worker, Done(POINTS, 1))
         court.leave(worker, 1)
-    assert court.last() == Finish(1, "point 0 failed: worker 0: no such checkpoint", None, None, POINTS)
+    assert court.last() == Finish(
+        1, "benchmark 1 of 3 failed: worker 0: no such checkpoint", None, None, POINTS
+    )
 
 
 def test_a_supervisor_that_does_not_end_its_worker_is_told() -> None:
@@ -372,9 +377,12 @@ def test_what_is_judged_of_a_point_is_told_once_and_at_once() -> None:
     assert court.referee.news() == [], "nothing is told before it is judged"
     court.wait(1.2)
     court.ended()
-    told = "point 1 failed: worker 0 was killed by SIGKILL while in save of point 1"
+    told = "benchmark 2 of 3 failed: worker 0 was killed by SIGKILL while in save"
     assert (court.referee.news(), court.referee.news()) == ([told], [])
     alone = in_point(0, workers=1)
     alone.end(0, 0, status="failed", cause="boom")
     alone.end(1, 0, status="not_run", cause="needs a moon")
-    assert alone.referee.news() == ["point 0 failed: boom", "point 1 was not run: needs a moon"]
+    assert alone.referee.news() == [
+        "benchmark 1 of 3 failed: boom",
+        "benchmark 2 of 3 was not run: needs a moon",
+    ]

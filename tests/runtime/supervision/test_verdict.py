@@ -23,7 +23,7 @@ CAUSES = [
     "RESOURCE_EXHAUSTED: Out of memory allocating 68719476736 bytes",
     "KeyError: 'checkpoint'",
     "PERMISSION_DENIED: storage.objects.create",
-    "worker 1 was killed by SIGKILL while in save of point 3",
+    "worker 1 was killed by SIGKILL while in save",
     "FileNotFoundError: /data/task/unhealthy.json",
 ]
 
@@ -48,13 +48,13 @@ def test_places_are_told_in_words() -> None:
     seat = Seat(0)
     assert seat.place == "before it had joined the others"
     seat.joined = True
-    assert seat.place == "before point 0"
+    assert seat.place == "before benchmark 1"
     seat.point = 2
-    assert seat.place == "in point 2"
+    assert seat.place == "between operations"
     seat.operations = {"save": 0.0, "wait": 1.0}
-    assert seat.place == "in save and wait of point 2"
+    assert seat.place == "in save and wait"
     seat.point, seat.done = None, True
-    assert seat.place == "after its last point"
+    assert seat.place == "after its last benchmark"
 
 
 def test_workers_are_named() -> None:

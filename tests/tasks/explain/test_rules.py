@@ -17,13 +17,13 @@ RECORDED = {
     "iap": "Error while connecting [4003: 'failed to connect to backend'].",
     "unreachable": "u@10.0.0.9:22: no answer within 10 s; is it up, and does a firewall let port through?",
     "dpkg_lock": "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (unattended-upgr)",
-    "init_hang": "point 0 failed: joining exceeded 60 s on worker 1; worker 0 waited",
-    "out_of_memory": "worker 1 ran out of memory in save of point 0: the kernel's out-of-memory killer ended it",
+    "init_hang": "benchmark 1 of 2 (Save) failed: joining exceeded 60 s on worker 1; worker 0 waited",
+    "out_of_memory": "worker 1 ran out of memory in save: the kernel's out-of-memory killer ended it",
     "out_of_disk": "OSError: [Errno 28] No space left on device: '/data/x'",
     "import_error": "user.yaml:6: generator mybench.MyBench cannot be imported, ModuleNotFoundError: No module",
     "wrong_data": "restored leaf ['a'] is not what was saved: shape (2,) came back for (4,)",
     "deadline": "operation wait_until_finished exceeded 5 s on worker 1 (stopped by SIGSTOP); worker 0 waited",
-    "worker_killed": "point 0 failed: worker 1 was killed by SIGKILL while in wait_until_finished of point 0",
+    "worker_killed": "benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in wait_until_finished",
     "worker_down": "worker 0: lost the supervisor of worker 1: its connection closed",
     "slicebench_killed": "the process that owns this run (pid 10132) is gone",
     "quota": "cannot create TPU VM x: no; ask for more quota, or use another tier, type or zone",
@@ -76,7 +76,7 @@ ON_TPUS = {
         "tpu-vm.sh failed on me@10.0.0.2:22: exit code 75: /var/lib/dpkg/lock-frontend is held by process 812: "
         "/usr/bin/python3 /usr/bin/unattended-upgrade, for longer than 300 s; its output is in ~/.slicebench"
     ),
-    "init_hang": "point 0 failed: joining exceeded 300 s on worker 3; workers 0, 1, 2 waited",
+    "init_hang": "benchmark 1 of 2 (Save) failed: joining exceeded 300 s on worker 3; workers 0, 1, 2 waited",
     "out_of_disk": "me@10.0.0.2:22: its disk is full: [Errno 28] No space left on device; free some space there",
     "locked": (
         "TPU VM mine in us-east5-b is used by lease run-0-e1 of jan's process 7 on vm, since 2026-11-28 08:00 UTC, "

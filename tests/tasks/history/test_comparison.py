@@ -168,7 +168,7 @@ def test_only_comparable_earlier_runs_are_a_baseline() -> None:
     fit, reasons = comparable(now, [good, later, failed, preempted, elsewhere, now])
     assert [past.run_id for past in fit] == ["good"]
     assert reasons == [
-        "2 earlier runs: no point passed in an attempt that was not preempted",
+        "2 earlier runs: no benchmark passed in an attempt that was not preempted",
         "1 earlier run: platform gpu instead of cpu",
     ]
 

@@ -50,7 +50,7 @@ def test_changes_are_numbers_however_wide_with_the_words_of_the_table() -> None:
 def test_what_failed_has_a_cause_and_no_numbers() -> None:
     results = finished(status="failed")
     (point,) = run_figures(results, judge(results, []))["points"]
-    assert (point["status"], point["verdict"], point["cause"]) == ("failed", "NOT_RUN", "boom")
+    assert (point["status"], point["verdict"], point["cause"]) == ("failed", "FAILED", "boom")
     assert (point["operations"], point["series"], point["peak_memory_over_start_bytes"]) == ([], [], None)
 
 

@@ -141,7 +141,7 @@ def test_failures_and_missing_results_are_told_below() -> None:
     text = shown(results)
     assert "failed: boom" in text
     assert "worker 1 delivered no results\N{REPLACEMENT CHARACTER}[2J" in text
-    assert text.splitlines()[-1] == "verdict: NOT_RUN (the benchmark failed)"
+    assert text.splitlines()[-1] == "verdict: FAILED (the benchmark failed)"
 
 
 def test_what_failed_reads_failed_and_what_never_ran_not_run() -> None:
@@ -151,6 +151,9 @@ def test_what_failed_reads_failed_and_what_never_ran_not_run() -> None:
     assert "FAILED" in shown(failed)
     (row,) = table_rows(never, judge(never, []))
     assert row["verdict"] == "NOT_RUN"
+    both = dataclasses.replace(failed, points=[*failed.points, *never.points])
+    told = [judge(one, []).of_run(one) for one in (failed, never, both, finished())]
+    assert told == ["FAILED", "NOT_RUN", "NOT_RUN", "NO_BASELINE"], "as the exit codes 1, 3, 3 and 0"
 
 
 def test_what_failed_shows_no_figures_beside_those_of_what_passed() -> None:

@@ -131,9 +131,13 @@ def test_an_excerpt_surrounds_the_cause() -> None:
 
 def test_an_excerpt_is_of_the_session_that_came_to_the_point() -> None:
     log = [
-        *("supervisor: session 1 started at point 0 (pid 7)", "zero", "supervisor: the worker is gone"),
-        *("supervisor: session 2 started at point 1 (pid 8)", "one", "Thread 0x1 (most recent call first):"),
-        *("supervisor: session 3 started at point 2 (pid 9)", "two", "three"),
+        *("supervisor: session 1 started at benchmark 1 (pid 7)", "zero", "supervisor: the worker is gone"),
+        *(
+            "supervisor: session 2 started at benchmark 2 (pid 8)",
+            "one",
+            "Thread 0x1 (most recent call first):",
+        ),
+        *("supervisor: session 3 started at benchmark 3 (pid 9)", "two", "three"),
     ]
     of = [excerpt("\n".join(log), "worker 1 was killed by SIGKILL", point).splitlines() for point in range(4)]
     assert of == [log[:3], log[3:6], log[6:], log[6:]]

@@ -101,17 +101,17 @@ def test_what_does_not_fit_the_target_is_said_once_and_written_down(tmp_path: Pa
     assert len(run.spec.points) == 1
     needs, takes = said
     name = "PyTreeCheckpointBenchmark[use_colocated_python"
-    assert needs.startswith(f"warning: 2 of 4 points left out ({name}=True,mesh=0], {name}=True,mesh=1])")
+    assert needs.startswith(f"warning: 2 of 4 benchmarks left out ({name}=True,mesh=0], {name}=True,mesh=1])")
     assert needs.endswith("needs pathways")
-    assert takes.startswith(f"warning: 1 of 4 points left out ({name}=False,mesh=0])")
+    assert takes.startswith(f"warning: 1 of 4 benchmarks left out ({name}=False,mesh=0])")
     assert takes.endswith("mesh data 4 takes 4 devices, the target has 8")
     again = prepare(request(tmp_path / "out", run_id="r-1", resume=True), said.append)
     assert (len(said), again.spec.told_left_out) == (2, run.spec.told_left_out)
     finish(again, [], [], None, None)
     outcome = json.loads(run.folder.read(OUTCOME_FILE) or b"")
     assert [line.partition(" (")[0] for line in outcome["left_out"]] == [
-        "2 of 4 points left out",
-        "1 of 4 points left out",
+        "2 of 4 benchmarks left out",
+        "1 of 4 benchmarks left out",
     ]
     assert look_over(again.target, again.target.plan(again.spec), again.spec) == []
 

@@ -112,7 +112,7 @@ def test_every_sample_of_every_operation_is_drawn(tmp_path: Path) -> None:
     legend = 4
     assert dots == 3 * 3 * 2 + 3 * 2 + legend
     assert page.of_class("circle", "hollow") + page.of_class("path", "hollow") == 3 * 2 + 2
-    assert "repeat 0, warm-up, worker 1: 9.50 s" in page.text
+    assert "repeat 1, warm-up, worker 1: 9.50 s" in page.text
 
 
 def test_the_answer_stands_on_top_in_one_sentence(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_the_answer_stands_on_top_in_one_sentence(tmp_path: Path) -> None:
 
 def test_what_the_target_could_not_run_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    unfit = Problem("warning", None, "2 of 3 points left out (a, b)", "mesh x 8 takes 8 devices")
+    unfit = Problem("warning", None, "2 of 3 benchmarks left out (a, b)", "mesh x 8 takes 8 devices")
     run = dataclasses.replace(run, spec=dataclasses.replace(run.spec, left_out=[unfit]))
     write_parts(run.folder, make_samples([[1.0], [1.0]]), [make_result(0), make_result(1)])
     collect(run)
     text = read(run).text
-    assert "2 of 3 points left out (a, b): mesh x 8 takes 8 devices" in text
+    assert "2 of 3 benchmarks left out (a, b): mesh x 8 takes 8 devices" in text
 
 
 def test_the_previous_run_is_compared(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_failed_is_told_first_with_the_end_of_its_log(tmp_path: Path) -> No
 
 def test_the_worker_that_the_cause_names_is_heard_around_its_point(tmp_path: Path) -> None:
     run = make_run(tmp_path, points=[make_point(0), make_point(1, "other")])
-    cause = "worker 1 was killed by SIGKILL while in save of point 0"
+    cause = "worker 1 was killed by SIGKILL while in save"
     results = [
         make_result(worker, point=point, benchmark=name, status=status, cause=why, blamed=1 if why else None)  # type: ignore[arg-type]
         for worker in (0, 1)
@@ -169,7 +169,7 @@ def test_the_worker_that_the_cause_names_is_heard_around_its_point(tmp_path: Pat
     write_parts(run.folder, make_samples([[1.0], [1.0]]), results)
     for worker in (0, 1):
         sessions = [
-            f"supervisor: session {point + 1} started at point {point} (pid 9)\nworker {worker} at {point}\n"
+            f"supervisor: session {point + 1} started at benchmark {point + 1} (pid 9)\nworker {worker} at {point}\n"
             for point in (0, 1)
         ]
         run.folder.write(f"logs/worker-000{worker}.log", "".join(sessions).encode())
@@ -216,7 +216,7 @@ def test_a_benchmark_that_failed_reads_failed_and_the_run_says_how_many(tmp_path
     assert "3.00 s" not in results, "what failed is no result"
     assert "3.00 s" in samples_part, "but nothing that was measured is hidden"
     chips = page.chips()
-    assert chips[0] == "NOT_RUN", "the run's verdict stays one of the six"
+    assert chips[0] == "FAILED", "as runs and the table say"
     assert chips[1:] == ["NO_BASELINE", "FAILED", "NO_BASELINE", "FAILED"]
 
 

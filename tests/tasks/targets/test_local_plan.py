@@ -68,7 +68,7 @@ def test_points_that_do_not_fit_are_warned_of_and_none_that_fits_is_refused() ->
     plan = plan_of(point(devices=4), point(1, devices=4), point(2, devices=8))
     (told,) = plan.left_out
     assert (told.severity, told.why) == ("warning", "mesh x 8 takes 8 devices, the target has 4")
-    assert told.what.startswith("1 of 3 points left out")
+    assert told.what.startswith("1 of 3 benchmarks left out")
     with pytest.raises(BadInput, match="no mesh fits the target"):
         plan_of(point(devices=4), devices_per_worker=3)
 
