@@ -16,7 +16,7 @@ from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
 from tasks.history.quantities import moment, printable, seconds
-from tasks.stages.past import PastRun, past_runs
+from tasks.stages.past import PastRun, looked_into, past_runs
 
 Output = Annotated[
     str | None, Parameter(help="Folder of runs: a path or gs://…; default: $SLICEBENCH_HOME/runs")
@@ -37,7 +37,7 @@ def runs(
     if output and "://" not in output and not Path(folder.uri).is_dir():
         raise BadInput(f"there is no folder {folder.uri}", fix="name the --output of your runs")
     found = past_runs(folder)
-    shown = found[-last:]
+    shown = [looked_into(folder, run) for run in found[-last:]]
     if json:
         listed = [{**asdict(run), "duration_s": run.duration_s} for run in shown]
         print_json({"output": folder.uri, "runs": listed})

@@ -25,6 +25,7 @@ def troubles(scene: Scene) -> list[Trouble]:
 RULES: Sequence[Rule] = (
     cloud.lease_leaked,
     workload.out_of_disk,
+    workload.results_torn,
     workload.out_of_memory,
     access.host_key_changed,
     access.host_key_unknown,

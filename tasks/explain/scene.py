@@ -35,13 +35,15 @@ class Seen:
 class Scene:
     """Everything that rules may look at. `owner_alive` None: not known, or nobody owns it.
 
-    `workers` is what streams on this machine say; empty where they lie on other hosts.
+    `workers` is what streams on this machine say; empty where they lie on other hosts. `torn` are files of results that
+    are gone or cut short.
     """
 
     run_id: str
     ended: bool
     lines: Sequence[Line] = ()
     workers: Sequence[Seen] = ()
+    torn: Sequence[Line] = ()
     lease_id: str = ""
     lease_state: str = ""
     lease_note: str = ""

@@ -82,6 +82,14 @@ def wrong_data(scene: Scene) -> Trouble | None:
     )
 
 
+def results_torn(scene: Scene) -> Trouble | None:
+    """What was collected is gone or cut short."""
+    if not scene.torn:
+        return None
+    again = f"slicebench run --resume {scene.run_id} --from collect   # gathers it again from what workers delivered"
+    return Trouble("results_torn", "results are gone or cut short, as after a full disk", scene.torn, (again,))
+
+
 def deadline(scene: Scene) -> Trouble | None:
     """An operation, a point or the run took longer than it may; the straggler is named."""
     return told(

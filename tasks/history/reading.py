@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results, results_from_json
 from tasks.history.samples import Damaged, NewerSchema, measurements, read_part
+from tasks.history.torn import collect_again, is_cut_short
 from tasks.history.verdict import VERDICTS_FILE, Verdicts, verdicts_from_json
-
-
-def go_on(folder: Folder, *more: str) -> str:
-    """Returns the command that does what a run lacks."""
-    output, _, run_id = folder.uri.rpartition("/")
-    return shlex.join(["slicebench", "run", "--resume", run_id, *more, "--output", output])
-
-
-def collect_again(folder: Folder) -> str:
-    """Returns the command that gathers a run's results again from what its workers delivered."""
-    return go_on(folder, "--from", "collect")
 
 
 def load_points(folder: Folder) -> Results | None:
@@ -47,6 +36,8 @@ def load_measurements(folder: Folder, results: Results) -> Results:
     place = f"{folder.uri}/{SAMPLES_FILE}"
     if content is None:
         raise InfrastructureError(f"{place} is missing: {collect_again(folder)}")
+    if is_cut_short(content):
+        raise InfrastructureError(f"{place} is cut short: {collect_again(folder)}")
     try:
         table = read_part(content)
     except (Damaged, NewerSchema) as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from runtime.contract.metrics import TIME
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY
 from tasks.history.measurement import Measurement
+from tasks.history.torn import is_cut_short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,8 @@ def read_part(content: bytes) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if is_cut_short(content):
+        raise Damaged("it is cut short")
     try:
         file = pq.ParquetFile(io.BytesIO(content))
         version = _version(file.schema_arrow.metadata or {})

@@ -20,6 +20,7 @@ from tasks.history.outcomes import point_outcomes, troubles_of
 from tasks.history.reading import attempts_of, load_results
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, AttemptEnd, PointOutcome, Results, Trouble
 from tasks.history.samples import Damaged, NewerSchema, join_parts, measurements, read_part, to_parquet
+from tasks.history.torn import torn
 from tasks.stages.attempts import Started, read_attempts
 from tasks.stages.context import Run
 from tasks.stages.files import REQUEST_FILE
@@ -46,9 +47,13 @@ class Parts:
 def collect(run: Run) -> Results:
     """Gathers all parts of all attempts. A part that cannot be read is a trouble that is told, never a guess.
 
-    Returns what it wrote before when the stage has finished already.
+    Returns what it wrote before when the stage has finished already, unless a disk that was full cut that short.
     """
-    if run.marker("collect") is not None and (done := load_results(run.folder)) is not None:
+    if (
+        run.marker("collect") is not None
+        and not torn(run.folder)
+        and (done := load_results(run.folder)) is not None
+    ):
         return done
     missed = [Trouble("not_fetched", str(problem)) for problem in bring_home(run)]
     results, table = _gather(run)

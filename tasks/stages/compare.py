@@ -5,8 +5,9 @@ from __future__ import annotations
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, open_folder
 from tasks.history.comparison import comparable, judge, past_run
-from tasks.history.reading import collect_again, load_measurements, load_points, load_results
+from tasks.history.reading import load_measurements, load_points, load_results
 from tasks.history.results import Results
+from tasks.history.torn import collect_again
 from tasks.history.verdict import VERDICTS_FILE, Verdicts
 from tasks.stages.context import Run, Say
 

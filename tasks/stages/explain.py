@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import ExitCode, Place
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder, read_json
 from tasks.explain.rules import troubles
 from tasks.explain.scene import Line, Scene, Seen, Trouble
+from tasks.history.torn import torn
 from tasks.leases import owner as owners
 from tasks.leases.claim import latest
 from tasks.leases.lease import Lease
@@ -63,7 +64,8 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
-    scene = _scene(run_id, outcome is not None, [] if state == "done" else lines, workers, lease, ledger.uri)
+    seen = Scene(run_id, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
+    scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
     likely, also = _ranked(found, said)
     return Explanation(
@@ -113,21 +115,15 @@ def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None) -> State:
     return "interrupted" if code == ExitCode.INTERRUPTED else "failed"
 
 
-def _scene(
-    run_id: str,
-    ended: bool,
-    lines: Sequence[Line],
-    workers: Sequence[Seen],
-    lease: Lease | None,
-    ledger_uri: str,
-) -> Scene:
+def _torn(folder: Folder) -> list[Line]:
+    return [Line(Place(one.place), one.what, said=True) for one in torn(folder)]
+
+
+def _with_lease(scene: Scene, lease: Lease | None, ledger_uri: str) -> Scene:
     if lease is None:
-        return Scene(run_id, ended, lines, workers)
-    return Scene(
-        run_id,
-        ended,
-        lines,
-        workers,
+        return scene
+    return replace(
+        scene,
         lease_id=lease.lease_id,
         lease_state=str(lease.state),
         lease_note=lease.note,

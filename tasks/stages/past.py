@@ -7,13 +7,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
+from tasks.history.torn import torn
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 LATEST = "latest"
@@ -49,6 +50,15 @@ def past_runs(output: Folder) -> list[PastRun]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda name: _past_run(output, name), output.folders()))
     return sorted((run for run in found if run), key=lambda run: (run.created_at or 0.0, run.run_id))
+
+
+def looked_into(output: Folder, run: PastRun) -> PastRun:
+    """Returns the run, as `damaged` where results that it had collected are gone or cut short."""
+    try:
+        hurt = torn(output.child(run.run_id)) if run.state == "done" else []
+    except InfrastructureError as error:
+        return replace(run, state=f"damaged: {error}")
+    return replace(run, state=f"damaged: {hurt[0]}") if hurt else run
 
 
 def find_run(output: Folder, word: str) -> Folder:

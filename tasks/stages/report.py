@@ -9,10 +9,11 @@ from typing import Any
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder, read_json
-from tasks.history.reading import collect_again, go_on, load_results, load_verdicts
+from tasks.history.reading import load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
+from tasks.history.torn import collect_again, go_on
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE, REQUEST_FILE, log_file

@@ -70,7 +70,7 @@ class Stages:
                 run.mark("teardown")
             elif name in _LEAVES:
                 for file in _LEAVES[name]:
-                    run.folder.write(file, b"{}")
+                    run.folder.write(file, b"PAR1 samples PAR1" if file.endswith("parquet") else b"{}")
                 if name == "collect":
                     run.mark("collect", whole=True)
             elif name == "run":

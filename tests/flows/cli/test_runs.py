@@ -78,6 +78,25 @@ def test_a_damaged_run_does_not_widen_the_table_and_is_explained_below(
     assert shown.err.startswith("cut is damaged: outcome.json is not JSON")
 
 
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_results_that_are_cut_short_are_told_alike_wherever_one_looks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keep: int
+) -> None:
+    folder = leave_run(tmp_path, "cut", 1000.0)
+    samples = folder / "samples.parquet"
+    samples.write_bytes(samples.read_bytes()[:keep])
+    told = f"{samples} is cut short: slicebench run --resume cut --from collect --output {tmp_path}"
+    assert main(["runs", "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "damaged" in shown.out and shown.err == f"cut is damaged: {told}\n"
+    assert main(["report", "cut", "--output", str(tmp_path)]) == 3
+    assert capsys.readouterr().err == f"slicebench: {told}\n"
+    assert main(["explain", "cut", "--output", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert f"seen: {samples}: is cut short" in said
+    assert "next: slicebench run --resume cut --from collect" in said
+
+
 def test_only_the_last_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for n in range(4):
         leave_run(tmp_path, f"run-{n}", 1000.0 + n, ended=False)

@@ -100,7 +100,7 @@ def test_a_key_that_is_ignored_where_os_login_may_be_on_is_told_both_ways() -> N
 
 
 def test_every_text_rule_has_a_recorded_text() -> None:
-    assert len(RECORDED) == len(RULES) - 1  # a leaked lease is known from the ledger
+    assert len(RECORDED) == len(RULES) - 2  # a leaked lease is known from the ledger, torn results by looking
 
 
 def test_what_slicebench_said_comes_before_logs_and_echoes_come_last() -> None:

@@ -16,6 +16,7 @@ from runtime.contract.names import JOURNAL_FILE, points_file, samples_file
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION_KEY
 from tasks.history.reading import load_results
 from tasks.history.results import TroubleKind
+from tasks.history.torn import torn
 from tasks.stages.collect import Results, collect
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.tasks.history.making import make_point, make_result, make_run, make_samples, parquet, write_parts
@@ -120,10 +121,16 @@ def test_samples_cut_after_collecting_name_the_command_that_gathers_them_again(t
     with pytest.raises(InfrastructureError) as refusal:
         load_results(run.folder)
     command = f"slicebench run --resume run-1 --from collect --output {tmp_path}"
-    assert str(refusal.value).endswith(f"): {command}")
+    assert str(refusal.value) == f"{tmp_path}/run-1/samples.parquet is cut short: {command}"
+    assert [str(one) for one in torn(run.folder)] == [str(refusal.value)], (
+        "whoever only lists runs says the same"
+    )
     run.folder.write("points.json", b"{")
     with pytest.raises(InfrastructureError, match=f"points.json is damaged .*: {command}$"):
         load_results(run.folder)
+    assert len(torn(run.folder)) == 2
+    assert collect(run).samples == 1, "a run that goes on gathers them again by itself"
+    assert torn(run.folder) == []
 
 
 def test_when_a_run_was_asked_for_is_kept(tmp_path: Path) -> None:

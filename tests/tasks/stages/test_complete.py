@@ -11,6 +11,7 @@ from tasks.cloud.storage import Folder, open_folder
 from tasks.stages.complete import complete
 
 FILES = ("points.json", "samples.parquet", "verdicts.json", "report.html")
+WHOLE = {"samples.parquet": b"PAR1 samples PAR1"}
 MARKERS = ("stages/run.json", "stages/collect.json", "stages/teardown.json")
 
 
@@ -18,7 +19,7 @@ MARKERS = ("stages/run.json", "stages/collect.json", "stages/teardown.json")
 def folder(tmp_path: Path) -> Folder:
     run = open_folder(str(tmp_path / "r1"))
     for name in FILES:
-        run.write(name, b"x")
+        run.write(name, WHOLE.get(name, b"{}"))
     for name in MARKERS:
         run.write(name, json.dumps({"outputs": {"whole": True}}).encode())
     run.write("outcome.json", b'{"exit_code": 0, "verdict": "PASS"}')
@@ -29,6 +30,12 @@ def test_what_has_everything_is_complete(folder: Folder) -> None:
     assert complete(folder) == {"exit_code": 0, "verdict": "PASS"}
     folder.write("outcome.json", b'{"exit_code": 4}')
     assert complete(folder) == {"exit_code": 4}, "a regression is measured and told"
+
+
+@pytest.mark.parametrize("name", FILES[:3])
+def test_what_is_cut_short_is_missed(folder: Folder, name: str) -> None:
+    folder.write(name, (WHOLE.get(name) or b"{}")[:-1])
+    assert complete(folder) is None
 
 
 @pytest.mark.parametrize("name", [*FILES, *MARKERS, "outcome.json"])

@@ -1,0 +1,71 @@
+"""Which files of a collected run are gone or cut short, as after a full disk, and the command that makes them again.
+
+Quick: no sample is parsed, so that listing runs can afford it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+
+from runtime.contract.names import STAGES_FOLDER
+from tasks.cloud.storage import Folder
+from tasks.history.results import POINTS_FILE, SAMPLES_FILE
+from tasks.history.verdict import VERDICTS_FILE
+
+_MAGIC = b"PAR1"
+"""How a Parquet file begins and, being written from front to back, ends only when it is whole."""
+
+
+def go_on(folder: Folder, *more: str) -> str:
+    """Returns the command that does what a run lacks."""
+    output, _, run_id = folder.uri.rpartition("/")
+    return shlex.join(["slicebench", "run", "--resume", run_id, *more, "--output", output])
+
+
+def collect_again(folder: Folder) -> str:
+    """Returns the command that gathers a run's results again from what its workers delivered."""
+    return go_on(folder, "--from", "collect")
+
+
+def is_cut_short(parquet: bytes) -> bool:
+    """Says whether a Parquet file ends before its end."""
+    return len(parquet) <= 2 * len(_MAGIC) or not parquet.endswith(_MAGIC)
+
+
+@dataclass(frozen=True)
+class Torn:
+    """A file that is gone or cut short, and the command that makes it again."""
+
+    place: str
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.what}: {self.fix}"
+
+
+def torn(folder: Folder) -> list[Torn]:
+    """Returns what of a collected run is gone or cut short; other damage is for who reads the files to find."""
+    if folder.read(f"{STAGES_FOLDER}/collect.json") is None:
+        return []
+    told = []
+    for name in (POINTS_FILE, SAMPLES_FILE, VERDICTS_FILE):
+        content = folder.read(name)
+        what = ""
+        if content is None:
+            what = "" if name == VERDICTS_FILE else "is missing"  # it may not have been compared yet
+        elif is_cut_short(content) if name == SAMPLES_FILE else not _is_json(content):
+            what = "is cut short"
+        if what:
+            told.append(Torn(f"{folder.uri}/{name}", what, collect_again(folder)))
+    return told
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
