@@ -35,6 +35,10 @@ _PASSED = (
 )  # fmt: skip
 
 
+class TimedOut(InfrastructureError):
+    """A program did not end in time, and was killed."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """How a program ended. `output` is stdout as bytes, `errors` stderr as text."""
@@ -97,7 +101,7 @@ def _run_to_its_end(
     try:
         output, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise InfrastructureError(f"{' '.join(argv[:2])} did not end within {timeout_s:.0f} s") from error
+        raise TimedOut(f"{' '.join(argv[:2])} did not end within {timeout_s:.0f} s") from error
     finally:
         # On every way out, Ctrl-C too: whatever it started is of no more use.
         with suppress(ProcessLookupError):

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.command import Finished, clean_environment, run_command
+from runtime.contract.errors import BadInput
+from tasks.cloud.git_command import ASK_S, FETCH_S, ask_remote, checked, git, url_of
 from tasks.cloud.local_storage import replacing
 from tasks.cloud.locks import locked
 from tasks.cloud.trees import (
@@ -31,19 +31,9 @@ from tasks.config.spec import SourceSpec
 
 Say = Callable[[str], None]
 
-_ASK_S = 60.0
-_FETCH_S = 900.0
 _FULL_COMMIT = 40
 _MISSING = re.compile(
     r"not our ref|couldn't find remote ref|unadvertised object|no such remote ref", re.IGNORECASE
-)
-_PASSED = (
-    "SSH_AUTH_SOCK",
-    "GIT_SSH_COMMAND",
-    "GIT_SSH",
-    "GIT_ASKPASS",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_SSL_CAINFO",
 )
 
 
@@ -93,7 +83,7 @@ def fetch_tree(source: SourceSpec, sources: Path, *, say: Say) -> Tree:
     commit = resolve_commit(source)
     mirror = sources / f"{hashlib.sha256(source.repo.encode()).hexdigest()[:16]}.git"
     shown = f"{source.repo} at {commit.sha[:12]}"
-    with locked(mirror.with_suffix(".lock"), f"fetching {shown}", say=say, timeout_s=_FETCH_S):
+    with locked(mirror.with_suffix(".lock"), f"fetching {shown}", say=say, timeout_s=FETCH_S):
         sha = _fetch(source, commit, mirror, say, shown)
         folder, content = _export(mirror, sha, sources, shown)
     return Tree(folder, content, source.repo, commit.ref, sha, dirty=False)
@@ -136,8 +126,8 @@ def _state_of(repo: Path, folder: Path) -> tuple[str | None, bool]:
     """Returns the commit that is checked out, if any, and whether the package differs from it."""
     if not _is_git(repo):
         return None, False
-    head = _git(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    changes = _checked(_git(repo, "status", "--porcelain", "--", str(folder)), repo).output
+    head = git(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    changes = checked(git(repo, "status", "--porcelain", "--", str(folder)), repo).output
     return (head.text.strip() if head.code == 0 else None), bool(changes)
 
 
@@ -145,8 +135,8 @@ def _local_files(repo: Path) -> tuple[Path, list[str]]:
     folder = repo / package_folder(repo, str(repo))
     if not _is_git(repo):
         return folder, files_below(folder)
-    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-    names = [os.fsdecode(name) for name in _checked(listed, repo).output.split(b"\0") if name]
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    names = [os.fsdecode(name) for name in checked(listed, repo).output.split(b"\0") if name]
     # Deleted files are still listed; a folder is a submodule, which is no part of the package.
     files = [name for name in names if (folder / name).is_symlink() or (folder / name).is_file()]
     # None at all: the folder only lies within somebody's repository, which ignores it.
@@ -154,23 +144,25 @@ def _local_files(repo: Path) -> tuple[Path, list[str]]:
 
 
 def _is_git(repo: Path) -> bool:
-    return _git(repo, "rev-parse", "--is-inside-work-tree").text.strip() == "true"
+    return git(repo, "rev-parse", "--is-inside-work-tree").text.strip() == "true"
 
 
 def _fetch(source: SourceSpec, commit: Commit, mirror: Path, say: Say, shown: str) -> str:
     if not (mirror / "HEAD").is_file():
-        _checked(_git(None, "init", "--quiet", "--bare", "--", str(mirror)), mirror)
-    have = _git(mirror, "rev-parse", "--verify", "--quiet", f"{commit.sha}^{{commit}}")
+        checked(git(None, "init", "--quiet", "--bare", "--", str(mirror)), mirror)
+    have = git(mirror, "rev-parse", "--verify", "--quiet", f"{commit.sha}^{{commit}}")
     if have.code == 0:
         return have.text.strip()
     say(f"fetching {shown}")
     sha = commit.sha if len(commit.sha) == _FULL_COMMIT else _complete(source, commit.sha, mirror)
     depth = ["--depth=1", "--no-tags"]
-    fetched = _git(mirror, "fetch", "--quiet", *depth, "--", _url(source), sha, timeout_s=_FETCH_S)
+    fetched = ask_remote(
+        source, mirror, "fetch", "--quiet", *depth, "--", url_of(source), sha, timeout_s=FETCH_S
+    )
     if fetched.code != 0 and _MISSING.search(fetched.errors):
         raise _no_such_commit(source, sha)
-    _checked(fetched, source.repo)
-    return _checked(_git(mirror, "rev-parse", "--verify", f"{sha}^{{commit}}"), mirror).text.strip()
+    checked(fetched, source.repo)
+    return checked(git(mirror, "rev-parse", "--verify", f"{sha}^{{commit}}"), mirror).text.strip()
 
 
 def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
@@ -178,13 +170,12 @@ def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
     # Not into the mirror: it must not believe that it has commits whose files were left out.
     names = mirror.with_suffix(".names.git")
     if not (names / "HEAD").is_file():
-        _checked(_git(None, "init", "--quiet", "--bare", "--", str(names)), names)
+        checked(git(None, "init", "--quiet", "--bare", "--", str(names)), names)
     specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+refs/pull/*/head:refs/pull/*")
-    fetched = _git(
-        names, "fetch", "--quiet", "--filter=tree:0", "--", _url(source), *specs, timeout_s=_FETCH_S
-    )
-    _checked(fetched, source.repo)
-    found = _git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
+    tell = ("--quiet", "--filter=tree:0")
+    fetched = ask_remote(source, names, "fetch", *tell, "--", url_of(source), *specs, timeout_s=FETCH_S)
+    checked(fetched, source.repo)
+    found = git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
     if found.code != 0:
         raise _no_such_commit(source, short)
     return found.text.strip()
@@ -201,8 +192,8 @@ def _export(mirror: Path, sha: str, sources: Path, shown: str) -> tuple[Path, st
     with scratch_folder(sources / "trees") as new:
         archive = new / "tree.tar"
         with archive.open("wb") as file:
-            packed = _git(mirror, "archive", "--format=tar", sha, timeout_s=_FETCH_S, stdout=file.fileno())
-        _checked(packed, shown)
+            packed = git(mirror, "archive", "--format=tar", sha, timeout_s=FETCH_S, stdout=file.fileno())
+        checked(packed, shown)
         unpack(archive, new / "tree")
         package = new / "tree" / package_folder(new / "tree", shown)
         content = digest(package)
@@ -217,59 +208,17 @@ def _note(sources: Path, sha: str) -> Path:
 
 
 def _remote_refs(source: SourceSpec, *patterns: str) -> dict[str, str]:
-    asked = _git(None, "ls-remote", "--quiet", "--", _url(source), *patterns, timeout_s=_ASK_S)
-    lines = _checked(asked, source.repo).text.splitlines()
+    asked = ask_remote(source, None, "ls-remote", "--quiet", "--", url_of(source), *patterns, timeout_s=ASK_S)
+    lines = checked(asked, source.repo).text.splitlines()
     return {ref: sha for sha, _, ref in (line.partition("\t") for line in lines)}
-
-
-def _git(
-    folder: Path | None,
-    *arguments: str,
-    timeout_s: float = _ASK_S,
-    stdout: int | None = None,
-) -> Finished:
-    # Without a folder of its own, git must not read the settings of whatever repository we stand in.
-    return run_command(
-        ["git", "-C", str(folder or "/"), *arguments],
-        env=_environment(),
-        timeout_s=timeout_s,
-        stdout=stdout,
-    )
-
-
-def _environment() -> dict[str, str]:
-    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    return {
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-        **clean_environment(),
-        **passed,
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": "https:ssh:file",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "LC_ALL": "C",
-    }
-
-
-def _url(source: SourceSpec) -> str:
-    assert source.repo is not None
-    return Path(source.repo).as_uri() if is_local(source.repo) else source.repo
-
-
-def _checked(finished: Finished, what: object) -> Finished:
-    if finished.code != 0:
-        reason = " ".join(re.sub(r"(://)[^/@\s]+@", r"\1", finished.errors).split())[-500:]
-        fix = "is the address right, and may you read it?"
-        if "dubious ownership" in reason:
-            fix = "the folder belongs to somebody else"
-        raise InfrastructureError(f"git cannot read {what}: {reason or f'exit code {finished.code}'}; {fix}")
-    return finished
 
 
 def _no_such_branch(source: SourceSpec) -> BadInput:
     refs = _remote_refs(source, "refs/heads/*", "refs/tags/*")
     names = sorted({re.sub(r"^refs/(heads|tags)/", "", ref).removesuffix("^{}") for ref in refs})
-    near = difflib.get_close_matches(source.branch or "", names, n=3) or names[:5]
-    fix = f"nearest: {', '.join(near)}" if near else "it has no branches at all"
+    near = difflib.get_close_matches(source.branch or "", names, n=3)
+    there = f"there are: {', '.join(names[:5])}" if names else "it has no branches at all"
+    fix = f"nearest: {', '.join(near)}" if near else there
     return BadInput(f"{source.repo} has no branch {source.branch!r}", fix=fix)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -140,6 +141,24 @@ def test_a_dirty_local_tree_is_taken_as_it_lies(upstream: Path, sources: Path) -
     (upstream / "checkpoint" / "new.py").unlink()
     (upstream / "checkpoint" / "orbax_fake.py").unlink()
     assert [path.name for path in fetch(sources, upstream).folder.iterdir()] == ["pyproject.toml"]
+
+
+def test_a_repository_that_cannot_be_reached_is_told_with_what_can_be_done(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        repo = f"https://127.0.0.1:{server.getsockname()[1]}/orbax.git"
+        monkeypatch.setattr("tasks.cloud.git.ASK_S", 1.0)
+        with pytest.raises(
+            InfrastructureError, match="cannot be reached: it did not answer within 1 s; is the "
+        ):
+            fetch(sources, repo)
+    monkeypatch.undo()
+    with pytest.raises(
+        InfrastructureError, match=r"cannot be reached: Failed to connect .*--repo PATH"
+    ) as refusal:
+        fetch(sources, repo)
+    assert "may you read it" not in str(refusal.value)
 
 
 def test_a_tree_without_git(sources: Path, tmp_path: Path) -> None:
