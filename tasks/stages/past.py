@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
+from tasks.config.home import runs_folder
 from tasks.history.torn import torn
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
@@ -175,8 +177,12 @@ def _number(value: Any) -> float | None:
 
 def _nearest(output: Folder, word: str) -> str:
     names: Sequence[str] = [run.run_id for run in past_runs(output)]
-    near = difflib.get_close_matches(word, names, n=3, cutoff=0.4) or names[-3:][::-1]
-    return f"did you mean {' or '.join(near)}?" if near else "there are no runs: see --output"
+    if not names:
+        return "there are no runs: see --output"
+    if near := difflib.get_close_matches(word, names, n=3):
+        return f"did you mean {' or '.join(near)}?"
+    elsewhere = [] if output.uri == str(runs_folder()) else ["--output", output.uri]
+    return f"see {shlex.join(['slicebench', 'runs', *elsewhere])}"
 
 
 def _read_from(folder: Folder, name: str, offset: int) -> bytes:

@@ -72,7 +72,12 @@ def test_a_run_goes_by_its_beginning_or_as_the_latest(
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("quikstart-1", "did you mean quickstart-1"), ("quick", "could be any of quickstart-1, quickstart-2")],
+    [
+        ("quikstart-1", "did you mean quickstart-1"),
+        ("quick", "could be any of quickstart-1, quickstart-2"),
+        ("nosuch", "'nosuch' in {output}, see slicebench runs --output {output}\n"),
+        ("", "'' in {output}, see slicebench runs --output {output}\n"),
+    ],
 )
 def test_an_unknown_run_is_refused_with_the_nearest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, said: str
@@ -80,7 +85,7 @@ def test_an_unknown_run_is_refused_with_the_nearest(
     leave_run(tmp_path, "quickstart-1", 1000.0, ended=False)
     leave_run(tmp_path, "quickstart-2", 2000.0, ended=False)
     assert main(["report", word, "--output", str(tmp_path)]) == 2
-    assert said in capsys.readouterr().err
+    assert said.format(output=tmp_path) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["latest", "x", "../..", ""])
