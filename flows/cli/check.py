@@ -20,13 +20,14 @@ from runtime.contract.yamlfile import load, read_text
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known of one file. `points` is None when it is no suite, or one with errors."""
+    """What is known of one file. `points` None: it is no suite, or one with errors. `notes`: what nobody checked."""
 
     file: str
     kind: str
     problems: tuple[Problem, ...]
     points: int | None = None
     summary: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -82,7 +83,7 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
     if suite is None:
         return Checked(file, "suite", tuple(problems))
     points = len(expand(suite))
-    return Checked(file, "suite", tuple(problems), points, _summary(suite, points))
+    return Checked(file, "suite", tuple(problems), points, _summary(suite, points), _notes(suite))
 
 
 def _check_target(file: str) -> Checked:
@@ -105,9 +106,22 @@ def _summary(suite: Suite, points: int) -> str:
     return f"{counted(points, 'benchmark')}, {repeats} each{warmup}{invalid}"
 
 
+def not_looked_at(generator: str) -> str:
+    """Returns the note on a class of the user's, which no command imports: when it will be looked at."""
+    return (
+        f"note: generator {generator} and its options are not looked at here, as code of yours is only imported where "
+        "it runs: in the first stage of a run, build; on other hosts, as the workers begin"
+    )
+
+
+def _notes(suite: Suite) -> tuple[str, ...]:
+    users = [item for item in suite.benchmarks if item.implementation == "user"]
+    return tuple(f"{item.place}: {not_looked_at(item.generator)}" for item in users)
+
+
 def _tell(checked: Checked) -> None:
-    for problem in checked.problems:
-        print(problem, file=sys.stderr)
+    for line in (*checked.problems, *checked.notes):
+        print(line, file=sys.stderr)
     if checked.ok:
         print(f"{checked.file}: ok, {checked.summary}", file=sys.stderr)
 
@@ -119,6 +133,7 @@ def _plain(checked: Checked) -> dict[str, Any]:
         "ok": checked.ok,
         "points": checked.points,
         "problems": [_plain_problem(problem) for problem in checked.problems],
+        "notes": list(checked.notes),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.cli.check import not_looked_at
 from flows.cli.run import NO_FLAGS, Flags, request_of
 from flows.cli.said import Json, print_json
 from flows.cli.verbose import show_calls
@@ -54,7 +55,8 @@ def plan(
         print_json(told)
     else:
         print("\n".join(_lines(told, build_said=str(build))))
-    for line in (*build.notes, *problems):
+    users = dict.fromkeys(point.generator for point in spec.points if point.implementation == "user")
+    for line in (*build.notes, *map(not_looked_at, users), *problems):
         print(line, file=sys.stderr)
     return ExitCode.BAD_INPUT if _stops(problems) else ExitCode.DONE
 

@@ -29,7 +29,9 @@ def test_a_right_suite_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_combinations_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     check(str(ROOT / "configs" / "suites" / "array_handler.yaml"))
-    assert "5 benchmarks, 3 repeats each after 1 to warm up, 3 invalid combinations" in capsys.readouterr().err
+    assert (
+        "5 benchmarks, 3 repeats each after 1 to warm up, 3 invalid combinations" in capsys.readouterr().err
+    )
 
 
 def test_all_problems_of_all_files_are_told_and_the_exit_code_is_2(
@@ -55,6 +57,23 @@ def test_a_warning_is_told_and_does_not_fail(tmp_path: Path, capsys: pytest.Capt
     assert ": ok, 2 benchmarks" in told[1]
 
 
+def test_a_class_of_the_users_is_said_not_to_be_looked_at_and_when_it_will_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "own.yaml"
+    suite.write_text("suite_name: x\nbenchmarks:\n  - generator: mybench.Svae\n    options: {size: [1, 2]}\n")
+    (tmp_path / "mybench.py").write_text("raise SystemExit('imported')\n")
+    assert check(str(suite), json=True) == ExitCode.DONE
+    shown = capsys.readouterr()
+    (told,) = json.loads(shown.out)["files"]
+    note, summary = shown.err.splitlines()
+    assert (told["ok"], told["problems"], told["notes"]) == (True, [], [note])
+    assert note.startswith(
+        f"{suite}:3:5: note: generator mybench.Svae and its options are not looked at here"
+    )
+    assert "first stage of a run, build" in note and summary.startswith(f"{suite}: ok, 2 benchmarks")
+
+
 def test_json_holds_everything_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("suite_name: x\nbenchmarks: []\n")
@@ -71,7 +90,7 @@ def test_json_holds_everything_on_stdout(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_overrides_are_checked_with_the_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert check(QUICKSTART, set_=("benchmarks.0.options.use_ocdbt=true", "num_repeats=1")) == ExitCode.DONE
-    assert "1 point, 1 repeat each" in capsys.readouterr().err
+    assert "1 benchmark, 1 repeat each" in capsys.readouterr().err
     assert check(QUICKSTART, set_=("num_repeats=0",)) == ExitCode.BAD_INPUT
     assert "num_repeats must be an integer of at least 1, not 0" in capsys.readouterr().err
     assert check(QUICKSTART, set_=("nope.a=1",)) == ExitCode.BAD_INPUT

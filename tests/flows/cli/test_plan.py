@@ -33,12 +33,12 @@ def test_one_of_each_is_told_in_the_singular(tmp_path: Path, capsys: pytest.Capt
     assert main(["plan", str(suite), "--workers", "1", "--output", str(tmp_path / "runs")]) == 0
     told = capsys.readouterr().out
     lines = {name: fact.strip() for name, _, fact in (line.partition(":") for line in told.splitlines())}
-    assert lines["suite"] == "One: 1 point, 1 repeat each"
+    assert lines["suite"] == "One: 1 benchmark, 1 repeat each"
     assert lines["target"] == "local: 1 slice, 1 worker × 1 cpu device"
     assert lines["price"] == "nothing beyond what is there already"
     assert re.fullmatch(r"a new venv \w+ \(nothing has been built here yet\)", lines["build"])
     assert main(["check", str(suite)]) == 0
-    assert capsys.readouterr().err.endswith("ok, 1 point, 1 repeat each\n")
+    assert capsys.readouterr().err.endswith("ok, 1 benchmark, 1 repeat each\n")
 
 
 def test_programs_get_numbers_and_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
