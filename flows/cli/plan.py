@@ -74,7 +74,7 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
         "suite": f"{told['suite']}: {counted(told['points'], 'benchmark')}, {counted(told['repeats'], 'repeat')} each",
         "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
-        "makes": "; ".join(made) or "nothing",
+        "makes": f"{counted(len(made), 'resource')}: {'; '.join(made)}" if made else "nothing",
         "price": by_list_prices(told["price_per_hour"]),
         "build": build_said,
         "output": told["output"],

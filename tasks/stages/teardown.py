@@ -11,8 +11,9 @@ from tasks.config.duration import in_words
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
+from tasks.leases.locks import KIND as LOCK
 from tasks.leases.release import USUAL, Patience, Release
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import ResourceRef, outermost
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.context import Run
 
@@ -28,6 +29,8 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
     if wanted and _kept(run, lease, patience):
         return Release(lease.lease)
+    # What has ended by itself goes back too: it was planned and made, and now we look that it is gone.
+    made = [ref for ref in outermost(lease.lease.resources) if ref.ours and ref.kind != LOCK]
     done = lease.release("the run is over", patience)
     if done.left or done.problems:
         left = [f"{ref.kind} {ref.name} in {ref.scope}" for ref in done.left]
@@ -35,7 +38,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
             f"{done.lease.lease_id}: not proven gone: {'; '.join((*left, *done.problems))}. "
             "The reaper keeps trying; see `slicebench leases`, then `slicebench reap`"
         )
-    run.say(f"{counted(len(done.deleted), 'resource')} given back, nothing is left")
+    run.say(f"{counted(len(made), 'resource')} given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
 

@@ -17,6 +17,7 @@ def test_people_get_a_fact_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert re.fullmatch(r" *Quickstart: 2 benchmarks, \d repeats each", lines["suite"])
     assert lines["output"].strip() == f"{tmp_path}/r1"
+    assert lines["makes"].strip().startswith("3 resources: directory ")
 
 
 ONE = """\
@@ -64,7 +65,9 @@ def test_points_that_the_target_cannot_run_are_named_once(
     told = json.loads(said.out)
     warning = next(problem for problem in told["problems"] if "left out" in problem)
     assert told["points"] == 2
-    assert re.match(r"warning: 2 of 4 benchmarks left out \(PyTree\S+mesh=0\], PyTree\S+mesh=0\]\), ", warning)
+    assert re.match(
+        r"warning: 2 of 4 benchmarks left out \(PyTree\S+mesh=0\], PyTree\S+mesh=0\]\), ", warning
+    )
     assert warning.endswith("mesh data 2 x tensor 2 takes 4 devices, the target has 16")
     assert (said.err.count("left out"), len(told["problems"])) == (1, 2), "and that nobody looked"
 

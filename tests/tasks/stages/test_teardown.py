@@ -75,6 +75,18 @@ def test_who_keeps_what(
     assert ("kept" in marker["outputs"]) is stays
 
 
+def test_what_has_ended_by_itself_is_counted_as_the_plan_counted_it(
+    tmp_path: Path, said: list[str], rooms: Rooms
+) -> None:
+    run = a_run(tmp_path, said, "never")
+    holding = rented(run, rooms)
+    rooms.rent(holding, "green")
+    holding.adopt(rooms.kind, "building", "lobby", "lobby#1")
+    (rooms.folder / "green").unlink()
+    assert [ref.name for ref in teardown(run, holding).deleted] == ["blue"]
+    assert "2 resources given back, nothing is left" in said
+
+
 @pytest.mark.parametrize(
     ("price", "told"), [(4.8, "$4.80 an hour by list prices of 20"), (None, "price not known")]
 )
