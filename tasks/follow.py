@@ -51,7 +51,6 @@ class Follower:
         self._clock = clock
         self._files: dict[int, _LogFile] = {}
         self._saved_at = clock()
-        self._point = -1
         logs.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(logs / ".follower", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -65,6 +64,7 @@ class Follower:
             number = path.stem.removeprefix("worker-")
             if number.isdigit():
                 self._files[int(number)] = _LogFile(path)
+        self._point = max((file.point for file in self._files.values()), default=-1)
 
     def __enter__(self) -> Follower:
         return self
@@ -108,7 +108,7 @@ class Follower:
                 self._file(event.worker).append(event.text, event.cursor)
                 self._sample(event)
             case Progress():
-                self._file(event.worker).passed(event.seq)
+                self._file(event.worker).passed(event.seq, event.point)
                 self._announce(event)
                 self._on_progress(event)
             case Exited():
@@ -175,14 +175,14 @@ class Sampler:
 
 
 class _LogFile:
-    """A log and, beside it, the cursor and size up to which it is complete."""
+    """A log and, beside it, the cursor and size up to which it is complete, and the point its worker was in by then."""
 
     def __init__(self, path: Path) -> None:
         self._mark = path.with_name(f".{path.name}.cursor")
-        size, self.cursor = self._read_mark()
+        size, self.cursor, self.point = self._read_mark()
         self._file: IO[bytes] = path.open("ab")
         if path.stat().st_size < size:
-            size, self.cursor = 0, 0  # somebody cut the log: begin again
+            size, self.cursor, self.point = 0, 0, -1  # somebody cut the log: begin again
         self._file.truncate(size)
         self._saved = self.cursor
 
@@ -191,14 +191,15 @@ class _LogFile:
             self._file.write(text.encode("utf-8", "replace") + b"\n")
             self.cursor = cursor
 
-    def passed(self, cursor: int) -> None:
-        self.cursor = max(self.cursor, cursor)
+    def passed(self, cursor: int, point: int) -> None:
+        self.cursor, self.point = max(self.cursor, cursor), max(self.point, point)
 
     def save(self) -> None:
         self._file.flush()
         if self.cursor == self._saved:
             return
-        content = json.dumps({"cursor": self.cursor, "size": os.fstat(self._file.fileno()).st_size})
+        size = os.fstat(self._file.fileno()).st_size
+        content = json.dumps({"cursor": self.cursor, "size": size, "point": self.point})
         new = self._mark.with_name(f"{self._mark.name}.new")
         new.write_text(content)
         new.replace(self._mark)
@@ -208,8 +209,8 @@ class _LogFile:
         self.save()
         self._file.close()
 
-    def _read_mark(self) -> tuple[int, int]:
+    def _read_mark(self) -> tuple[int, int, int]:
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             mark = json.loads(self._mark.read_text())
-            return int(mark["size"]), int(mark["cursor"])
-        return 0, 0
+            return int(mark["size"]), int(mark["cursor"]), int(mark.get("point", -1))
+        return 0, 0, -1

@@ -17,6 +17,9 @@ from tasks.stages.explain import Explanation
 from tasks.stages.explain import explain as explain_run
 from tasks.stages.past import find_run
 
+_SINCE = {"done": "ended", "failed": "ended", "interrupted": "ended", "dead": "in that stage since"}
+"""What the time of a state is the time of."""
+
 
 def explain(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
     """Say what state a run is in, why, by what evidence, and which command comes next."""
@@ -30,8 +33,8 @@ def explain(run: Which = "latest", /, *, output: Output = None, json: Json = Fal
 
 
 def _lines(told: Explanation) -> list[str]:
-    since = f" (since {moment(told.since)})" if told.since is not None else ""
-    lines = [f"{told.run_id}: {told.summary}{since}"]
+    when = f" ({_SINCE.get(told.state, 'since')} {moment(told.since)})" if told.since is not None else ""
+    lines = [f"{told.run_id}: {told.summary}{when}"]
     lines += [f"  cause: {line.text}  [{line.place}]" for line in told.causes]
     for trouble in told.likely:
         lines += _trouble(trouble, "")

@@ -17,7 +17,7 @@ def init_hang(scene: Scene) -> Trouble | None:
         r"\bjoining exceeded [\d.]+ s|deadline of [\d.]+ s for init passed|Barrier timed out.{0,200}PjRT_Client_Connect"
         r"|CoordinationService/RegisterTask|Some timed out task names",
         "workers waited in jax.distributed for others",
-        (f"slicebench logs {scene.run_id} --worker N",),
+        (f"slicebench logs {scene.run} --worker N",),
     )
     waiting = [seen for seen in scene.workers if seen.step == "joining"]
     absent = [seen for seen in scene.workers if seen.step in ("started", "exited")]
@@ -30,7 +30,7 @@ def init_hang(scene: Scene) -> Trouble | None:
         "init_hang",
         f"jax.distributed is not complete: {missing} is missing, {there} waiting",
         (*(heard.evidence if heard else ()), *(seen.line for seen in (*absent, *waiting)))[:MOST_EVIDENCE],
-        (f"slicebench logs {scene.run_id} --worker {absent[0].worker}",),
+        (f"slicebench logs {scene.run} --worker {absent[0].worker}",),
     )
 
 
@@ -78,7 +78,7 @@ def wrong_data(scene: Scene) -> Trouble | None:
         "wrong_data",
         r"restored leaf .{1,300} is not what was saved|the restored tree (differs|lacks|has, beyond)",
         "what was restored is not what was saved: the program under test lost or changed data",
-        (f"slicebench report {scene.run_id}",),
+        (f"slicebench report {scene.run}",),
     )
 
 
@@ -86,8 +86,12 @@ def results_torn(scene: Scene) -> Trouble | None:
     """What was collected is gone or cut short."""
     if not scene.torn:
         return None
-    again = f"slicebench run --resume {scene.run_id} --from collect   # gathers it again from what workers delivered"
-    return Trouble("results_torn", "results are gone or cut short, as after a full disk", scene.torn, (again,))
+    again = (
+        f"slicebench run --resume {scene.run} --from collect   # gathers it again from what workers delivered"
+    )
+    return Trouble(
+        "results_torn", "results are gone or cut short, as after a full disk", scene.torn, (again,)
+    )
 
 
 def deadline(scene: Scene) -> Trouble | None:
@@ -113,7 +117,7 @@ def worker_killed(scene: Scene) -> Trouble | None:
         "worker_killed",
         r"worker \d+ was killed by \S+",
         "a worker's process was ended by a signal",
-        ("dmesg -T | tail   # on its host", f"slicebench logs {scene.run_id}"),
+        ("dmesg -T | tail   # on its host", f"slicebench logs {scene.run}"),
         unknown="who sent the signal: a person, a scheduler, or the kernel (its log says the last)",
     )
 
@@ -136,7 +140,7 @@ def worker_down(scene: Scene) -> Trouble | None:
 def slicebench_killed(scene: Scene) -> Trouble | None:
     """The process that led the run died; nobody wrote how the run ended."""
     what = "the slicebench process that led this run was killed"
-    resume = f"slicebench run --resume {scene.run_id}   # goes on with what is missing"
+    resume = f"slicebench run --resume {scene.run}   # goes on with what is missing"
     commands = (resume, "slicebench reap --dry-run   # what would be given back")
     if not scene.ended and scene.owner_alive is False:
         lease = Line(Place(scene.lease_place), f"lease {scene.lease_id}: owner {scene.owner}, which is gone")
@@ -159,7 +163,7 @@ def echo_of_a_failure(scene: Scene) -> Trouble | None:
         r"another task died|tasks are unhealthy|heartbeat timeout|stopped sending heartbeats"
         r"|Gloo \w+ failed|Connection closed by peer|waiting for \S+ barrier",
         "workers were in a barrier or a collective with one that had failed: what they say is its echo",
-        (f"slicebench logs {scene.run_id}   # look for the worker that says something else",),
+        (f"slicebench logs {scene.run}   # look for the worker that says something else",),
     )
     return found and Trouble(found.name, found.what, found.evidence, found.next, follows=True)
 

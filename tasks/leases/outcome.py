@@ -46,6 +46,12 @@ def begin_pass(folder: Folder, now: float) -> None:
     folder.delete(OUTCOME_FILE)
 
 
+def pass_began_at(folder: Folder) -> float | None:
+    """Returns when the latest pass began, in seconds since the epoch; None where none did, as far as is known."""
+    passes = _passes(folder)
+    return passes[-1]["began_at"] if passes else None
+
+
 def write_outcome(folder: Folder, about: Mapping[str, Any], end: End, *, replace: bool) -> bool:
     """Writes how the run ended beside what it is `about` (run_id, suite, target); returns whether that was done.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from runtime.contract.errors import ExitCode, Place
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder, read_json
+from tasks.config.home import runs_folder
 from tasks.explain.rules import troubles
 from tasks.explain.scene import Line, Scene, Seen, Trouble
 from tasks.history.torn import torn
@@ -16,6 +17,7 @@ from tasks.leases import owner as owners
 from tasks.leases.claim import latest
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
+from tasks.leases.outcome import pass_began_at
 from tasks.stages import evidence
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
@@ -55,7 +57,7 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     request = read_json(folder, REQUEST_FILE) or {}
     outcome = read_json(folder, OUTCOME_FILE)
     done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
-    stage, since = place_in_pipeline(done, request.get("created_at"))
+    stage, since = place_in_pipeline(done, pass_began_at(folder) or request.get("created_at"))
     lease = latest(ledger, run_id)
     state = state_of(outcome, lease)
     over = state in ("done", "failed", "interrupted", "dead")
@@ -64,7 +66,15 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
-    seen = Scene(run_id, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
+    output = folder.uri.rpartition("/")[0]
+    seen = Scene(
+        run_id,
+        outcome is not None,
+        [] if state == "done" else lines,
+        workers,
+        _torn(folder),
+        output="" if output == str(runs_folder()) else output,
+    )
     scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
     likely, also = _ranked(found, said)
@@ -82,19 +92,24 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
         _lease_words(lease),
         words[-3:],
         [*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
-        _next(state, run_id, likely),
+        _next(state, scene.run, likely),
     )
 
 
 def place_in_pipeline(
-    done: Mapping[str, Mapping[str, Any]], created_at: float | None
+    done: Mapping[str, Mapping[str, Any]], began_at: float | None
 ) -> tuple[str | None, float | None]:
-    """Returns the first stage that has not finished, and since when it is on: the end of the one before. Pure."""
-    since = created_at
+    """Returns the first stage that has not finished, and since when it is on: the end of the one before. Pure.
+
+    `began_at` is when the latest pass began: what an earlier one finished did not end in this one.
+    """
+    since = began_at
     for stage in STAGES:
         if stage not in done:
             return stage, since
-        since = done[stage].get("finished_at", since)
+        finished_at = done[stage].get("finished_at")
+        if isinstance(finished_at, int | float):
+            since = max(since or 0.0, finished_at)
     return None, since
 
 
@@ -183,12 +198,15 @@ def _unknown(
     return said
 
 
-def _next(state: State, run_id: str, likely: Sequence[Trouble]) -> list[str]:
+def _next(state: State, run: str, likely: Sequence[Trouble]) -> list[str]:
     commands = [command for trouble in likely for command in trouble.next]
     if state == "done":
-        commands.append(f"slicebench report {run_id}")
+        commands.append(f"slicebench report {run}")
     if state in ("failed", "interrupted", "dead"):
-        commands += [f"slicebench logs {run_id}", f"slicebench run --resume {run_id}"]
+        commands += [f"slicebench logs {run}", f"slicebench run --resume {run}"]
     if state in ("going", "unknown"):
-        commands.append(f"slicebench logs {run_id} --follow")
-    return list(dict.fromkeys(commands))
+        commands.append(f"slicebench logs {run} --follow")
+    once: dict[str, str] = {}
+    for command in commands:  # the first says why
+        once.setdefault(command.partition("   #")[0], command)
+    return list(once.values())

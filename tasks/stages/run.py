@@ -84,6 +84,8 @@ def run_workload(
     last = attempts[-1] if attempts else None
     goes_on = last is not None and not last.end
     if last is not None and goes_on:
+        if last.ref is not None:
+            run.say(f"attempt {last.n} was begun before; what its workers said since nobody listened:")
         last = _play(run, uploaded, lease, attempts, last, listener)
     limit = len(attempts) - goes_on + run.plan.attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.

@@ -316,3 +316,11 @@ def test_each_benchmark_is_announced_once_by_whoever_begins_it(tmp_path: Path) -
     with Follower(tmp_path, said.append) as follower:
         follower.follow(steps)
     assert said == ["benchmark 1 of 2: B0", "benchmark 2 of 2: B1"]
+
+
+def test_a_benchmark_that_was_announced_is_not_announced_again_by_who_goes_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    for since in (1, 2, 3):
+        with Follower(tmp_path, said.append) as follower:
+            follower.follow([Progress(0, since, min(since, 2) - 1, 2, "B", 0, "save", "begin")])
+    assert said == ["benchmark 1 of 2: B", "benchmark 2 of 2: B"]

@@ -80,9 +80,26 @@ def test_a_run_that_the_reaper_found_killed_says_so(home: Path, capsys: pytest.C
     assert "process 4711 on" in told["causes"][0]["text"]
     assert told["likely"][0]["name"] == "slicebench_killed"
     assert told["next"][0].startswith("slicebench run --resume r1 ")
+    assert sum("--resume r1" in command for command in told["next"]) == 1
     assert main(["runs", "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert (run["state"], run["exit_code"]) == ("done", 3)
+
+
+def test_a_resumed_run_is_in_its_stage_since_its_pass_began_and_commands_lead_to_it_where_it_lies(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = leave(home, passes=[{"began_at": 5.0, "ended_at": 50.0}, {"began_at": 900.0, "ended_at": None}])
+    (folder / "stages").mkdir()
+    for stage, at in (("build", 6.0), ("provision", 901.0)):
+        (folder / "stages" / f"{stage}.json").write_text(json.dumps({"finished_at": at}))
+    assert (explained(capsys)["stage"], explained(capsys)["since"]) == ("upload", 901.0)
+    (folder / "stages" / "provision.json").unlink()
+    elsewhere = folder.rename(home / "r1").parent
+    assert main(["explain", "r1", "--output", str(elsewhere), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["stage"], told["since"]) == ("provision", 900.0)
+    assert told["next"] == [f"slicebench logs r1 --output {elsewhere} --follow"]
 
 
 def test_without_lease_and_outcome_it_says_that_it_does_not_know(

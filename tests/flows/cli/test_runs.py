@@ -94,7 +94,7 @@ def test_results_that_are_cut_short_are_told_alike_wherever_one_looks(
     assert main(["explain", "cut", "--output", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert f"seen: {samples}: is cut short" in said
-    assert "next: slicebench run --resume cut --from collect" in said
+    assert f"next: slicebench run --resume cut --output {tmp_path} --from collect" in said
 
 
 def test_only_the_last_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
