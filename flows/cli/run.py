@@ -19,6 +19,8 @@ from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import runs_folder
 from tasks.config.request import RunRequest, Stage
+from tasks.config.spec import RunSpec
+from tasks.stages.asked import asked_for
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 
@@ -80,7 +82,7 @@ def run(
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
     show_calls(flags.verbose)
     terminal = Terminal(verbose=flags.verbose)
-    request = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
+    request, spec = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
     outcome = _lacks_nothing(request, folder, terminal)
@@ -91,7 +93,8 @@ def run(
     terminal.tell(f"run {request.run_id} in {folder.uri}")
     before = folder.read(OUTCOME_FILE)
     try:
-        message = _run_somewhere(request, folder, terminal, go_through_server=server)
+        with asked_for(folder, spec):
+            message = _run_somewhere(request, folder, terminal, go_through_server=server)
     except (KeyboardInterrupt, Interrupted):
         message = f"{ExitCode.INTERRUPTED.name}: interrupted"
     outcome = _outcome(folder, before, request.run_id, message)
@@ -189,7 +192,9 @@ def _flag(name: str) -> str:
     return {"from_stage": "from"}.get(name, name.replace("_", "-"))
 
 
-def _checked(request: RunRequest, terminal: Terminal, *, go_through_server: bool) -> RunRequest:
+def _checked(
+    request: RunRequest, terminal: Terminal, *, go_through_server: bool
+) -> tuple[RunRequest, RunSpec]:
     """Refuses, before anything slow is imported or made, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
@@ -203,8 +208,8 @@ def _checked(request: RunRequest, terminal: Terminal, *, go_through_server: bool
     chosen = known_server() if go_through_server else None
     spec, folder = admit(request, here=chosen is None or chosen.is_here)
     if request.resume:
-        return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")})
-    return settled(request, spec)
+        return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")}), spec
+    return settled(request, spec), spec
 
 
 def _run_somewhere(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -37,10 +36,11 @@ class Scene:
     """Everything that rules may look at. `owner_alive` None: not known, or nobody owns it.
 
     `workers` is what streams on this machine say; empty where they lie on other hosts. `torn` are files of results that
-    are gone or cut short. `output` is where the run lies; empty: where runs lie if nothing is said.
+    are gone or cut short. `run` is the run as commands take it.
     """
 
     run_id: str
+    run: str
     ended: bool
     lines: Sequence[Line] = ()
     workers: Sequence[Seen] = ()
@@ -51,12 +51,6 @@ class Scene:
     lease_place: str = ""
     owner: str = ""
     owner_alive: bool | None = None
-    output: str = ""
-
-    @property
-    def run(self) -> str:
-        """The run as commands take it."""
-        return shlex.join([self.run_id, *(["--output", self.output] if self.output else [])])
 
 
 @dataclass(frozen=True)

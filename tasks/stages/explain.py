@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,10 +20,12 @@ from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
 from tasks.leases.outcome import pass_began_at
 from tasks.stages import evidence
+from tasks.stages.asked import Asked, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
-State = Literal["done", "failed", "interrupted", "dead", "going", "unknown"]
-"""`dead`: nobody works on it and nobody said how it ended. `unknown`: whether somebody does is not known."""
+State = Literal["done", "failed", "interrupted", "dead", "starting", "going", "unknown"]
+"""`starting`: somebody waits for it to begin. `dead`: nobody works on it and nobody said how it ended. `unknown`:
+whether somebody does is not known."""
 
 _LATELY = 20
 """Lines of a going run's log that may say what it waits for; older ones are overcome."""
@@ -54,6 +57,8 @@ class Explanation:
 
 def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     """Reads a run's folder and lease. Raises InfrastructureError when they cannot be read."""
+    if (asked := read_asked(folder)) is not None:
+        return _starting(run_id, _as_commands_take_it(folder, run_id), asked)
     request = read_json(folder, REQUEST_FILE) or {}
     outcome = read_json(folder, OUTCOME_FILE)
     done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
@@ -66,15 +71,8 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
-    output = folder.uri.rpartition("/")[0]
-    seen = Scene(
-        run_id,
-        outcome is not None,
-        [] if state == "done" else lines,
-        workers,
-        _torn(folder),
-        output="" if output == str(runs_folder()) else output,
-    )
+    run = _as_commands_take_it(folder, run_id)
+    seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
     scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
     likely, also = _ranked(found, said)
@@ -92,8 +90,15 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
         _lease_words(lease),
         words[-3:],
         [*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
-        _next(state, scene.run, likely),
+        _next(state, run, likely),
     )
+
+
+def _starting(run_id: str, run: str, asked: Asked) -> Explanation:
+    """Returns all that there is to say of a run that has not begun, or not begun again."""
+    summary = "it is starting: Prefect comes up for it, or one of its workers is still to take it"
+    following = [f"slicebench logs {run} --follow"]
+    return Explanation(run_id, "starting", None, asked.at, summary, [], [], [], [], [], "", [], [], following)
 
 
 def place_in_pipeline(
@@ -128,6 +133,11 @@ def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None) -> State:
     if code in (ExitCode.DONE, ExitCode.REGRESSION):
         return "done"
     return "interrupted" if code == ExitCode.INTERRUPTED else "failed"
+
+
+def _as_commands_take_it(folder: Folder, run_id: str) -> str:
+    output = folder.uri.rpartition("/")[0]
+    return shlex.join([run_id, *([] if output == str(runs_folder()) else ["--output", output])])
 
 
 def _torn(folder: Folder) -> list[Line]:

@@ -17,6 +17,7 @@ from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
 from tasks.config.home import runs_folder
 from tasks.history.torn import torn
+from tasks.stages.asked import read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 LATEST = "latest"
@@ -26,7 +27,7 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run. Times are seconds since the epoch. `state`: `done`, `unfinished`, or why it cannot be read."""
+    """One run. Times are seconds since the epoch. `state`: starting, unfinished, done, or why it cannot be read."""
 
     run_id: str
     state: str
@@ -78,7 +79,7 @@ def find_run(output: Folder, word: str) -> Folder:
     names = [name for name in output.folders() if name.startswith(word)] if word else []
     if word in names or len(names) == 1:
         name = word if word in names else names[0]
-        if output.child(name).read(REQUEST_FILE) is not None:
+        if _past_run(output, name) is not None:
             return output.child(name)
         names = []
     if names:
@@ -124,14 +125,16 @@ def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
 
 def has_ended(folder: Folder) -> bool:
     """Says whether nothing more will be logged: while a pass of the run goes on, nothing tells how it ended."""
-    return folder.read(OUTCOME_FILE) is not None
+    return folder.read(OUTCOME_FILE) is not None and read_asked(folder) is None
 
 
 def _past_run(output: Folder, name: str) -> PastRun | None:
     folder = output.child(name)
     try:
         if folder.read(REQUEST_FILE) is None:
-            return None
+            if (asked := read_asked(folder)) is None:
+                return None
+            return PastRun(name, "starting", asked.suite_name, asked.target, asked.at)
         request, state = _object(folder, REQUEST_FILE), ""
         outcome: Mapping[str, Any] = {}
         try:

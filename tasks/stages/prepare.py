@@ -32,6 +32,7 @@ from tasks.config.run_names import checked_run_id, run_id_for
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
+from tasks.stages.asked import begin_asked, read_asked
 from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
@@ -57,7 +58,8 @@ def prepare(request: RunRequest, say: Say) -> Run:
     spec, folder = admit(request)
     run = Run(spec=spec, folder=folder, target=open_target(spec.target, say), say=say)
     if not request.resume:
-        if not folder.create(REQUEST_FILE, _stored(request, spec)):
+        asked = read_asked(folder)
+        if not folder.create(REQUEST_FILE, _stored(request, spec, asked.at if asked else time.time())):
             raise is_a_run_already(folder, spec)
         folder.write(SUITE_FILE, spec.suite_text.encode())
         for warning in (*spec.warnings, *spec.left_out):
@@ -70,7 +72,7 @@ def begin(run: Run, request: RunRequest) -> None:
 
     One that goes on takes back what is to be done again: what the request names, else what has not passed.
     """
-    begin_pass(run.folder, time.time())
+    begin_pass(run.folder, begin_asked(run.folder))
     if request.resume and request.from_stage is None:
         go_on(run)
     elif request.from_stage is not None:
@@ -202,14 +204,14 @@ def settled(request: RunRequest, spec: RunSpec) -> RunRequest:
     )
 
 
-def _stored(request: RunRequest, spec: RunSpec) -> bytes:
+def _stored(request: RunRequest, spec: RunSpec, created_at: float) -> bytes:
     """Returns request.json: all that resuming needs. Env files are read again, so no secret is kept."""
     about = {
         # The overrides are in suite.yaml.
         "request": settled(request, spec).model_copy(update={"set": []}).model_dump(),
         "suite_name": spec.suite_name,
         "target": spec.target_name,
-        "created_at": time.time(),
+        "created_at": created_at,
     }
     return json.dumps(about, indent=1, sort_keys=True).encode()
 

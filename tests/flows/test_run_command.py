@@ -31,7 +31,7 @@ def test_a_finished_run_that_lacks_nothing_is_not_started_again(
     outcome(tmp_path / "r1", code, verdict="PASS")
     (tmp_path / "r1" / "stages").mkdir()
     for name in ("points.json", "samples.parquet", "verdicts.json", "report.html"):
-        (tmp_path / "r1" / name).write_text("x")
+        (tmp_path / "r1" / name).write_text("PAR1 samples PAR1" if name.endswith("parquet") else "{}")
     for stage in ("run", "collect", "teardown"):
         (tmp_path / "r1" / "stages" / f"{stage}.json").write_text('{"outputs": {"whole": true}}')
     words = ["run", "--resume", "r1", "--output", str(tmp_path)]
@@ -100,13 +100,16 @@ def test_a_run_stopped_before_it_began_is_not_to_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(request: RunRequest, listener: Any) -> str:
+        assert main(["runs", "--output", str(tmp_path)]) == 0
         raise KeyboardInterrupt
 
     monkeypatch.setattr("flows.here.run_here", interrupted)
     assert main(["run", "quickstart", "--output", str(tmp_path)]) == 130
-    told = capsys.readouterr().err
+    listed, told = capsys.readouterr()
+    assert listed.splitlines()[1].split()[-3:] == ["starting", "–", "–"], "it is in the list already"
     assert told.endswith("interrupted; nothing was made\n")
     assert "--resume" not in told
+    assert list(tmp_path.iterdir()) == []
     assert "starting Prefect" in told
 
 

@@ -39,7 +39,7 @@ def line(text: str, *, said: bool = False, number: int = 1) -> Line:
 
 
 def scene(*lines: Line, workers: tuple[Seen, ...] = (), ended: bool = True) -> Scene:
-    return Scene("r1", ended, lines, workers)
+    return Scene("r1", "r1", ended, lines, workers)
 
 
 def seen(worker: int, step: str) -> Seen:
@@ -126,7 +126,9 @@ def test_all_of_them_joining_is_no_trouble_yet() -> None:
 
 
 def test_a_dead_owner_of_an_unfinished_run_was_killed() -> None:
-    dead = Scene("r1", False, lease_id="r1-e1", lease_place="/l/r1-e1.json", owner="u's 7", owner_alive=False)
+    dead = Scene(
+        "r1", "r1", False, lease_id="r1-e1", lease_place="/l/r1-e1.json", owner="u's 7", owner_alive=False
+    )
     (found,) = troubles(dead)
     assert found.name == "slicebench_killed" and "run --resume r1 " in found.next[0]
 
@@ -138,7 +140,7 @@ def test_a_run_of_which_somebody_else_told_that_it_was_killed(how: str) -> None:
 
 
 def test_a_leaked_lease_is_told() -> None:
-    (found,) = troubles(Scene("r1", True, lease_id="r1-e1", lease_state="leaked", lease_note="stuck"))
+    (found,) = troubles(Scene("r1", "r1", True, lease_id="r1-e1", lease_state="leaked", lease_note="stuck"))
     assert found.name == "lease_leaked" and found.next[-1] == "slicebench reap"
 
 
