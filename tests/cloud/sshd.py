@@ -74,7 +74,14 @@ class Sshd:
 
     def drop(self) -> None:
         """Breaks all connections, as a link does; what was started over them lives on. New ones are welcome."""
-        for session in self.sessions():
+        held: list[psutil.Process] = []
+        # Just after a login sshd makes one more process, which would outlive those that are seen, and hold the link.
+        while more := [session for session in self.sessions() if session not in held]:
+            for session in more:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    session.suspend()
+            held += more
+        for session in held:
             with contextlib.suppress(psutil.NoSuchProcess):
                 session.kill()
 
