@@ -172,6 +172,10 @@ class Referee:
                 seat.joined = True
             case PointPhase(phase="begin"):
                 self._went_on(seat)
+                for (
+                    each
+                ) in self._seats.values():  # JAX lets none join before all have; word of it may come late
+                    each.joined = True
                 seat.point, seat.points, seat.steps, seat.operations = body.point, body.points, 0, {}
                 seat.point_began = self._disruptions.point_began(body, now)
                 seat.deadline_s = body.deadline_s

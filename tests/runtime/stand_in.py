@@ -119,6 +119,17 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
     del given
 
 
+def join(given: argparse.Namespace) -> None:
+    """Waits for all workers of the session, as JAX does: none of them goes ahead of one that has not come yet."""
+    if given.workers == 1:
+        return
+    folder = Path(given.suite).with_name(f"session-{given.coordinator}")
+    folder.mkdir(exist_ok=True)
+    (folder / str(given.worker)).touch()
+    while len(list(folder.iterdir())) < given.workers:
+        time.sleep(0.01)
+
+
 def train(given: argparse.Namespace, head: dict[str, object], repeats: int = 2, steps: int = 6) -> None:
     """Does the steps of a point that is disrupted; in each repeat it waits to be, and then goes on from the newest."""
     restart = json.loads(given.restart) if given.restart else None
@@ -145,6 +156,7 @@ def run(given: argparse.Namespace) -> int:
     tell("init", phase="begin")
     if early := mine.get(f"{given.worker}.init"):
         misbehave(early, given)
+    join(given)
     tell("init", phase="end", process_count=given.workers)
     failed = 0
     with Path(given.scratch, "journal.jsonl").open("a") as journal:

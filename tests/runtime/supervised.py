@@ -18,18 +18,29 @@ from typing import Any
 from runtime.contract.job import LEASE_VARIABLE, Deadlines, Job
 from runtime.contract.progress import Exited, Log, Record, parse_record
 from runtime.supervision.processes import Process, labelled
+from tests.slowness import slowness
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
 def until(true: Callable[[], Any], limit_s: float = 20.0) -> Any:
-    """Waits until something is true, and returns it."""
+    """Waits until something is true, and returns it. The limit is for a quick machine, see `longer`."""
+    value = _soon(true, limit_s) or _soon(true, longer(limit_s))
+    assert value, "it did not become true in time"
+    return value
+
+
+def _soon(true: Callable[[], Any], limit_s: float) -> Any:
     end = time.monotonic() + limit_s
-    while not (value := true()):
-        assert time.monotonic() < end, "it did not become true in time"
+    while not (value := true()) and time.monotonic() < end:
         time.sleep(0.02)
     return value
+
+
+def longer(limit_s: float) -> float:
+    """Returns by how much longer something may take here than where slowness is 1, just now."""
+    return limit_s * (slowness(time.perf_counter) - 1)
 
 
 def free_port() -> int:
@@ -74,7 +85,7 @@ class Crew:
             scratch="",
             python=str(python),
             platform="cpu",
-            deadlines=Deadlines(init_s=60.0, operation_s=20.0),
+            deadlines=Deadlines(init_s=120.0, operation_s=60.0),
             grace_s=1.0,
         )
         for worker in range(self.workers):
@@ -103,9 +114,13 @@ class Crew:
         return process
 
     def wait(self, limit_s: float = 30.0) -> list[int]:
-        """Returns the exit codes, in order of worker."""
+        """Returns the exit codes, in order of worker. The limit is for a quick machine, see `longer`."""
         end = time.monotonic() + limit_s
-        return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
+        try:
+            return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
+        except subprocess.TimeoutExpired:
+            end += longer(limit_s)
+            return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
 
     def path(self, worker: int = 0) -> Path:
         return self.folder / f"w{worker}" / "stream.jsonl"

@@ -282,6 +282,19 @@ def test_workers_that_are_through_but_stay_are_ended_without_blame() -> None:
     assert court.last() == Finish(0, points=POINTS)
 
 
+def test_a_worker_that_fails_before_word_came_that_another_has_joined_fails_its_point() -> None:
+    court = Court().gather()
+    court.say(1, Init("begin"), Init("end"))
+    court.begin(0, 1)
+    court.end(0, 1, status="failed", cause="leaf a/b differs")
+    court.leave(1, 1)
+    court.wait(2)
+    court.ended()
+    last = court.last()
+    assert isinstance(last, Start)
+    assert (last.first_point, last.blame) == (1, Blame(0, "worker 1: leaf a/b differs", 1))
+
+
 def test_joining_that_takes_too_long_is_fatal() -> None:
     court = Court().gather()
     court.say(0, Init("begin"), Init("end"))
