@@ -11,14 +11,12 @@ import sys
 
 from absl import logging
 
-RUNNER = "orbax.checkpoint._src.testing.benchmarks.run_benchmarks"
-
 
 def main(module: str) -> None:
     """Runs a module as `python -m` does, with the arguments that follow its name."""
     del sys.path[0]  # this file's folder
     logging.set_verbosity(logging.INFO)
-    if module == RUNNER:
+    if module.startswith("orbax."):
         from orbax.checkpoint._src.testing.benchmarks.core import metric
 
         metric.default_metrics = lambda: ["time"]

@@ -59,8 +59,10 @@ def test_a_run_that_wrote_down_how_it_ended_is_asked_about_at_once(
     server.away = away
     server.on_start = lambda flow_run: server.end("RUNNING")
     rested.start()
-    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
-    rested.cancel()
+    try:
+        assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    finally:
+        rested.cancel()
 
 
 @pytest.mark.parametrize(
