@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.tpu_errors import (
     AlreadyExists,
     Busy,
@@ -32,7 +33,7 @@ from tasks.cloud.tpu_model import (
     queued_of,
 )
 from tasks.cloud.tpu_naming import Made, ours
-from tasks.cloud.tpu_transport import Timing, client, pauses, retry, told
+from tasks.cloud.tpu_transport import client, retry, told
 
 ALL_ZONES = "-"
 Seen = TypeVar("Seen")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.calls import calling
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu_errors import PermissionDenied, TpuError, Unavailable, error_for
 
 if TYPE_CHECKING:
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
 
 ENDPOINT_VARIABLE = "SLICEBENCH_TPU_ENDPOINT"
 """Environment variable with HOST:PORT of a stand-in on this machine: spoken to without TLS or credentials."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds: one try of a call, all tries of a call, the first and the longest pause between tries."""
-
-    try_s: float = 30.0
-    total_s: float = 180.0
-    first_pause_s: float = 0.5
-    longest_pause_s: float = 15.0
 
 
 def client() -> tpu_v2.TpuClient:
@@ -59,17 +48,6 @@ def _client(endpoint: str | None, pid: int) -> tpu_v2.TpuClient:
         raise PermissionDenied(
             f"there are no Google credentials here ({error}): gcloud auth application-default login"
         ) from error
-
-
-def pauses(timing: Timing) -> Sequence[float | None]:
-    """Returns how long to wait after each try of a call that is repeated by hand, seconds; None after the last."""
-    waits: list[float | None] = []
-    spent, pause = 0.0, timing.first_pause_s
-    while spent < timing.total_s / 2:  # the other half is for the tries themselves
-        waits.append(pause * random.uniform(0.5, 1.0))
-        spent += pause
-        pause = min(2 * pause, timing.longest_pause_s)
-    return (*waits, None)
 
 
 def retry(timing: Timing) -> Retry:

@@ -15,10 +15,10 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.record import record_of
 from tasks.cloud.ssh_keys import with_key, without_key
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import OS_LOGIN, Node
-from tasks.cloud.tpu_transport import Timing
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Found, Pace
 from tasks.leases.lease import State

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_transport import Timing
 from tasks.leases.holding import Holding
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpu_entries import ENTRY, REFRESH_S, refresh

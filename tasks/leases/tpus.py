@@ -11,10 +11,10 @@ from typing import ClassVar, Generic, TypeVar
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.labels import read_labels
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import Node, Queued
-from tasks.cloud.tpu_transport import Timing
 from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import ResourceRef

@@ -105,8 +105,8 @@ def look_at_credentials() -> list[Finding]:
 def look_at_tpu(config: TpuVmTargetConfig) -> list[Finding]:
     """Whether the target's project and zones are known, and what Cloud TPU's API says of them."""
     from tasks.cloud.google_place import choose_project, choose_zone
+    from tasks.cloud.timing import Timing
     from tasks.cloud.tpu import CloudTpu
-    from tasks.cloud.tpu_transport import Timing
 
     try:
         project = choose_project(config.project)

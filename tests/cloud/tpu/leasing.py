@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
-from tasks.cloud.tpu_transport import Timing
 from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories

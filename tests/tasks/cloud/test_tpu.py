@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.cloud.labels import labels_for
+from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import (
     AlreadyExists,
@@ -26,7 +27,7 @@ from tasks.cloud.tpu_errors import (
     Vanished,
 )
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
-from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE, Timing
+from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
 from tests.waiting import until
 
