@@ -65,15 +65,17 @@ def run_command(
     timeout_s: float,
     cwd: Path | None = None,
     stdout: int | None = None,
+    told: str | None = None,
 ) -> Finished:
     """Runs a program to its end; a non-zero exit is no error here.
 
-    `stdout` is a file descriptor that takes the output instead. Raises InfrastructureError when the program
+    `stdout` is a file descriptor that takes the output instead. `told` is what is told of the call instead of its
+    arguments, where these may hold secrets. Raises InfrastructureError when the program
     cannot be started or does not end in time: then it and everything it started is killed.
     """
     if shutil.which(argv[0], path=env.get("PATH")) is None:
         raise InfrastructureError(f"{argv[0]} is not installed here; install it, or add its folder to PATH")
-    with calling(Path(argv[0]).name, shlex.join(argv[1:])) as call:
+    with calling(Path(argv[0]).name, shlex.join(argv[1:]) if told is None else told) as call:
         finished = _run_to_its_end(argv, env, timeout_s, cwd, stdout)
         call.result = f"code {finished.code}"
     return finished

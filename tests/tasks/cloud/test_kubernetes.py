@@ -1,0 +1,415 @@
+"""The Kubernetes client: what it asks, when it asks again, and what it makes of answers that are none."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tasks.cloud import kubernetes_errors as errors
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_access import Access
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, NODE, POD, SECRET, WORKLOAD, Kind
+from tasks.cloud.labels import labels_for
+from tasks.cloud.timing import Timing
+from tests.tasks.cloud.scripted_server import DROP, Asked, Reply, Scripted, scripted, status
+
+QUICK = Timing(try_s=2.0, total_s=4.0, first_pause_s=0.01, longest_pause_s=0.05)
+LABELS = labels_for("run-1-e1", "abc", "jan@here")
+MANIFEST: Mapping[str, Any] = {
+    "metadata": {"name": "js", "namespace": "ns", "labels": dict(LABELS)},
+    "spec": {"suspend": None},
+}
+MADE: Mapping[str, Any] = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": {"name": "js", "uid": "u1", "labels": dict(LABELS), "managedFields": [{"manager": "x"}]},
+}
+OURS: Mapping[str, Any] = {
+    **MADE,
+    "metadata": {key: value for key, value in MADE["metadata"].items() if key != "managedFields"},
+}
+MISSING = status(404, "NotFound", 'jobsets "js" not found', "js", kind="jobsets")
+TAKEN = status(409, "AlreadyExists", 'jobsets "js" already exists', "js")
+
+
+@pytest.fixture
+def server() -> Iterator[Scripted]:
+    with scripted() as running:
+        yield running
+
+
+@pytest.fixture
+def kube(server: Scripted) -> Kubernetes:
+    return Kubernetes(Access("context test", server.url, "ns"), timing=QUICK)
+
+
+def test_paths_are_those_of_the_api() -> None:
+    assert POD.path("a") == "/api/v1/namespaces/a/pods"
+    assert POD.path("a", "p", "log") == "/api/v1/namespaces/a/pods/p/log"
+    assert POD.path(ALL_NAMESPACES) == "/api/v1/pods"
+    assert NODE.path(None, "n") == "/api/v1/nodes/n"
+    assert WORKLOAD.path("a", "w") == "/apis/kueue.x-k8s.io/v1beta2/namespaces/a/workloads/w"
+    assert POD.path("a", "../x") == "/api/v1/namespaces/a/pods/..%2Fx"
+
+
+def test_an_object_comes_without_its_managers_notes(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, MADE))
+    assert kube.get(JOB_SET, "js") == OURS
+    assert server.calls == ["GET /apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/js"]
+    assert server.asked[0].headers["User-Agent"] == "slicebench"
+
+
+def test_what_is_not_there_is_told_from_a_kind_that_is_not_served(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(MISSING)
+    assert kube.find(JOB_SET, "js") is None
+    with pytest.raises(
+        errors.NotFound, match='cannot look at JobSet js in context test: jobsets "js" not found'
+    ):
+        kube.get(JOB_SET, "js")
+    server.answers(Reply(404, b"404 page not found\n"))
+    with pytest.raises(errors.NotServed, match="JobSet and Kueue are not part of Kubernetes itself"):
+        kube.find(JOB_SET, "js")
+
+
+def test_lists_are_read_page_by_page_and_their_objects_are_complete(
+    server: Scripted, kube: Kubernetes
+) -> None:
+    first = {"metadata": {"resourceVersion": "7", "continue": "c1"}, "items": [{"metadata": {"name": "a"}}]}
+    second = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "b"}}]}
+    server.answers(Reply(200, first), Reply(200, second))
+    found = kube.list(POD, labels={"x": "1", "y": "2"}, fields="status.phase=Running")
+    assert ([one["metadata"]["name"] for one in found.items], found.version) == (["a", "b"], "7")
+    assert {(one["kind"], one["apiVersion"]) for one in found.items} == {("Pod", "v1")}
+    assert server.asked[1].query == {
+        "limit": "500",
+        "labelSelector": "x=1,y=2",
+        "fieldSelector": "status.phase=Running",
+        "continue": "c1",
+    }
+
+
+def test_a_list_whose_next_page_expired_begins_again(server: Scripted, kube: Kubernetes) -> None:
+    first = {"metadata": {"resourceVersion": "7", "continue": "c1"}, "items": [{"metadata": {"name": "a"}}]}
+    whole = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]}
+    server.answers(Reply(200, first), status(410, "Expired", "too old"), Reply(200, whole))
+    found = kube.list(POD)
+    assert ([one["metadata"]["name"] for one in found.items], found.version) == (["b"], "9")
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        status(429, "TooManyRequests", "slow down"),
+        Reply(503, b"draining"),
+        Reply(502, b"<html>"),
+        Reply(200, DROP),
+        Reply(200, b"{cut"),
+    ],
+)
+def test_a_read_is_repeated_while_there_is_hope(server: Scripted, kube: Kubernetes, trouble: Reply) -> None:
+    server.answers(trouble, trouble, Reply(200, MADE))
+    assert kube.get(JOB_SET, "js") == OURS
+    assert len(server.asked) == 3
+
+
+def test_a_read_is_left_alone_for_as_long_as_the_server_asks(
+    server: Scripted, kube: Kubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("tasks.cloud.kubernetes_transport.time.sleep", slept.append)
+    server.answers(Reply(429, {}, {"Retry-After": "3"}), Reply(200, MADE))
+    kube.get(JOB_SET, "js")
+    assert slept == [3.0]
+    server.answers(Reply(429, {}, {"Retry-After": "30"}))  # longer than all tries may take
+    with pytest.raises(errors.Throttled):
+        kube.get(JOB_SET, "js")
+
+
+def test_a_read_that_is_refused_is_not_repeated(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(status(403, "Forbidden", 'pods is forbidden: User "jan" cannot list resource "pods"'))
+    with pytest.raises(errors.PermissionDenied, match="ask for a Role"):
+        kube.list(POD)
+    server.answers(status(401, "Unauthorized", "Unauthorized"))
+    with pytest.raises(errors.PermissionDenied, match="log in again"):
+        kube.list(POD)
+    assert len(server.asked) == 2
+
+
+def test_creating_asks_for_strictness_and_sends_no_nulls(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(201, MADE))
+    assert kube.create(JOB_SET, MANIFEST) == OURS
+    [asked] = server.asked
+    assert asked.path.endswith("/namespaces/ns/jobsets")
+    assert asked.query == {"fieldManager": "slicebench", "fieldValidation": "Strict"}
+    assert (asked.body["kind"], asked.body["spec"]) == ("JobSet", {})
+
+
+@pytest.mark.parametrize(
+    "trouble", [Reply(201, DROP), Reply(504, b"timeout"), Reply(500, b"etcd"), Reply(201, b"{cu")]
+)
+def test_a_create_whose_reply_was_lost_is_looked_for_and_not_made_twice(
+    server: Scripted, kube: Kubernetes, trouble: Reply
+) -> None:
+    server.script = lambda asked: trouble if asked.method == "POST" else Reply(200, MADE)
+    assert kube.create(JOB_SET, MANIFEST) == OURS
+    assert [one.method for one in server.asked] == ["POST", "GET"]
+
+
+def test_a_create_that_did_not_happen_is_asked_for_again_once_that_is_seen(
+    server: Scripted, kube: Kubernetes
+) -> None:
+    def script(asked: Asked) -> Reply:
+        if asked.method == "GET":
+            return MISSING
+        return Reply(503, b"") if len(server.asked) == 1 else Reply(201, MADE)
+
+    server.script = script
+    assert kube.create(JOB_SET, MANIFEST) == OURS
+    assert [one.method for one in server.asked] == ["POST", "GET", "POST"]
+
+
+def test_a_create_that_surely_did_not_happen_is_asked_for_again(server: Scripted, kube: Kubernetes) -> None:
+    down = status(500, "InternalError", WEBHOOK_DOWN)
+    server.answers(Reply(429, {}), down, Reply(201, MADE))
+    assert kube.create(JOB_SET, MANIFEST) == OURS
+    assert [one.method for one in server.asked] == ["POST"] * 3
+
+
+def test_a_create_of_another_ones_name_is_refused(server: Scripted, kube: Kubernetes) -> None:
+    theirs = {
+        **MADE,
+        "metadata": {"name": "js", "uid": "u2", "labels": dict(labels_for("other", "abc", "eve@there"))},
+    }
+    server.script = lambda asked: TAKEN if asked.method == "POST" else Reply(200, theirs)
+    with pytest.raises(errors.AlreadyExists, match="by eve-there's lease other"):
+        kube.create(JOB_SET, MANIFEST)
+    unlabelled = {**MADE, "metadata": {"name": "js", "uid": "u2"}}
+    server.script = lambda asked: TAKEN if asked.method == "POST" else Reply(200, unlabelled)
+    with pytest.raises(errors.AlreadyExists, match="and not by this run"):
+        kube.create(JOB_SET, {"metadata": {"name": "js"}})  # two without labels are not for that the same
+
+
+def test_a_create_beside_one_of_ours_that_is_going_says_so(server: Scripted, kube: Kubernetes) -> None:
+    going = {**MADE, "metadata": {**MADE["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    server.script = lambda asked: TAKEN if asked.method == "POST" else Reply(200, going)
+    with pytest.raises(errors.Going):
+        kube.create(JOB_SET, MANIFEST)
+
+
+def test_a_create_gives_up_in_time(server: Scripted) -> None:
+    kube = Kubernetes(Access("context test", server.url), timing=Timing(2.0, 0.2, 0.01, 0.05))
+    server.script = lambda asked: Reply(503, b"") if asked.method == "POST" else MISSING
+    with pytest.raises(errors.Unavailable):
+        kube.create(JOB_SET, MANIFEST)
+
+
+WEBHOOK_DOWN = (
+    'Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post '
+    '"https://kueue-webhook-service.kueue-system.svc:443/mutate-jobset-x-k8s-io-v1alpha2-jobset?timeout=10s": '
+    "dial tcp 10.0.0.1:443: connect: connection refused"
+)
+
+
+def test_a_webhook_that_is_down_is_named_with_who_serves_it(server: Scripted) -> None:
+    kube = Kubernetes(Access("context test", server.url), timing=Timing(2.0, 0.2, 0.01, 0.05))
+    server.answers(status(500, "InternalError", WEBHOOK_DOWN))
+    with pytest.raises(
+        errors.WebhookDown, match="service kueue-webhook-service in namespace kueue-system runs"
+    ):
+        kube.create(JOB_SET, MANIFEST)
+
+
+def test_what_webhooks_and_schemas_refuse_is_told_at_its_ends(server: Scripted, kube: Kubernetes) -> None:
+    dump = "[]v1alpha2.ReplicatedJob{" + "x" * 5000 + "}"
+    message = f'admission webhook "vjobset.kb.io" denied the request: spec.replicatedJobs: {dump}: field is immutable'
+    server.answers(status(403, "Forbidden", message))
+    with pytest.raises(
+        errors.Refused, match="denied the request: spec.replicatedJobs.* … .*field is immutable"
+    ) as told:
+        kube.patch(JOB_SET, "js", {"spec": {}})
+    assert len(str(told.value)) < 800
+    server.answers(status(422, "Invalid", 'JobSet "js" is invalid: spec.x: Invalid value: "null"'))
+    with pytest.raises(errors.Refused, match="is invalid"):
+        kube.apply(MADE)
+    server.answers(status(400, "BadRequest", 'strict decoding error: unknown field "spec.bogus"'))
+    with pytest.raises(errors.Refused, match="unknown field"):
+        kube.create(JOB_SET, MANIFEST)
+    server.answers(status(403, "Forbidden", 'pods "p" is forbidden: exceeded quota: q, requested: pods=1'))
+    with pytest.raises(errors.Refused, match="exceeded quota"):
+        kube.create(JOB_SET, MANIFEST)
+
+
+def test_a_dry_run_is_one_and_may_be_repeated(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(503, b""), Reply(201, MADE))
+    assert kube.try_create(JOB_SET, MANIFEST) == OURS
+    assert [(one.method, one.query["dryRun"]) for one in server.asked] == [("POST", "All")] * 2
+
+
+def test_applying_is_said_again_after_a_lost_reply(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, DROP), Reply(200, MADE))
+    assert kube.apply({**MANIFEST, "kind": "JobSet", "apiVersion": JOB_SET.api_version}) == OURS
+    asked = server.asked[-1]
+    assert (asked.method, asked.headers["Content-Type"]) == ("PATCH", "application/apply-patch+yaml")
+    assert asked.query == {"fieldManager": "slicebench", "fieldValidation": "Strict", "force": "true"}
+    assert asked.body["spec"] == {}
+
+
+def test_a_patch_keeps_the_nulls_that_remove(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, MADE))
+    kube.patch(JOB_SET, "js", {"metadata": {"annotations": {"a": None}}})
+    assert server.asked[0].body == {"metadata": {"annotations": {"a": None}}}
+    assert server.asked[0].headers["Content-Type"] == "application/merge-patch+json"
+    server.answers(status(409, "Conflict", "the object has been modified", "js"))
+    with pytest.raises(errors.Conflict):
+        kube.patch(JOB_SET, "js", {"metadata": {"resourceVersion": "1"}})
+
+
+def test_a_delete_means_the_object_that_was_seen(server: Scripted, kube: Kubernetes) -> None:
+    server.script = lambda asked: (
+        Reply(200, MADE) if asked.method == "GET" else Reply(200, {"kind": "Status"})
+    )
+    kube.delete(JOB_SET, "js", grace_s=5)
+    assert server.asked[1].body == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u1"},
+        "propagationPolicy": "Background",
+        "gracePeriodSeconds": 5,
+    }
+
+
+def test_a_delete_of_what_is_gone_or_made_anew_is_done(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(MISSING)
+    kube.delete(JOB_SET, "js")
+    kube.delete(JOB_SET, "js", uid="u1")
+    conflict = status(409, "Conflict", "the UID in the precondition does not match", "js")
+    server.script = lambda asked: conflict if asked.method == "DELETE" else Reply(200, MADE)
+    kube.delete(JOB_SET, "js", uid="of the one before")
+    with pytest.raises(errors.Conflict):
+        kube.delete(JOB_SET, "js", uid="u1")
+
+
+def test_a_delete_is_asked_again_when_its_reply_was_lost(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, DROP), MISSING)
+    kube.delete(JOB_SET, "js", uid="u1")
+    assert [one.body["preconditions"] for one in server.asked] == [{"uid": "u1"}] * 2
+
+
+def test_kinds_that_we_do_not_know_are_asked_about(server: Scripted, kube: Kubernetes) -> None:
+    resources = {
+        "resources": [
+            {"name": "widgets/status", "kind": "Widget", "namespaced": True},
+            {"name": "widgets", "kind": "Widget", "namespaced": False},
+        ]
+    }
+    server.answers(Reply(200, resources))
+    found = kube.kind_of({"apiVersion": "x.io/v2", "kind": "Widget"})
+    assert found == Kind("x.io", "v2", "Widget", "widgets", namespaced=False)
+    assert kube.kind_of(MADE) == JOB_SET
+    with pytest.raises(errors.NotServed):
+        kube.kind_of({"apiVersion": "x.io/v2", "kind": "Gadget"})
+    assert server.calls == ["GET /apis/x.io/v2"] * 2
+
+
+def test_whether_a_kind_is_served(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, {"resources": [{"name": "jobsets", "kind": "JobSet"}]}))
+    assert kube.serves(JOB_SET)
+    assert not kube.serves(WORKLOAD)
+    server.answers(Reply(404, b"404 page not found"))
+    assert not kube.serves(JOB_SET)
+
+
+def test_whether_we_may(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(201, {"status": {"allowed": True}}), Reply(201, {"status": {"allowed": False}}))
+    assert kube.may("create", JOB_SET)
+    assert not kube.may("get", POD, sub="log")
+    assert server.asked[0].body["spec"]["resourceAttributes"] == {
+        "verb": "create",
+        "group": "jobset.x-k8s.io",
+        "resource": "jobsets",
+        "namespace": "ns",
+    }
+    assert server.asked[1].body["spec"]["resourceAttributes"]["subresource"] == "log"
+
+
+def test_logs_are_text(server: Scripted, kube: Kubernetes) -> None:
+    server.answers(Reply(200, b"one\n\xff two\n"))
+    assert kube.log("p", container="c", tail=10, previous=True, timestamps=True) == "one\n\ufffd two\n"
+    assert server.asked[0].query == {
+        "container": "c",
+        "tailLines": "10",
+        "previous": "true",
+        "timestamps": "true",
+    }
+    waiting = 'container "c" in pod "p" is waiting to start: ContainerCreating'
+    server.answers(status(400, "BadRequest", waiting))
+    with pytest.raises(errors.Refused, match="waiting to start"):
+        kube.log("p")
+
+
+def test_nobody_there_is_unreachable_and_nothing_happened() -> None:
+    with scripted() as gone:
+        pass
+    kube = Kubernetes(Access("context test", gone.url), timing=Timing(1.0, 0.1, 0.01, 0.05))
+    with pytest.raises(errors.Unreachable, match="context test .http://127.0.0.1:.*is the cluster up"):
+        kube.get(JOB_SET, "js")
+    with pytest.raises(errors.NotDone):
+        kube.create(JOB_SET, MANIFEST)
+
+
+def test_a_server_that_does_not_answer_costs_no_more_than_its_time(server: Scripted) -> None:
+    release = threading.Event()
+    kube = Kubernetes(Access("context test", server.url), timing=Timing(0.1, 0.3, 0.01, 0.05))
+
+    def stall(asked: Asked) -> Reply:
+        release.wait(10)
+        return Reply(200, MADE)
+
+    server.script = stall
+    try:
+        with pytest.raises(errors.Unavailable, match="no answer in time") as told:
+            kube.get(JOB_SET, "js")
+        assert not isinstance(told.value, errors.NotDone)
+    finally:
+        release.set()
+
+
+def test_a_token_that_is_refused_is_exchanged_once(server: Scripted) -> None:
+    tokens: list[bool] = []
+
+    def token(refused: bool) -> str:
+        tokens.append(refused)
+        return "new" if refused else "old"
+
+    kube = Kubernetes(Access("context test", server.url, tokens=token), timing=QUICK)
+    server.script = lambda asked: (
+        Reply(200, MADE)
+        if asked.headers["Authorization"] == "Bearer new"
+        else status(401, "Unauthorized", "no")
+    )
+    assert kube.get(JOB_SET, "js") == OURS
+    assert tokens == [False, True]
+    server.answers(status(401, "Unauthorized", "no"))
+    with pytest.raises(errors.PermissionDenied):
+        kube.get(JOB_SET, "js")
+    assert len(server.asked) == 4
+
+
+def test_calls_are_told_without_what_they_carry(server: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    kube = Kubernetes(Access("context test", server.url, tokens=lambda refused: "t0ken"), timing=QUICK)
+    server.answers(Reply(201, MADE, {"Warning": '299 - "v1beta1 is deprecated"'}))
+    with caplog.at_level(logging.DEBUG, logger="slicebench.calls"):
+        kube.create(SECRET, {"metadata": {"name": "s"}, "stringData": {"TOKEN": "hunter2"}}, "ns")
+    assert (
+        'kubernetes: make Secret s (context test): 201, warning: 299 - "v1beta1 is deprecated"' in caplog.text
+    )
+    assert "hunter2" not in caplog.text and "t0ken" not in caplog.text
+
+
+def test_a_name_that_the_server_would_choose_is_not_taken(kube: Kubernetes) -> None:
+    with pytest.raises(ValueError, match="needs a name"):
+        kube.create(JOB_SET, {"metadata": {"generateName": "js-"}})
