@@ -1,0 +1,58 @@
+"""The seam to GKE's API: the client, how often and how long each call is tried, and what its errors become."""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from tasks.cloud import google_calls
+from tasks.cloud.container_errors import PermissionDenied, Unavailable, error_for
+from tasks.cloud.google_calls import Wording, refuse_far_endpoint
+from tasks.cloud.timing import Timing
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from google.cloud import container_v1
+
+ENDPOINT_VARIABLE = "SLICEBENCH_CONTAINER_ENDPOINT"
+"""Environment variable with HOST:PORT of a stand-in on this machine: spoken to without TLS or credentials."""
+
+_WORDING = Wording("gke", error_for, Unavailable, PermissionDenied)
+
+
+def client() -> container_v1.ClusterManagerClient:
+    """Returns this process's client. Raises PermissionDenied where there are no credentials."""
+    # A channel does not survive a fork, so a child makes its own.
+    return _client(os.environ.get(ENDPOINT_VARIABLE) or None, os.getpid())
+
+
+@functools.cache
+def _client(endpoint: str | None, pid: int) -> container_v1.ClusterManagerClient:
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud import container_v1
+    from google.cloud.container_v1.services.cluster_manager.transports import ClusterManagerGrpcTransport
+
+    if endpoint:
+        import grpc
+
+        refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
+        channel = grpc.insecure_channel(endpoint)
+        return container_v1.ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
+    try:
+        return container_v1.ClusterManagerClient()
+    except GoogleAuthError as error:
+        raise PermissionDenied(
+            f"there are no Google credentials here ({error}): gcloud auth application-default login"
+        ) from error
+
+
+def retry(timing: Timing) -> Retry:
+    """Returns how a call that changes nothing is repeated, in the place of the client's own way."""
+    return google_calls.retry(timing, _WORDING)
+
+
+def told(doing: str) -> AbstractContextManager[None]:
+    """Turns the client's errors into ours; `doing` completes "cannot …"."""
+    return google_calls.told(doing, _WORDING)

@@ -1,0 +1,89 @@
+"""How a call to one of Google's APIs is made: how long it is tried, and how its errors become a client's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.calls import calling
+from tasks.cloud.timing import Timing
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A client's own errors. `error_for` takes code (google.rpc.Code), message and what was tried.
+
+    `unavailable` is what may be tried again where that changes nothing; `denied` is for credentials.
+    """
+
+    kind: str
+    error_for: Callable[[int, str, str], InfrastructureError]
+    unavailable: type[InfrastructureError]
+    denied: type[InfrastructureError]
+
+
+def retry(timing: Timing, wording: Wording) -> Retry:
+    """Returns how a call that may be repeated is repeated: by this alone, whatever the client itself would do."""
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.api_core.retry import Retry
+
+    def passing(error: BaseException) -> bool:
+        return isinstance(error, GoogleAPICallError) and isinstance(
+            _as_error(error, "", wording), wording.unavailable
+        )
+
+    return Retry(
+        predicate=passing,
+        initial=timing.first_pause_s,
+        maximum=timing.longest_pause_s,
+        multiplier=2.0,
+        timeout=timing.total_s,
+    )
+
+
+@contextmanager
+def told(doing: str, wording: Wording) -> Iterator[None]:
+    """Turns the client's errors into ours; `doing` completes "cannot …"."""
+    from google.api_core.exceptions import GoogleAPICallError, RetryError
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        with calling(wording.kind, doing):
+            yield
+    except GoogleAPICallError as error:
+        raise _as_error(error, doing, wording) from error
+    except RetryError as error:
+        cause = error.cause
+        if isinstance(cause, GoogleAPICallError):
+            raise _as_error(cause, f"{doing} (tried for a while)", wording) from error
+        raise wording.unavailable(f"cannot {doing}: {error}") from error
+    except GoogleAuthError as error:
+        raise wording.denied(
+            f"cannot {doing}: {error}: log in again (gcloud auth application-default login)"
+        ) from error
+
+
+def refuse_far_endpoint(variable: str, endpoint: str) -> None:
+    """Raises BadInput for a stand-in that is not on this machine: it is spoken to in the clear."""
+    if endpoint.rsplit(":", 1)[0] not in ("127.0.0.1", "localhost", "[::1]"):
+        raise BadInput(
+            f"{variable}={endpoint} is not on this machine",
+            fix="it is for stand-ins on loopback only, as it is spoken to in the clear: unset it",
+        )
+
+
+def _as_error(error: Any, doing: str, wording: Wording) -> InfrastructureError:
+    status = error.grpc_status_code
+    code = int(status.value[0]) if status is not None else 2
+    text = str(error.message)
+    if (
+        "Getting metadata from plugin failed" in text
+    ):  # credentials that cannot be refreshed, told as UNAVAILABLE
+        code = 16
+    return wording.error_for(code, text, doing)

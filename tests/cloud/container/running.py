@@ -1,0 +1,152 @@
+"""For tests: a running stand-in for GKE's API, its settings, its faults, and what it saw."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cloud.container import world
+from tests.cloud.container.store import Store
+
+ROOT = Path(__file__).parents[3]
+
+
+class Gke:
+    """Handles of a running stand-in. Everything it changes is changed in the state that the server reads."""
+
+    def __init__(self, folder: Path, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.store = Store(folder)
+
+    def set(self, **settings: Any) -> None:
+        """Changes settings, see store.SETTINGS."""
+        with self.store.changing() as state:
+            unknown = settings.keys() - state["settings"].keys()
+            assert not unknown, f"no such settings: {unknown}"
+            state["settings"].update(settings)
+
+    def fault(self, method: str, action: str, **more: Any) -> None:
+        """Injects a fault, see tests.cloud.tpu.faults.Fault."""
+        with self.store.changing() as state:
+            state["faults"].append({"method": method, "action": action, **more})
+
+    def no_faults(self) -> None:
+        """Takes all faults away."""
+        with self.store.changing() as state:
+            state["faults"] = []
+
+    def put(
+        self,
+        name: str,
+        *,
+        location: str = "us-east5",
+        zones: Sequence[str] = ("us-east5-b",),
+        labels: dict[str, str] | None = None,
+        pools: Sequence[dict[str, Any]] = (),
+    ) -> str:
+        """Puts a running cluster there that nobody here made; returns its full name."""
+        key = f"projects/proj/locations/{location}/clusters/{name}"
+        spec = {"name": name, "resource_labels": labels or {}, "node_pools": list(pools)}
+        with self.store.changing() as state:
+            made = world.new_cluster(state, key, spec, list(zones))
+            made["status"] = "RUNNING"
+            for pool in made["pools"].values():
+                pool.update(status="RUNNING", nodes=pool["spec"].get("initial_node_count", 0))
+        return key
+
+    def spoil(self, cluster: str, pool: str, status: str = "ERROR") -> None:
+        """Puts a node pool into a bad state, as a stockout after the fact does."""
+        with self.store.changing() as state:
+            stored = next(
+                one for key, one in state["clusters"].items() if key.endswith(f"/clusters/{cluster}")
+            )
+            words = "[GCE_STOCKOUT]: not enough resources available"
+            stored["pools"][pool].update(status=status, message=words, conditions=[["GCE_STOCKOUT", words]])
+
+    def vanish(self, cluster: str, pool: str = "") -> None:
+        """Removes a cluster or node pool without a trace."""
+        with self.store.changing() as state:
+            for key in [key for key in state["clusters"] if key.endswith(f"/clusters/{cluster}")]:
+                if pool:
+                    del state["clusters"][key]["pools"][pool]
+                else:
+                    del state["clusters"][key]
+
+    def inventory(self) -> list[str]:
+        """Returns the names of all clusters and node pools, in whatever state."""
+        with self.store.changing() as state:
+            world.advance(state, time.time())
+            pools = [
+                f"{key}/nodePools/{name}" for key, one in state["clusters"].items() for name in one["pools"]
+            ]
+            return sorted((*state["clusters"], *pools))
+
+    def pools(self, cluster: str) -> dict[str, str]:
+        """Returns the states of a cluster's pools, by their names."""
+        with self.store.changing() as state:
+            world.advance(state, time.time())
+            return {
+                name: pool["status"]
+                for key, one in state["clusters"].items()
+                if key.endswith(f"/clusters/{cluster}")
+                for name, pool in one["pools"].items()
+            }
+
+    def requests(self, method: str | None = None) -> list[dict[str, Any]]:
+        """Returns the requests seen, those of one method only where it is named."""
+        return [one for one in self.store.requests() if method in (None, one["method"])]
+
+    def mutations(self) -> list[dict[str, Any]]:
+        """Returns the mutating requests seen that were not refused for the moment."""
+        passing = ("FAILED_PRECONDITION", "RESOURCE_EXHAUSTED")
+        return [one for one in self.store.requests() if one["mutating"] and one["outcome"] not in passing]
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Gke]:
+    """Serves GKE's API from a process of its own while the block runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["container", "--state", str(folder), "--parent", str(os.getpid())]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.cloud", *words],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + 240  # to import the client takes minutes where others use the machine
+        while not (folder / "port").exists():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the stand-in did not come up: {(folder / 'log').read_text()}")
+            time.sleep(0.02)
+        yield Gke(folder, f"127.0.0.1:{(folder / 'port').read_text()}")
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(scope="module")
+def gke_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gke]:
+    """One stand-in for the tests of a module."""
+    with running(tmp_path_factory.mktemp("gke")) as gke:
+        yield gke
+
+
+@pytest.fixture
+def gke(gke_server: Gke, monkeypatch: pytest.MonkeyPatch) -> Gke:
+    """The module's stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
+    monkeypatch.setenv("SLICEBENCH_CONTAINER_ENDPOINT", gke_server.endpoint)
+    monkeypatch.setenv("SLICEBENCH_PROJECT", "proj")
+    gke_server.store.reset()
+    return gke_server

@@ -1,0 +1,52 @@
+"""The stand-in's memory: as Cloud TPU's, one JSON file under a lock, with clusters and their operations in it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import Any
+
+from tests.cloud.tpu import store as shared
+
+World = dict[str, Any]
+"""born, settings, faults, clusters (with their pools), operations, next: everything there is."""
+
+SETTINGS: dict[str, Any] = {
+    "projects": ["proj"],
+    "pending_s": 0.01,  # an operation from PENDING to RUNNING
+    "create_cluster_s": 0.05,
+    "create_pool_s": 0.05,
+    "delete_s": 0.05,
+    "change_s": 0.02,  # labels, sizes
+    "slow": {},  # type of operation → seconds, instead of the above
+    "hold": [],  # types of operations that stay RUNNING until this is changed
+    "operations_at_once": 1,  # of one cluster
+    "stockouts": [],  # "zone" or "zone/machine type"
+    "only_room_for": None,  # pools of accelerators that the zones have room for in all
+    "quotas": {},  # "CPUS/region" → CPUs, "CT6E/region" (any TPU family) → chips
+    "late_quotas": False,  # quotas of TPUs show when the operation ends, not when it is asked for
+    "reservations": {},  # name, or projects/p/reservations/name → machines
+    "broken_pools": [],  # names of pools that end as RUNNING_WITH_ERROR
+    "failing_clusters": [],  # names of clusters whose creation ends in ERROR
+    "denied": [],  # methods that the caller may not use
+    "unreachable": [],  # zones that lists leave out
+    "undeletable": [],  # names whose deletion is refused
+}
+
+
+class Store(shared.Store):
+    """State in a folder: `world.json`, `requests.jsonl` and a lock."""
+
+    def _load(self) -> World:
+        if self._file.exists():
+            world: World = json.loads(self._file.read_text())
+            return world
+        return {
+            "born": time.time_ns(),
+            "settings": copy.deepcopy(SETTINGS),
+            "faults": [],
+            "clusters": {},
+            "operations": {},
+            "next": 1,
+        }
