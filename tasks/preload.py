@@ -33,8 +33,11 @@ def preload() -> None:
 
 
 def _import_all() -> None:
-    for name in SLOW:
-        try:
+    try:
+        for name in SLOW:
             importlib.import_module(name)
-        except ImportError:
-            return
+        from tasks.history.report.page import template
+
+        template()
+    except ImportError:
+        return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from runtime.contract.metrics import TIME
@@ -23,6 +24,11 @@ from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
 from tasks.history.table import confidence_words
 from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts, series_words
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_TEMPLATES = Path(__file__).with_name("templates")
 
 Cell = tuple[str, str]
 """What a cell says, and what stands small below it, maybe on several lines."""
@@ -84,22 +90,26 @@ class Surroundings:
 
 def render_report(results: Results, verdicts: Verdicts, around: Surroundings) -> str:
     """Returns the page: one HTML document that loads nothing from anywhere."""
+    from markupsafe import Markup
+
+    style = Markup((_TEMPLATES / "style.css").read_text())  # our own file: the only text that is not escaped
+    return template().render(page=_page(results, verdicts, around), style=style, width=WIDTH)
+
+
+@functools.cache
+def template() -> Template:
+    """Returns the page's template, compiled once: to do so takes longer than to fill it in."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    templates = Path(__file__).with_name("templates")
     engine = Environment(
-        loader=FileSystemLoader(templates),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     engine.filters["shortened"] = shortened
-    from markupsafe import Markup
-
-    style = Markup((templates / "style.css").read_text())  # our own file: the only text that is not escaped
-    page = _page(results, verdicts, around)
-    return engine.get_template("page.html.j2").render(page=page, style=style, width=WIDTH)
+    return engine.get_template("page.html.j2")
 
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
