@@ -20,6 +20,9 @@ from tasks.stages.files import OUTCOME_FILE, RUN_LOG
 
 POLL_S = 0.25
 
+ENDING_S = 0.05
+"""Between two looks once the run has written how it ended: Prefect hears of it a moment later."""
+
 LONGEST_S = 2.0
 
 SHARE = 0.1
@@ -103,7 +106,7 @@ class _Following:
                     return (
                         f"{ExitCode.INTERRUPTED.name}: left before the run had ended; it is being cancelled"
                     )
-                time.sleep(POLL_S)
+                time.sleep(ENDING_S if self._has_ended() and not self._away else POLL_S)
             self._print_log()
         if self._flow_run.state_type == "CRASHED" and not self._has_ended():
             self._tell_errors()

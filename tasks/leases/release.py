@@ -39,6 +39,9 @@ class Patience:
 USUAL = Patience()
 """Enough for processes and folders on this machine."""
 
+_SOON_S = 0.01
+"""Until the second look at what is here, twice as long until each following one: a folder is gone at once."""
+
 
 @dataclass(frozen=True)
 class Release:
@@ -196,6 +199,7 @@ def _carry_out(
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
+    soon_s = _SOON_S
     unsure = {ref.kind for ref in outermost(work.known) if ref.ours and ref.uid is None}
     settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
     while True:
@@ -203,7 +207,9 @@ def _carry_out(
         paces = work.paces()
         slowest_s = max((patience.deadline_s, *(pace.goes_within_s for pace in paces if pace.remote)))
         deadline_s = min(slowest_s, patience.at_most_s)
-        pause_s = max((patience.look_every_s, *(pace.look_every_s for pace in paces if pace.remote)))
+        remote = [pace.look_every_s for pace in paces if pace.remote]
+        pause_s = max(patience.look_every_s, *remote) if remote else min(soon_s, patience.look_every_s)
+        soon_s *= 2
         now = time.monotonic()
         if present:
             if cleared := work.cleared(present):
