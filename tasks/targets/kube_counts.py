@@ -1,0 +1,63 @@
+"""What is counted of a JobSet: the pods it is made of, those that are ready, how often it was evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tasks.targets.kube_objects import Object, Objects, in_order, is_true, number, spec, status, subject
+from tasks.targets.kube_pods import started_at
+
+
+def expected_pods(jobset: Object | None) -> int:
+    """Returns how many pods a JobSet has when all of it runs."""
+    jobs = spec(jobset).get("replicatedJobs") or ()
+    return sum(number(one.get("replicas", 1)) * pods_each(one) for one in jobs)
+
+
+def pods_each(replicated_job: Object) -> int:
+    """Returns how many pods one Job of a replicated job has."""
+    return number(((replicated_job.get("template") or {}).get("spec") or {}).get("parallelism", 1))
+
+
+def all_ready(now: Objects) -> bool:
+    """Says whether all pods started, by what JobSet and Kueue tell of them where nobody listed them."""
+    if is_true(now.workload, "PodsReady"):
+        return True
+    told = {one.get("name"): one for one in status(now.jobset).get("replicatedJobsStatus") or ()}
+    wanted = spec(now.jobset).get("replicatedJobs") or ()
+    return bool(wanted) and all(
+        sum(number((told.get(one.get("name")) or {}).get(key)) for key in ("ready", "succeeded", "failed"))
+        >= number(one.get("replicas", 1))
+        for one in wanted
+    )
+
+
+def running_since(now: Objects, pods: Sequence[Object]) -> float | None:
+    """Returns when the last of the pods started, in seconds since the epoch, or when Kueue saw all of them up."""
+    times = [at for pod in pods if (at := started_at(pod)) is not None]
+    ready = is_true(now.workload, "PodsReady")
+    return max(times, default=ready.since if ready else None)
+
+
+def evictions(workload: Object | None) -> int:
+    """Returns how often Kueue took a Workload's quota back, as far as it counts that itself."""
+    return sum(number(one.get("count")) for one in _counted(workload))
+
+
+def underlying(workload: Object | None) -> list[str]:
+    """Returns what stood behind evictions, in Kueue's words."""
+    return [str(one.get("underlyingCause") or "") for one in _counted(workload)]
+
+
+def jobs_refused(now: Objects) -> Object | None:
+    """Returns the last event that says that a Job of it could not be made."""
+    told = [
+        one
+        for one in in_order(now.events)
+        if one.get("reason") == "JobCreationFailed" and subject(one).get("kind") == "JobSet"
+    ]
+    return told[-1] if told else None
+
+
+def _counted(workload: Object | None) -> Sequence[Object]:
+    return (status(workload).get("schedulingStats") or {}).get("evictions") or ()

@@ -1,0 +1,353 @@
+"""In which state a JobSet is, why, and by what evidence: the one place that decides it, for following, listing and
+explaining.
+
+    found = None
+    while ...:
+        found = look(objects, found)
+
+Conditions are picked by type and judged by status; their reasons and messages are text for people, since every version
+of Kueue words them differently. Nothing here asks a server or a clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tasks.targets.kube_cause import Cause, first_cause
+from tasks.targets.kube_counts import (
+    all_ready,
+    evictions,
+    expected_pods,
+    jobs_refused,
+    running_since,
+    underlying,
+)
+from tasks.targets.kube_objects import (
+    QUEUE_NAME,
+    Condition,
+    Object,
+    Objects,
+    condition,
+    created_at,
+    is_true,
+    label,
+    metadata,
+    number,
+    said,
+    seconds,
+    spec,
+    status,
+)
+from tasks.targets.kube_pods import (
+    attempt_of,
+    current,
+    has_ended,
+    is_running,
+    unschedulable,
+    waits,
+)
+from tasks.targets.kube_queue import Position, position
+
+
+class KubeState(enum.StrEnum):
+    """GONE: it was there and is gone, and how it ended is not known. All others are what they say."""
+
+    QUEUED = "QUEUED"
+    PROVISIONING = "PROVISIONING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    PREEMPTED = "PREEMPTED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    GONE = "GONE"
+
+
+OVER = frozenset({KubeState.SUCCEEDED, KubeState.FAILED, KubeState.GONE})
+"""After these nothing more happens to a JobSet."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a look at a JobSet came to. Given to the next look it is the memory of it.
+
+    `reason` is a word, `message` the evidence for people; `since` is seconds since the epoch, as the cluster tells it.
+    `restarts` are those that JobSet counted, `evictions` those of Kueue. `causes` says by attempt, from 0, why it
+    failed; of attempts that failed before the first look nothing may be left.
+    """
+
+    state: KubeState
+    reason: str = ""
+    message: str = ""
+    since: float | None = None
+    restarts: int = 0
+    evictions: int = 0
+    evicted: bool = False
+    position: Position | None = None
+    causes: Mapping[int, Cause] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in OVER
+
+    @property
+    def attempt(self) -> int:
+        """Which start of it this is, from 1. An eviction makes another one only when it is admitted again."""
+        return 1 + self.restarts + self.evictions - (1 if self.evicted else 0)
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it failed, or why the attempt before the present one did."""
+        return self.causes[max(self.causes)] if self.causes and self.state != KubeState.SUCCEEDED else None
+
+    @property
+    def key(self) -> tuple[KubeState, str, int]:
+        """What must change for it to be news."""
+        return self.state, self.reason, self.attempt
+
+
+def look(now: Objects, last: Found | None = None) -> Found:
+    """Returns the state of a JobSet from its objects and from what the look before came to."""
+    if last is not None and last.over and last.state != KubeState.GONE:
+        return last
+    jobset = now.jobset or now.deleted
+    seen_before = last is not None or now.workload is None
+    if jobset is None and seen_before and not is_true(now.workload, "Finished"):
+        return _not_there(last)
+    evicted = is_true(now.workload, "Evicted")
+    restarts = max(number(status(jobset).get("restarts")), last.restarts if last else 0)
+    base = Found(
+        KubeState.QUEUED,
+        restarts=restarts,
+        evictions=max(evictions(now.workload), _seen_evictions(evicted, last)),
+        evicted=evicted is not None,
+        causes=_causes(now, restarts, evicted, last),
+    )
+    for judge in (_ended, _deleted, _evicted, _queued, _provisioning, _started):
+        if (found := judge(now, base)) is not None:
+            return found
+    return _starting(now, base)
+
+
+def _not_there(last: Found | None) -> Found:
+    if last is None:
+        return Found(KubeState.GONE, "NotFound", "there is no JobSet of this name")
+    if last.state == KubeState.GONE:
+        return last
+    told = f"it was {last.state} when it was last seen and is not there any more: how it ended is not known"
+    return replace(
+        last, state=KubeState.GONE, reason="ResultUnknown", message=told, since=None, position=None
+    )
+
+
+def _ended(now: Objects, base: Found) -> Found | None:
+    """How JobSet ended it, else how Kueue says it did, which comes later."""
+    jobset = now.jobset or now.deleted
+    terminal = status(jobset).get("terminalState")
+    if (done := is_true(jobset, "Completed")) or terminal == "Completed":
+        return _as(base, KubeState.SUCCEEDED, done, reason="Completed")
+    if (failed := is_true(jobset, "Failed")) or terminal == "Failed":
+        return _failed(base, failed, "Failed")
+    finished = is_true(now.workload, "Finished")
+    if finished is None:
+        return None
+    if finished.reason == "Succeeded":
+        return _as(base, KubeState.SUCCEEDED, finished)
+    if finished.reason == "OwnerNotFound":
+        return replace(base, state=KubeState.FAILED, reason="Deleted", message=_DELETED, since=finished.since)
+    return _failed(base, finished, "Failed")
+
+
+_DELETED = "its JobSet was deleted before it ended"
+_OFF = "its Workload is switched off, and waits until somebody makes it active"
+_RAN_TOO_LONG = "MaximumExecutionTimeExceeded"
+
+
+def _deleted(now: Objects, base: Found) -> Found | None:
+    """From the moment somebody deletes it, it only ends: its controller looks at it no more."""
+    deleting = seconds(metadata(now.jobset).get("deletionTimestamp"))
+    gone = now.jobset is None and now.deleted is not None
+    if deleting is None and not gone:
+        return None
+    return replace(base, state=KubeState.FAILED, reason="Deleted", message=_DELETED, since=deleting)
+
+
+def _evicted(now: Objects, base: Found) -> Found | None:
+    """Kueue took its quota back: it waits, from the start again, and is no failure; unless it ran too long for the
+    limit that its labels set, after which it is not started again.
+    """
+    evicted = is_true(now.workload, "Evicted")
+    if evicted is None:
+        return None
+    off = spec(now.workload).get("active") is False
+    if off and _RAN_TOO_LONG in " ".join((evicted.reason, *underlying(now.workload))):
+        return _as(base, KubeState.FAILED, evicted)
+    found = _as(base, KubeState.PREEMPTED, evicted)
+    if off:
+        return replace(found, message=f"{found.message}; {_OFF}")
+    waiting = condition(now.workload, "QuotaReserved")
+    if waiting is not None and not waiting.true:
+        found = _at_place(now, replace(found, message=f"{found.message}; now: {waiting.message}"))
+    return found
+
+
+def _queued(now: Objects, base: Found) -> Found | None:
+    """Kueue has not given it quota."""
+    if now.workload is None:
+        return _queued_without_workload(now, base)
+    if is_true(now.workload, "Admitted") or is_true(now.workload, "QuotaReserved"):
+        return None
+    if spec(now.workload).get("active") is False:
+        return replace(base, state=KubeState.QUEUED, reason="Deactivated", message=_OFF)
+    why = condition(now.workload, "QuotaReserved")
+    found = _as(base, KubeState.QUEUED, why, reason="Pending", message="Kueue has not looked at it yet")
+    return _at_place(now, replace(found, since=found.since or created_at(now.workload)))
+
+
+def _queued_without_workload(now: Objects, base: Found) -> Found | None:
+    """Without a queue's name Kueue has nothing to do with it; with one its Workload comes after a moment, if at all."""
+    since = created_at(now.jobset)
+    if label(now.jobset, QUEUE_NAME):
+        told = "Kueue has made no Workload for it yet"
+        return replace(base, state=KubeState.QUEUED, reason="NoWorkload", message=told, since=since)
+    if spec(now.jobset).get("suspend"):
+        told = "it is suspended, and names no queue whose turn it could wait for"
+        return replace(base, state=KubeState.QUEUED, reason="Suspended", message=told, since=since)
+    return None
+
+
+def _provisioning(now: Objects, base: Found) -> Found | None:
+    """It has quota, and waits for hardware: for what Kueue is to have checked, or for nodes that take its pods."""
+    if now.workload is not None and not is_true(now.workload, "Admitted"):
+        reserved = is_true(now.workload, "QuotaReserved")
+        for check in status(now.workload).get("admissionChecks") or ():
+            if check.get("state") != "Ready":
+                told = f"admission check {check.get('name')} is {check.get('state')}"
+                told += f": {check['message']}" if check.get("message") else ""
+                since = seconds(check.get("lastTransitionTime"))
+                return replace(
+                    base, state=KubeState.PROVISIONING, reason="AdmissionCheck", message=told, since=since
+                )
+        return _as(base, KubeState.PROVISIONING, reserved)
+    pods = _current(now, base.restarts)
+    homeless = [why for pod in pods if (why := unschedulable(pod)) is not None]
+    if not homeless:
+        return None
+    count = f"{len(homeless)} of {expected_pods(now.jobset) or len(pods)} pods have no node"
+    return replace(_as(base, KubeState.PROVISIONING, homeless[0]), message=f"{count}: {homeless[0].message}")
+
+
+def _started(now: Objects, base: Found) -> Found | None:
+    """All of its pods started, or one has ended already: then it will not start any more than that."""
+    pods = _current(now, base.restarts)
+    word = "Started" if base.attempt == 1 else "Recovered"
+    running = replace(base, state=KubeState.RUNNING, reason=word, since=running_since(now, pods))
+    expected = expected_pods(now.jobset) or len(pods)
+    if (cause := first_cause(now.jobs, pods, base.restarts)) is not None:
+        return _failing(base, base.causes.get(base.restarts, cause), pods)
+    if now.jobs or pods:
+        up, ended = sum(map(is_running, pods)), sum(map(has_ended, pods))
+        if not pods or up + ended < expected:
+            return None
+        told = f"{up} of {expected} pods run" + (f", {ended} have ended" if ended else "")
+        return replace(running, message=told)
+    if not all_ready(now):
+        return None
+    return replace(running, message="JobSet says that all of its Jobs are ready")
+
+
+def _failing(base: Found, cause: Cause, pods: Sequence[Object]) -> Found:
+    """Something of it failed, and nobody has said yet what comes of that."""
+    if cause.kind == "preempted":
+        state, reason = KubeState.PREEMPTED, cause.reason
+    else:
+        looping = next((one.reason for pod in pods for one in waits(pod) if one.stuck), "PodFailed")
+        state, reason = KubeState.RUNNING, looping
+    return replace(base, state=state, reason=reason, message=str(cause), since=cause.at)
+
+
+def _starting(now: Objects, base: Found) -> Found:
+    """It may start: JobSet makes its Jobs, the Jobs their pods, and these their containers."""
+    pods = _current(now, base.restarts)
+    admitted = is_true(now.workload, "Admitted")
+    began = max((created_at(pod) or 0.0 for pod in pods), default=admitted.since if admitted else None)
+    base = replace(base, state=KubeState.STARTING, since=began)
+    stuck = next((one for pod in pods for one in waits(pod) if one.stuck), None)
+    if stuck is not None:
+        told = f"pod {stuck.pod}: container {stuck.container}: {stuck.message}"
+        return replace(base, reason=stuck.reason, message=told)
+    if pods:
+        up = sum(is_running(pod) or has_ended(pod) for pod in pods)
+        told = f"{up} of {expected_pods(now.jobset) or len(pods)} pods have started"
+        return replace(base, reason="PodsStarting", message=told)
+    if base.restarts:
+        cause = base.causes.get(base.restarts - 1)
+        told = f"restart {base.restarts}" + (f" after: {cause}" if cause else "")
+        return replace(base, reason="Restarted", message=told)
+    if not now.jobs and (refusal := jobs_refused(now)) is not None:
+        return replace(base, reason="JobCreationFailed", message=said(refusal))
+    return _as(base, KubeState.STARTING, admitted, reason="Created", message="it has no pods yet")
+
+
+def _current(now: Objects, restarts: int) -> list[Object]:
+    return current(now.pods, restarts, _admitted_at(now))
+
+
+def _admitted_at(now: Objects) -> float | None:
+    admitted = is_true(now.workload, "Admitted")
+    return admitted.since if admitted else None
+
+
+def _causes(
+    now: Objects, restarts: int, evicted: Condition | None, last: Found | None
+) -> Mapping[int, Cause]:
+    """Returns the first cause of each attempt. Pods that end because Kueue, JobSet or somebody stops the whole of it
+    are the cause of nothing.
+    """
+    known = dict(last.causes) if last else {}
+    stopping = (
+        evicted is not None
+        or spec(now.jobset).get("suspend")
+        or metadata(now.jobset).get("deletionTimestamp")
+    )
+    if now.jobset is None or stopping:
+        return known
+    admitted_at = _admitted_at(now)
+    for attempt in range(max(0, restarts - 1), restarts + 1):
+        pods = [pod for pod in now.pods if attempt_of(pod) == attempt]
+        cause = first_cause(now.jobs, current(pods, attempt, admitted_at), attempt, known.get(attempt))
+        if cause is not None:
+            known[attempt] = cause
+    return known
+
+
+def _failed(base: Found, why: Condition | None, reason: str) -> Found:
+    """JobSet names no more than a Job; the cause is told before what it says."""
+    found = _as(base, KubeState.FAILED, why, reason=reason)
+    cause = base.causes[max(base.causes)] if base.causes else None
+    return replace(found, message="; ".join(filter(None, (str(cause or ""), found.message))))
+
+
+def _at_place(now: Objects, found: Found) -> Found:
+    if now.workload is None or (place := position(now.workload, now.neighbours, now.queues)) is None:
+        return found
+    return replace(found, position=place)
+
+
+def _as(
+    base: Found, state: KubeState, why: Condition | None, *, reason: str = "", message: str = ""
+) -> Found:
+    """Returns what a condition says as a state, in its own words where it has any."""
+    if why is None:
+        return replace(base, state=state, reason=reason, message=message)
+    return replace(
+        base, state=state, reason=why.reason or reason, message=why.message or message, since=why.since
+    )
+
+
+def _seen_evictions(evicted: Condition | None, last: Found | None) -> int:
+    """Returns how many evictions looks have seen: not every version of Kueue counts them."""
+    seen = last.evictions if last else 0
+    return seen + 1 if evicted is not None and not (last and last.evicted) else seen
