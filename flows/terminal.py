@@ -17,7 +17,7 @@ _AT_THE_END = ("verdict: ", "report: ")
 
 
 class Terminal:
-    """Prints the lines that a run says to stderr, with `verbose` all of them.
+    """Prints the lines that a run says to stderr: its milestones, with `verbose` all but what the command tells itself.
 
     Of what workers say, only what their supervisors judged of a point is shown, once, and nothing from when the run
     is being stopped: then workers fail because they are. How an attempt ended is told by its cause, at the end of the
@@ -32,6 +32,8 @@ class Terminal:
     def __call__(self, text: str) -> None:
         """Takes one line, or several with line feeds between, of what the run says."""
         for line in text.splitlines():
+            if line.startswith(_AT_THE_END):
+                continue
             shown = line if self._verbose else self._milestone(line)
             if shown is not None:
                 self.tell(shown)
@@ -55,8 +57,6 @@ class Terminal:
                     self.tell(f"slicebench: {line}")
 
     def _milestone(self, line: str) -> str | None:
-        if line.startswith(_AT_THE_END):
-            return None
         if attempt := _ATTEMPT.fullmatch(line):
             return attempt["end"]
         if _ENDED.fullmatch(line):
