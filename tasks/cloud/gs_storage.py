@@ -50,13 +50,17 @@ class GsFolder:
     def __repr__(self) -> str:
         return f"GsFolder({self.uri!r})"
 
-    def read(self, name: str) -> bytes | None:
-        from google.api_core.exceptions import NotFound
+    def read(self, name: str, start: int = 0) -> bytes | None:
+        from google.api_core.exceptions import NotFound, RequestRangeNotSatisfiable
 
         with self._told("read", name):
             try:
-                content: bytes = self._blob(name).download_as_bytes(timeout=_CALL_S, retry=_retry())
+                content: bytes = self._blob(name).download_as_bytes(
+                    start=start or None, timeout=_CALL_S, retry=_retry()
+                )
                 return content
+            except RequestRangeNotSatisfiable:
+                return b""
             except NotFound as error:
                 if "bucket does not exist" in str(error):
                     raise

@@ -34,11 +34,13 @@ class LocalFolder:
     def __repr__(self) -> str:
         return f"LocalFolder({self.uri!r})"
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, start: int = 0) -> bytes | None:
         path = self._path(name)
         with _told(path):
             try:
-                return path.read_bytes()
+                with path.open("rb") as file:
+                    file.seek(start if start >= 0 else max(0, os.fstat(file.fileno()).st_size + start))
+                    return file.read()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 

@@ -21,8 +21,11 @@ class Folder(Protocol):
 
     uri: str
 
-    def read(self, name: str) -> bytes | None:
-        """Returns the content, or None when there is no such file."""
+    def read(self, name: str, start: int = 0) -> bytes | None:
+        """Returns the content, or None when there is no such file.
+
+        From byte `start` on, nothing where it ends before; below zero: as many of its last bytes, or all there are.
+        """
 
     def write(self, name: str, content: bytes) -> None:
         """Replaces the content as a whole: a reader sees the old or the new, never a part."""

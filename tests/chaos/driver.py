@@ -132,8 +132,8 @@ class PluggedFolder:
     def uri(self) -> str:
         return self.inner.uri
 
-    def read(self, name: str) -> bytes | None:
-        return self.inner.read(name)
+    def read(self, name: str, start: int = 0) -> bytes | None:
+        return self.inner.read(name, start)
 
     def write(self, name: str, content: bytes) -> None:
         self.plug.around(f"write {name}", lambda: self.inner.write(name, content))
