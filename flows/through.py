@@ -164,8 +164,8 @@ class _Following:
             self._tell(str(error))
 
     def _print_log(self) -> None:
-        written = self._folder.read(RUN_LOG) or b""
-        whole = written[self._read : written.rfind(b"\n") + 1]
+        written = self._folder.read(RUN_LOG, self._read) or b""
+        whole = written[: written.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.decode(errors="replace").splitlines():
             self._terminal(line.partition(" ")[2])

@@ -37,7 +37,7 @@ def runs(
     if output and "://" not in output and not Path(folder.uri).is_dir():
         raise BadInput(f"there is no folder {folder.uri}", fix="name the --output of your runs")
     found = past_runs(folder)
-    shown = [looked_into(folder, run) for run in found[-last:]]
+    shown = looked_into(folder, found[-last:])
     if json:
         listed = [{**asdict(run), "duration_s": run.duration_s} for run in shown]
         print_json({"output": folder.uri, "runs": listed})

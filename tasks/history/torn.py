@@ -1,6 +1,6 @@
 """Which files of a collected run are gone or cut short, as after a full disk, and the command that makes them again.
 
-Quick: no sample is parsed, so that listing runs can afford it.
+Quick: of the samples only the last bytes are read, so that listing runs can afford it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tasks.history.verdict import VERDICTS_FILE
 
 _MAGIC = b"PAR1"
 """How a Parquet file begins and, being written from front to back, ends only when it is whole."""
+_TAIL = 2 * len(_MAGIC) + 1
+"""Bytes at the end of a Parquet file that tell whether it is whole."""
 
 
 def go_on(folder: Folder, *more: str) -> str:
@@ -30,8 +32,8 @@ def collect_again(folder: Folder) -> str:
 
 
 def is_cut_short(parquet: bytes) -> bool:
-    """Says whether a Parquet file ends before its end."""
-    return len(parquet) <= 2 * len(_MAGIC) or not parquet.endswith(_MAGIC)
+    """Says whether a Parquet file, or what is there of its last `_TAIL` bytes, ends before its end."""
+    return len(parquet) < _TAIL or not parquet.endswith(_MAGIC)
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,18 @@ def torn(folder: Folder) -> list[Torn]:
         return []
     told = []
     for name in (POINTS_FILE, SAMPLES_FILE, VERDICTS_FILE):
-        content = folder.read(name)
-        what = ""
-        if content is None:
-            what = "" if name == VERDICTS_FILE else "is missing"  # it may not have been compared yet
-        elif is_cut_short(content) if name == SAMPLES_FILE else not _is_json(content):
-            what = "is cut short"
-        if what:
+        if what := _what_is_wrong(folder, name):
             told.append(Torn(f"{folder.uri}/{name}", what, collect_again(folder)))
     return told
+
+
+def _what_is_wrong(folder: Folder, name: str) -> str:
+    samples = name == SAMPLES_FILE
+    content = folder.read(name, -_TAIL if samples else 0)
+    if content is None:
+        return "" if name == VERDICTS_FILE else "is missing"  # it may not have been compared yet
+    cut = is_cut_short(content) if samples else not _is_json(content)
+    return "is cut short" if cut else ""
 
 
 def _is_json(content: bytes) -> bool:

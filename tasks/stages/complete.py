@@ -8,7 +8,6 @@ from typing import Any
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import STAGES_FOLDER
 from tasks.cloud.storage import Folder, read_json
-from tasks.history.results import POINTS_FILE, SAMPLES_FILE
 from tasks.history.torn import torn
 from tasks.history.verdict import VERDICTS_FILE
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE
@@ -32,5 +31,5 @@ def complete(folder: Folder) -> Mapping[str, Any] | None:
     outputs = markers["collect"].get("outputs")
     if not isinstance(outputs, dict) or not outputs.get("whole"):
         return None
-    files = (POINTS_FILE, SAMPLES_FILE, VERDICTS_FILE, REPORT_FILE)
-    return outcome if all(folder.read(name) for name in files) and not torn(folder) else None
+    judged = all(folder.read(name) for name in (VERDICTS_FILE, REPORT_FILE))
+    return outcome if judged and not torn(folder) else None

@@ -55,8 +55,13 @@ def past_runs(output: Folder) -> list[PastRun]:
     return sorted((run for run in found if run), key=lambda run: (run.created_at or 0.0, run.run_id))
 
 
-def looked_into(output: Folder, run: PastRun) -> PastRun:
-    """Returns the run, as `damaged` where results that it had collected are gone or cut short."""
+def looked_into(output: Folder, runs: Sequence[PastRun]) -> list[PastRun]:
+    """Returns the runs, as `damaged` those whose results had been collected and are gone or cut short."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda run: _looked_into(output, run), runs))
+
+
+def _looked_into(output: Folder, run: PastRun) -> PastRun:
     try:
         hurt = torn(output.child(run.run_id)) if run.state == "done" else []
     except InfrastructureError as error:
@@ -113,7 +118,7 @@ def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
         ended = has_ended(folder)  # asked before reading: what was written before the end is read
         for worker, name in worker_logs(folder).items():
             if only is None or worker == only:
-                data = _read_from(folder, name, read.get(name, 0))
+                data = folder.read(name, read.get(name, 0)) or b""
                 whole = len(data) if ended else data.rfind(b"\n") + 1
                 read[name] = read.get(name, 0) + whole
                 for line in data[:whole].decode(errors="replace").splitlines():
@@ -186,11 +191,3 @@ def _nearest(output: Folder, word: str) -> str:
         return f"did you mean {' or '.join(near)}?"
     elsewhere = [] if output.uri == str(runs_folder()) else ["--output", output.uri]
     return f"see {shlex.join(['slicebench', 'runs', *elsewhere])}"
-
-
-def _read_from(folder: Folder, name: str, offset: int) -> bytes:
-    if "://" in folder.uri:
-        return (folder.read(name) or b"")[offset:]
-    with Path(folder.uri, name).open("rb") as file:
-        file.seek(offset)
-        return file.read()

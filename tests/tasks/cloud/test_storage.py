@@ -37,8 +37,19 @@ def test_what_is_written_is_read(folder: Folder) -> None:
 def test_a_part_is_read_from_either_end(folder: Folder) -> None:
     folder.write("a", b"0123456789")
     folder.write("empty", b"")
-    assert [folder.read("a", start) for start in (0, 4, 9, 10, 11)] == [b"0123456789", b"456789", b"9", b"", b""]
-    assert [folder.read("a", -last) for last in (1, 4, 10, 11)] == [b"9", b"6789", b"0123456789", b"0123456789"]
+    assert [folder.read("a", start) for start in (0, 4, 9, 10, 11)] == [
+        b"0123456789",
+        b"456789",
+        b"9",
+        b"",
+        b"",
+    ]
+    assert [folder.read("a", -last) for last in (1, 4, 10, 11)] == [
+        b"9",
+        b"6789",
+        b"0123456789",
+        b"0123456789",
+    ]
     assert [folder.read("empty", start) for start in (0, 4, -4)] == [b"", b"", b""]
     assert folder.read("absent", 4) is folder.read("absent", -4) is None
 
