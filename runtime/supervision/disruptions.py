@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from runtime.contract.disruption import Disruption, Restart
 from runtime.contract.progress import PointPhase, Step
-from runtime.supervision.verdict import Seat, name_workers
+from runtime.supervision.session import Seat
+from runtime.supervision.verdict import name_workers
 
 
 @dataclass(frozen=True)

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Deadline
 from runtime.supervision import verdict
-from runtime.supervision.verdict import Seat
+from runtime.supervision.session import Seat, Session
 
 
-@dataclass(frozen=True)
-class Times:
-    """What deadlines are counted from, in seconds of one clock. `heard`: when a worker last told something."""
-
-    now: float
-    began: float
-    session_began: float
-    heard: float
-
-
-def exceeded(limits: Deadlines, seats: Mapping[int, Seat], times: Times) -> Deadline | None:
-    """Returns the first deadline that has passed."""
-    now = times.now
-    if _over(now - times.began, limits.run_s):
+def exceeded(limits: Deadlines, session: Session, began: float, now: float) -> Deadline | None:
+    """Returns the first deadline that has passed. `began` is when the run did, in seconds of the session's clock."""
+    seats = session.seats
+    if _over(now - began, limits.run_s):
         return _passed("run", limits.run_s, seats, verdict.stragglers(seats))
     if absent := [seat.worker for seat in seats.values() if not seat.joined]:
-        late = _over(now - times.session_began, limits.init_s)
+        late = _over(now - session.began, limits.init_s)
         return _passed("init", limits.init_s, seats, absent) if late else None
     for seat in seats.values():
         point_s = seat.deadline_s if seat.deadline_s is not None else limits.point_s
         if seat.point is not None and _over(now - seat.point_began, point_s):
             return _passed("point", point_s, seats, verdict.stragglers(seats))
-        for operation, began in seat.operations.items():
-            if _over(now - began, limits.operation_s):
+        for operation, since in seat.operations.items():
+            if _over(now - since, limits.operation_s):
                 inside = [one.worker for one in seats.values() if operation in one.operations]
                 return _passed("operation", limits.operation_s, seats, inside, operation)
     idle = not any(seat.operations for seat in seats.values())
-    if idle and _over(now - times.heard, limits.operation_s):
+    if idle and _over(now - session.heard, limits.operation_s):
         return _passed("silence", limits.operation_s, seats, verdict.stragglers(seats))
     return None
 

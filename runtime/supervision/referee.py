@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import ExitCode
 from runtime.contract.job import Deadlines
-from runtime.contract.progress import Deadline, Done, FromWorker, Init, Operation, PointPhase, Step
+from runtime.contract.progress import Done, FromWorker, PointPhase, Step
 from runtime.supervision import limits, verdict
 from runtime.supervision.disruptions import Disruptions
 from runtime.supervision.messages import (
@@ -28,8 +28,8 @@ from runtime.supervision.messages import (
     Stopping,
     Strike,
 )
+from runtime.supervision.session import Seat, Session, Witness
 from runtime.supervision.tally import Tally
-from runtime.supervision.verdict import Seat, Witness
 
 _SETTLE_S = 0.3
 _SETTLE_LONG_S = 1.0
@@ -76,13 +76,8 @@ class Referee:
         self._stage = _Stage.GATHERING
         self._here: set[int] = set()
         self._workers = workers
-        self._session = 0
-        self._session_began = now
-        self._seats: dict[int, Seat] = {}
-        self._witnesses: list[Witness] = []
-        self._deadline: Deadline | None = None
+        self._session = Session(0, now)
         self._until = now
-        self._heard = now
         self._tally = Tally(only)
         self._disruptions = Disruptions(workers)
 
@@ -106,7 +101,7 @@ class Referee:
         """A supervisor cannot be reached any more: without it nothing can go on."""
         del now
         where = ""
-        if seat := self._seats.get(worker):
+        if seat := self._session.seats.get(worker):
             where = f" {seat.place}" + ("" if seat.point is None else f" of {self._tally.named(seat.point)}")
         return self._abandon(ExitCode.INFRASTRUCTURE, f"lost the supervisor of worker {worker}{where}: {why}")
 
@@ -114,15 +109,17 @@ class Referee:
         """A supervisor told something."""
         if isinstance(report, Stopping):
             return self._abandon(report.code, report.cause)
-        if not isinstance(report, Said | Left | Ended) or report.session != self._session or self.finished:
+        if self.finished or not isinstance(report, Said | Left | Ended):
             return []
-        seat = self._seats[worker]
+        if report.session != self._session.number:
+            return []
+        seat = self._session.seats[worker]
         if isinstance(report, Said):
             return self._said(seat, report.body, now) if self._stage in _LISTENING else []
         if isinstance(report, Left):
             return self._left(seat, report, now)
         seat.ended = report
-        if self._stage is _Stage.ENDING and all(one.ended for one in self._seats.values()):
+        if self._stage is _Stage.ENDING and all(one.ended for one in self._session.seats.values()):
             return self._conclude(now)
         return []
 
@@ -135,15 +132,15 @@ class Referee:
                 cause = f"{verdict.name_workers(missing)} did not arrive within {limit:g} s"
                 return self._abandon(ExitCode.INFRASTRUCTURE, cause)
         elif self._stage is _Stage.RUNNING:
-            if all(seat.done for seat in self._seats.values()):
-                return self._end(now, dump=False) if now - self._heard > _LEAVING_S else []
-            times = limits.Times(now, self._began, self._session_began, self._heard)
-            self._deadline = limits.exceeded(self._deadlines, self._seats, times)
-            return self._end(now, dump=True) if self._deadline else self._disrupt(now)
+            if all(seat.done for seat in self._session.seats.values()):
+                return self._end(now, dump=False) if now - self._session.heard > _LEAVING_S else []
+            passed = limits.exceeded(self._deadlines, self._session, self._began, now)
+            self._session.deadline = passed
+            return self._end(now, dump=True) if passed else self._disrupt(now)
         elif self._stage is _Stage.SETTLING and now >= self._until:
-            return self._end(now, dump=not verdict.root(self._witnesses).clear)
+            return self._end(now, dump=not verdict.root(self._session.witnesses).clear)
         elif self._stage is _Stage.ENDING and now >= self._until:
-            silent = [seat.worker for seat in self._seats.values() if not seat.ended]
+            silent = [seat.worker for seat in self._session.seats.values() if not seat.ended]
             return self._abandon(
                 ExitCode.INFRASTRUCTURE,
                 f"the supervisors of {verdict.name_workers(silent)} did not end them within {_ENDING_S:g} s",
@@ -154,33 +151,20 @@ class Referee:
         self, first_point: int, blame: Blame | None, now: float, restart: Restart | None = None
     ) -> list[Command]:
         self._stage = _Stage.RUNNING
-        self._session += 1
-        self._session_began = self._heard = now
-        of, workers = self._tally.points, range(self._workers)
-        self._seats = {worker: Seat(worker, next_point=first_point, points=of) for worker in workers}
-        self._witnesses.clear()
-        self._deadline = None
-        return [Start(self._session, first_point, self._coordinator(), blame, restart)]
+        of = self._tally.points
+        seats = [Seat(worker, next_point=first_point, points=of) for worker in range(self._workers)]
+        self._session = Session(self._session.number + 1, now, seats)
+        return [Start(self._session.number, first_point, self._coordinator(), blame, restart)]
 
     def _said(self, seat: Seat, body: FromWorker, now: float) -> list[Command]:
-        self._heard = now
-        seat.steps += 1
+        self._session.told(seat.worker, body, now)
         if isinstance(body, PointPhase | Done):
             self._tally.learn(body)
         match body:
-            case Init(phase="end"):
-                seat.joined = True
             case PointPhase(phase="begin"):
                 self._went_on(seat)
-                for (
-                    each
-                ) in self._seats.values():  # JAX lets none join before all have; word of it may come late
-                    each.joined = True
-                seat.point, seat.points, seat.steps, seat.operations = body.point, body.points, 0, {}
                 seat.point_began = self._disruptions.point_began(body, now)
-                seat.deadline_s = body.deadline_s
             case PointPhase(phase="end"):
-                seat.point, seat.operations = None, {}
                 seat.next_point = self._tally.first_from(body.point + 1)
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
@@ -189,20 +173,14 @@ class Referee:
             case Step():
                 self._disruptions.stepped(seat.worker, body, now)
                 return self._disrupt(now)
-            case Operation(phase="begin"):
-                seat.repeat = body.repeat
-                seat.operations[body.operation] = now
-            case Operation(phase="end"):
-                seat.operations.pop(body.operation, None)
             case Done():
                 self._went_on(seat)
-                seat.done = True
         return []
 
     def _point_failed(self, seat: Seat, body: PointPhase, now: float) -> list[Command]:
         witness = verdict.of_failure(seat, body.point, body.cause, self._workers)
         if self._workers == 1:  # nobody waits for it in a collective: it goes on by itself
-            if not self._disruptions.falling(self._seats):
+            if not self._disruptions.falling(self._session.seats):
                 self._tally.failed(witness.point, witness.cause)
             return []
         return self._settle(witness, now)
@@ -212,30 +190,32 @@ class Referee:
         if blow is None:
             return []
         self._tally.tell(f"{self._tally.named(blow.point)}: {blow.words}")
-        return [Strike(self._session, blow.workers, blow.signal)]
+        return [Strike(self._session.number, blow.workers, blow.signal)]
 
     def _went_on(self, seat: Seat) -> None:
         """A worker whose point failed is at the next: all had agreed that it failed, and nobody is stuck in it."""
-        for witness in [one for one in self._witnesses if one.worker == seat.worker]:
+        for witness in self._session.accounts(seat.worker):
             self._tally.failed(witness.point, witness.cause)
-            self._witnesses.remove(witness)
-        if self._stage is _Stage.SETTLING and not self._witnesses:
+            self._session.witnesses.remove(witness)
+        if self._stage is _Stage.SETTLING and not self._session.witnesses:
             self._stage = _Stage.RUNNING
 
     def _left(self, seat: Seat, left: Left, now: float) -> list[Command]:
         seat.left = left
         if self._stage not in _LISTENING:
             return []
-        if not seat.done and not any(witness.worker == seat.worker for witness in self._witnesses):
+        if not seat.done and not self._session.accounts(seat.worker):
             return self._settle(verdict.of_exit(seat, left), now)
-        if self._stage is _Stage.RUNNING and all(one.left and one.done for one in self._seats.values()):
+        if self._stage is _Stage.RUNNING and all(
+            one.left and one.done for one in self._session.seats.values()
+        ):
             return self._finish_suite()
         return self._end_if_all_left(now)
 
     def _settle(self, witness: Witness, now: float) -> list[Command]:
-        self._witnesses.append(witness)
+        self._session.witnesses.append(witness)
         wait = now + (_SETTLE_S if witness.clear else _SETTLE_LONG_S)
-        if self._disruptions.falling(self._seats):
+        if self._disruptions.falling(self._session.seats):
             wait = now + _FALLING_S
         self._until = min(self._until, wait) if self._stage is _Stage.SETTLING else wait
         self._stage = _Stage.SETTLING
@@ -243,25 +223,26 @@ class Referee:
 
     def _end_if_all_left(self, now: float) -> list[Command]:
         """Ends at once when nobody is left to tell anything; else, when no blow falls any more, before long."""
-        if self._stage is _Stage.SETTLING and all(seat.left for seat in self._seats.values()):
+        if self._stage is _Stage.SETTLING and all(seat.left for seat in self._session.seats.values()):
             return self._end(now, dump=False)
-        if not self._disruptions.falling(self._seats):
+        if not self._disruptions.falling(self._session.seats):
             self._until = min(self._until, now + _SETTLE_LONG_S)
         return []
 
     def _end(self, now: float, *, dump: bool) -> list[Command]:
         self._stage = _Stage.ENDING
         self._until = now + _ENDING_S
-        return [End(self._session, dump, self._deadline)]
+        return [End(self._session.number, dump, self._session.deadline)]
 
     def _conclude(self, now: float) -> list[Command]:
-        if (again := self._disruptions.over(self._seats)) and self._deadline is None:
+        session = self._session
+        if (again := self._disruptions.over(session.seats)) and session.deadline is None:
             return self._start(again.point, None, now, again.restart)
         witness = self._root_cause()
         if witness is None:
             return self._finish_suite()
-        out_of_time = self._deadline is not None and self._deadline.what == "run"
-        if not out_of_time and not all(seat.joined for seat in self._seats.values()):
+        out_of_time = session.deadline is not None and session.deadline.what == "run"
+        if not out_of_time and not all(seat.joined for seat in session.seats.values()):
             return self._abandon(ExitCode.INFRASTRUCTURE, f"the workers did not all join: {witness.cause}")
         if not self._tally.points:
             return self._abandon(ExitCode.INFRASTRUCTURE, f"no benchmark was run: {witness.cause}")
@@ -277,12 +258,13 @@ class Referee:
         return self._start(following, blame, now)
 
     def _root_cause(self) -> Witness | None:
-        if self._deadline:
-            return verdict.of_stall(self._seats, limits.words(self._deadline))
-        if not self._witnesses:
+        session = self._session
+        if session.deadline:
+            return verdict.of_stall(session.seats, limits.words(session.deadline))
+        if not session.witnesses:
             return None
-        witness = verdict.root(self._witnesses)
-        return witness if witness.clear else verdict.of_unwell(self._seats) or witness
+        witness = verdict.root(session.witnesses)
+        return witness if witness.clear else verdict.of_unwell(session.seats) or witness
 
     def _finish_suite(self) -> list[Command]:
         return self._finish(ExitCode.DONE, None, None)
@@ -291,10 +273,9 @@ class Referee:
         """Ends everything at once. What the workers are in has failed, what comes after is not run."""
         if self.finished:
             return []
-        inside = [seat.point for seat in self._seats.values() if seat.point is not None]
-        blame = Blame(min(inside), cause) if inside else None
-        ahead = [seat.blamed_point for seat in self._seats.values() if not seat.done]
-        first = min(ahead, default=None if self._seats else 0)
+        session = self._session
+        blame = Blame(min(session.inside), cause) if session.inside else None
+        first = min(session.unfinished, default=None if session.seats else 0)
         return self._finish(code, blame, first, cause)
 
     def _finish(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from runtime.contract.counting import which
-from runtime.supervision.messages import Ended, Left
+from runtime.supervision.messages import Left
 from runtime.supervision.processes import STOPPED, UNINTERRUPTIBLE
+from runtime.supervision.session import CONSEQUENCE, KILLED, SAID, SILENT, Seat, Witness
 
 _LONGEST_CAUSE = 1000
 
@@ -21,63 +20,6 @@ _CONSEQUENCE = re.compile(
     r"|distributed service detected fatal errors|UNAVAILABLE: .{0,80}(connect|socket|peer|task)",
     re.IGNORECASE | re.DOTALL,
 )
-
-
-@dataclass
-class Seat:
-    """What is known of one worker in the running session. Times are seconds of supervisor 0's monotonic clock."""
-
-    worker: int
-    joined: bool = False
-    point: int | None = None
-    next_point: int = 0
-    points: int = 0
-    repeat: int = 0
-    steps: int = 0
-    deadline_s: float | None = None
-    point_began: float = 0.0
-    operations: dict[str, float] = field(default_factory=dict)
-    done: bool = False
-    left: Left | None = None
-    ended: Ended | None = None
-
-    @property
-    def place(self) -> str:
-        """Where the worker is within its point, in words: which point that is, whoever tells of it says."""
-        if not self.joined:
-            return "before it had joined the others"
-        if self.point is None:
-            through = self.done or 0 < self.points <= self.next_point
-            return "after its last benchmark" if through else f"before {which(self.next_point, self.points)}"
-        return f"in {' and '.join(self.operations)}" if self.operations else "between operations"
-
-    @property
-    def blamed_point(self) -> int:
-        """The point that suffers when this worker fails now."""
-        return self.next_point if self.point is None else self.point
-
-    @property
-    def position(self) -> tuple[int, int]:
-        """How far the worker is: the least one holds up the others."""
-        return self.blamed_point, self.steps
-
-
-@dataclass(frozen=True)
-class Witness:
-    """One worker's account of a failure. `rank` orders them: 0 is surely a cause, 3 is surely a consequence."""
-
-    worker: int
-    point: int
-    cause: str
-    rank: int
-
-    @property
-    def clear(self) -> bool:
-        """Whether it can be the root cause."""
-        return self.rank < CONSEQUENCE
-
-
-KILLED, SAID, SILENT, CONSEQUENCE = range(4)
 
 
 def is_consequence(text: str) -> bool:

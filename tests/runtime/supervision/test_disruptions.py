@@ -11,7 +11,7 @@ from runtime.contract.disruption import Disruption, Restart
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Done, Operation, PointPhase, Step, StepState
 from runtime.supervision.messages import End, Ended, Finish, Start, Strike
-from tests.runtime.supervision.test_referee import POINTS, Court
+from tests.runtime.supervision.court import POINTS, Court
 
 
 def disrupted(deadlines: Deadlines | None = None, *, workers: int = 2, **asked: Any) -> Court:

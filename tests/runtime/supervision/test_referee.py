@@ -3,90 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 
-import pytest
-
-from runtime.contract.job import Deadlines
-from runtime.contract.progress import Done, FromWorker, Init, Operation, PointPhase
-from runtime.supervision.messages import Blame, Command, End, Ended, Finish, Left, Said, Start, Stopping
-from runtime.supervision.referee import Referee
-
-POINTS = 3
-
-
-class Court:
-    """A referee, its clock, and words for what workers do."""
-
-    def __init__(
-        self, workers: int = 2, deadlines: Deadlines | None = None, only: Sequence[int] | None = None
-    ) -> None:
-        self.now = 100.0
-        self.commands: list[Command] = []
-        self.workers = workers
-        self.session = 1
-        self.ports = iter(range(1000, 2000))
-        coordinator = lambda: f"host:{next(self.ports)}"  # noqa: E731
-        deadlines = deadlines or Deadlines(init_s=60, operation_s=10, point_s=None, run_s=None)
-        self.referee = Referee(workers, deadlines, coordinator, self.now, only)
-
-    def gather(self) -> Court:
-        for worker in range(self.workers):
-            self.take(self.referee.arrived(worker, self.now))
-        return self
-
-    def take(self, commands: list[Command]) -> None:
-        self.commands += commands
-        for command in commands:
-            if isinstance(command, Start):
-                self.session = command.session
-
-    def say(self, worker: int, *bodies: FromWorker) -> None:
-        for body in bodies:
-            self.take(self.referee.report(worker, Said(self.session, body), self.now))
-
-    def join(self) -> Court:
-        for worker in range(self.workers):
-            self.say(worker, Init("begin"), Init("end"))
-        return self
-
-    def begin(self, point: int, *workers: int, operation: str = "save") -> None:
-        for worker in workers:
-            self.say(worker, PointPhase("begin", point, POINTS))
-            self.say(worker, Operation("begin", point, POINTS, operation=operation))
-
-    def end(self, point: int, *workers: int, status: str = "passed", cause: str = "") -> None:
-        for worker in workers:
-            self.say(worker, Operation("end", point, POINTS, operation="save"))
-            self.say(worker, PointPhase("end", point, POINTS, status=status, cause=cause))
-
-    def leave(self, worker: int, code: int, tail: str = "", *, oom: bool = False) -> None:
-        words = tail.splitlines()[-1] if tail else ""
-        self.take(self.referee.report(worker, Left(self.session, code, words, tail, oom), self.now))
-
-    def wait(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self.now < until:
-            self.now += 0.1
-            self.take(self.referee.tick(self.now))
-
-    def ended(self, *states: str, waits: tuple[bool, ...] = ()) -> None:
-        for worker in range(self.workers):
-            state = states[worker] if states else ""
-            report = Ended(self.session, state, waits[worker] if waits else False)
-            self.take(self.referee.report(worker, report, self.now))
-
-    def last(self) -> Command:
-        return self.commands[-1]
-
-
-def in_point(point: int = 1, workers: int = 2, deadlines: Deadlines | None = None) -> Court:
-    court = Court(workers, deadlines).gather().join()
-    for earlier in range(point):
-        court.begin(earlier, *range(workers))
-        court.end(earlier, *range(workers))
-    court.begin(point, *range(workers))
-    return court
+from runtime.contract.progress import Done, Init, PointPhase
+from runtime.supervision.messages import Blame, End, Ended, Finish, Left, Said, Start, Stopping
+from tests.runtime.supervision.court import POINTS, Court, in_point
 
 
 def test_a_session_starts_when_all_are_there() -> None:
@@ -226,50 +146,6 @@ def test_sessions_always_get_further() -> None:
     assert "(and 2 more)" in court.last().cause
 
 
-@pytest.mark.parametrize(
-    ("states", "waits", "first", "named"),
-    [
-        (("", ""), (False, False), 0, "workers 0, 1"),
-        (("", ""), (True, False), 1, "worker 1; worker 0 waited"),
-        (("", "stopped"), (False, False), 1, "worker 1 (stopped by SIGSTOP); worker 0 waited"),
-        (("uninterruptible", ""), (False, False), 0, "worker 0 (stuck in the kernel); worker 1 waited"),
-    ],
-)
-def test_stragglers_are_named(
-    states: tuple[str, ...], waits: tuple[bool, ...], first: int, named: str
-) -> None:
-    court = in_point(1)
-    court.wait(10.5)
-    end = court.last()
-    assert isinstance(end, End) and end.dump and end.deadline
-    assert (end.deadline.what, end.deadline.operation, end.deadline.limit_s) == ("operation", "save", 10)
-    court.ended(*states, waits=waits)
-    assert court.last().blame == Blame(1, f"operation save exceeded 10 s on {named}", first)  # type: ignore[union-attr]
-
-
-def test_a_points_own_deadline_wins() -> None:
-    court = Court(1, Deadlines(operation_s=None, point_s=50)).gather().join()
-    court.say(0, PointPhase("begin", 0, POINTS, deadline_s=2.0))
-    court.wait(2.5)
-    assert isinstance(court.last(), End)
-    court.ended()
-    assert court.last().blame == Blame(0, "the benchmark exceeded 2 s on worker 0", 0)  # type: ignore[union-attr]
-
-
-def test_silence_between_operations_has_the_operations_limit() -> None:
-    court = in_point(0)
-    court.end(0, 0)
-    court.say(1, Operation("end", 0, POINTS, operation="save"))
-    court.wait(9)
-    assert isinstance(court.last(), Start)
-    court.wait(2)
-    assert isinstance(court.last(), End)
-    court.ended()
-    assert court.last().blame == Blame(
-        0, "silence between operations exceeded 10 s on worker 1; worker 0 waited", 1
-    )  # type: ignore[union-attr]
-
-
 def test_workers_that_are_through_but_stay_are_ended_without_blame() -> None:
     court = in_point(2)
     court.end(2, 0, 1)
@@ -293,29 +169,6 @@ def test_a_worker_that_fails_before_word_came_that_another_has_joined_fails_its_
     last = court.last()
     assert isinstance(last, Start)
     assert (last.first_point, last.blame) == (1, Blame(0, "worker 1: leaf a/b differs", 1))
-
-
-def test_joining_that_takes_too_long_is_fatal() -> None:
-    court = Court().gather()
-    court.say(0, Init("begin"), Init("end"))
-    court.wait(61)
-    court.ended()
-    last = court.last()
-    assert isinstance(last, Finish)
-    assert (last.code, last.cause) == (
-        3,
-        "the workers did not all join: joining exceeded 60 s on worker 1; worker 0 waited",
-    )
-
-
-def test_the_runs_deadline_ends_it_all() -> None:
-    court = in_point(1, deadlines=Deadlines(run_s=5))
-    court.wait(5.5)
-    court.ended()
-    last = court.last()
-    assert isinstance(last, Finish)
-    assert (last.code, last.not_run_from) == (1, 1)
-    assert last.blame and last.blame.point == 1
 
 
 def test_a_lost_supervisor_ends_it_all_even_while_others_fail() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.supervision.verdict import Seat, Witness, is_consequence, name_workers, root
+from runtime.supervision.session import Seat, Witness
+from runtime.supervision.verdict import is_consequence, name_workers, root
 
 ECHOES = [
     "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that "
