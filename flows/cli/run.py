@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
 from tasks.cloud.storage import Folder, open_folder
-from tasks.config.home import runs_folder
+from tasks.config import commands
 from tasks.config.request import RunRequest, Stage
 from tasks.config.spec import RunSpec
 from tasks.stages.asked import asked_for
@@ -103,7 +102,7 @@ def run(
     if code is not ExitCode.DONE:
         terminal.causes(outcome["causes"], in_table)
     if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
-        terminal.tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(request, folder)}")
+        terminal.tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(folder)}")
     if json:
         print_json(outcome | {"folder": folder.uri})
     return code
@@ -126,13 +125,11 @@ def _lacks_nothing(request: RunRequest, folder: Folder, terminal: Terminal) -> d
     return dict(outcome)
 
 
-def _what_next(request: RunRequest, folder: Folder) -> str:
+def _what_next(folder: Folder) -> str:
     """Says how to go on; a run that ended before its folder was made has nothing to go on with."""
     if folder.read(REQUEST_FILE) is None:
         return "nothing was made"
-    elsewhere = request.output is not None and request.output != str(runs_folder())
-    where = f" --output {shlex.quote(str(request.output))}" if elsewhere else ""
-    return f"go on with: slicebench run --resume {request.run_id}{where}"
+    return f"go on with: {commands.resume(folder.uri)}"
 
 
 def _show(folder: Folder, outcome: dict[str, Any], terminal: Terminal) -> list[str]:

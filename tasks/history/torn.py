@@ -6,11 +6,11 @@ Quick: of the samples only the last bytes are read, so that listing runs can aff
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 
 from runtime.contract.names import STAGES_FOLDER
 from tasks.cloud.storage import Folder
+from tasks.config.commands import resume
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE
 from tasks.history.verdict import VERDICTS_FILE
 
@@ -20,15 +20,9 @@ _TAIL = 2 * len(_MAGIC) + 1
 """Bytes at the end of a Parquet file that tell whether it is whole."""
 
 
-def go_on(folder: Folder, *more: str) -> str:
-    """Returns the command that does what a run lacks."""
-    output, _, run_id = folder.uri.rpartition("/")
-    return shlex.join(["slicebench", "run", "--resume", run_id, *more, "--output", output])
-
-
 def collect_again(folder: Folder) -> str:
     """Returns the command that gathers a run's results again from what its workers delivered."""
-    return go_on(folder, "--from", "collect")
+    return resume(folder.uri, "--from", "collect")
 
 
 def is_cut_short(parquet: bytes) -> bool:

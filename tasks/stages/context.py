@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder
-from tasks.config.home import runs_folder
+from tasks.config.commands import resume
 from tasks.config.request import Stage
 from tasks.config.spec import RunSpec
 from tasks.targets.protocol import Target
@@ -70,9 +69,7 @@ class Run:
 
     def resume_from(self, stage: Stage) -> str:
         """Returns the command that does a stage and all after it again."""
-        elsewhere = [] if self.spec.output == str(runs_folder()) else ["--output", self.spec.output]
-        words = ["slicebench", "run", "--resume", self.spec.run_id, "--from", stage, *elsewhere]
-        return shlex.join(words)
+        return resume(self.folder.uri, "--from", stage)
 
     def forget_from(self, stage: Stage) -> None:
         """Takes back the markers of a stage and of all after it, so that they are done again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -10,7 +9,7 @@ from typing import Any, Literal
 from runtime.contract.errors import ExitCode, Place
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder, read_json
-from tasks.config.home import runs_folder
+from tasks.config.commands import run_words
 from tasks.explain.rules import troubles
 from tasks.explain.scene import Line, Scene, Seen, Trouble
 from tasks.history.torn import torn
@@ -58,7 +57,7 @@ class Explanation:
 def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     """Reads a run's folder and lease. Raises InfrastructureError when they cannot be read."""
     if (asked := read_asked(folder)) is not None:
-        return _starting(run_id, _as_commands_take_it(folder, run_id), asked)
+        return _starting(run_id, run_words(folder.uri), asked)
     request = read_json(folder, REQUEST_FILE) or {}
     outcome = read_json(folder, OUTCOME_FILE)
     done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
@@ -71,7 +70,7 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
-    run = _as_commands_take_it(folder, run_id)
+    run = run_words(folder.uri)
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
     scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
@@ -133,11 +132,6 @@ def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None) -> State:
     if code in (ExitCode.DONE, ExitCode.REGRESSION):
         return "done"
     return "interrupted" if code == ExitCode.INTERRUPTED else "failed"
-
-
-def _as_commands_take_it(folder: Folder, run_id: str) -> str:
-    output = folder.uri.rpartition("/")[0]
-    return shlex.join([run_id, *([] if output == str(runs_folder()) else ["--output", output])])
 
 
 def _torn(folder: Folder) -> list[Line]:

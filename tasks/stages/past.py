@@ -15,7 +15,7 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
-from tasks.config.home import runs_folder
+from tasks.config.commands import output_words
 from tasks.history.torn import torn
 from tasks.stages.asked import read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
@@ -189,5 +189,4 @@ def _nearest(output: Folder, word: str) -> str:
         return "there are no runs: see --output"
     if near := difflib.get_close_matches(word, names, n=3):
         return f"did you mean {' or '.join(near)}?"
-    elsewhere = [] if output.uri == str(runs_folder()) else ["--output", output.uri]
-    return f"see {shlex.join(['slicebench', 'runs', *elsewhere])}"
+    return f"see {shlex.join(['slicebench', 'runs', *output_words(output.uri)])}"

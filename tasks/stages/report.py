@@ -9,11 +9,12 @@ from typing import Any
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER, STAGES_FOLDER, SUITE_FILE
 from tasks.cloud.storage import Folder, read_json
+from tasks.config.commands import resume
 from tasks.history.reading import load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
 from tasks.history.report.page import FailureLog, Surroundings, render_report
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE, PointOutcome, Results
-from tasks.history.torn import collect_again, go_on
+from tasks.history.torn import collect_again
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE, REQUEST_FILE, log_file
@@ -48,7 +49,7 @@ def _why_nothing(folder: Folder) -> str:
     ended = (
         f"it ended with exit code {outcome.get('exit_code')} before its results were collected: {causes[0]}"
     )
-    return f"{folder.uri} has nothing to report: {ended}; go on with: {go_on(folder)}"
+    return f"{folder.uri} has nothing to report: {ended}; go on with: {resume(folder.uri)}"
 
 
 def unjudged(results: Results) -> Verdicts:
