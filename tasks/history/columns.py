@@ -30,12 +30,14 @@ COLUMNS = (BENCHMARK, "save (blocking)", "wait (background)", "restore", SPEED, 
 """Those of a run that does what most do."""
 
 _Operations = Sequence[OperationSummary]
+_Summaries = Mapping[int, _Operations]
 
 
 def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
     """Returns a row per point, keys as `columns_of` says, in words for people; figures of those that passed."""
     summaries, names = summarize_passed(results), labels(results.points)
-    columns, own = columns_of(results), _own(results)
+    own = _own(results, summaries)
+    columns = _columns(results, summaries)
     rows = []
     for point in results.points:
         operations = summaries[point.point]
@@ -58,8 +60,12 @@ def columns_of(results: Results) -> tuple[str, ...]:
     What a user's class times under names of its own gets columns too, and then columns in which nothing would stand
     are left out. Recovery is one only where something was disrupted or timed as such.
     """
-    own = _own(results)
-    roles = {one.role for operations in summarize_passed(results).values() for one in operations}
+    return _columns(results, summarize_passed(results))
+
+
+def _columns(results: Results, summaries: _Summaries) -> tuple[str, ...]:
+    own = _own(results, summaries)
+    roles = {one.role for operations in summaries.values() for one in operations}
     if any(point.disruption is not None for point in results.points):
         roles.add("recovery")
     always = () if own else ("save", "wait", "restore")
@@ -104,9 +110,8 @@ def peak_memory(operations: _Operations) -> float | None:
     return max((one.memory_bytes for one in operations if one.memory_bytes is not None), default=None)
 
 
-def _own(results: Results) -> dict[str, str]:
+def _own(results: Results, summaries: _Summaries) -> dict[str, str]:
     """Returns column → operation, of those that a user's class timed under a name of its own."""
-    summaries = summarize_passed(results)
     operations = dict.fromkeys(
         one.operation
         for point in results.points

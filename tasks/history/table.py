@@ -99,7 +99,7 @@ def _list(results: Results, verdicts: Verdicts) -> RenderableType:
     blocks = []
     for row in table_rows(results, verdicts):
         block = _text(row[BENCHMARK])
-        for name in columns_of(results)[1:-1]:
+        for name in list(row)[1:-1]:
             block.append(f"\n  {printable(name)}: {printable(row[name].replace(chr(10), ', '))}")
         blocks.append(block.append("\n  ").append_text(_text(row[VERDICT], verdict=True)))
     return Group(*blocks)
