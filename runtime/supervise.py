@@ -240,10 +240,8 @@ class Supervisor:
         self._obey(self._account.ending(code, cause))
 
     def _stop_where_it_is(self, code: int, cause: str) -> None:
-        self._stop(
-            code,
-            f"{cause}; worker {self._job.worker} was in {place}" if (place := self._account.place) else cause,
-        )
+        place = self._account.place
+        self._stop(code, f"{cause}; worker {self._job.worker} was in {place}" if place else cause)
 
     def _let_go(self) -> None:
         """Gives the worker its grace to end by itself; a second signal takes it away."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from flows.cli.said import say
 
 Verbose = Annotated[
     bool,
@@ -17,8 +18,4 @@ def show_calls(wanted: bool) -> None:
     """Shows calls from now on, or no longer."""
     from flows.calls import tell_calls
 
-    tell_calls(_show if wanted else None)
-
-
-def _show(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    tell_calls(say if wanted else None)

@@ -43,15 +43,15 @@ class Explanation:
     stage: str | None
     since: float | None
     summary: str
-    causes: Sequence[Line]
-    likely: Sequence[Trouble]
-    also: Sequence[Trouble]
-    workers: Sequence[Seen]
-    stacks: Sequence[str]
-    lease: str
-    last_words: Sequence[Line]
-    unknown: Sequence[str]
-    next: Sequence[str]
+    causes: Sequence[Line] = ()
+    likely: Sequence[Trouble] = ()
+    also: Sequence[Trouble] = ()
+    workers: Sequence[Seen] = ()
+    stacks: Sequence[str] = ()
+    lease: str = ""
+    last_words: Sequence[Line] = ()
+    unknown: Sequence[str] = ()
+    next: Sequence[str] = ()
 
 
 def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
@@ -65,12 +65,12 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     lease = latest(ledger, run_id)
     state = state_of(outcome, lease)
     over = state in ("done", "failed", "interrupted", "dead")
+    run = run_words(folder.uri)
     said = evidence.causes(folder)
     words = evidence.run_log(folder)
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
-    run = run_words(folder.uri)
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
     scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
@@ -78,26 +78,25 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     return Explanation(
         run_id,
         state,
-        None if state == "done" else stage,
-        since if outcome is None else outcome.get("finished_at"),
-        _summary(state, stage, outcome, lease),
-        said,
-        likely,
-        also,
-        [] if state == "done" else workers,
-        [str(place) for place in evidence.stacks(worker_lines)],
-        _lease_words(lease),
-        words[-3:],
-        [*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
-        _next(state, run, likely),
+        stage=None if state == "done" else stage,
+        since=since if outcome is None else outcome.get("finished_at"),
+        summary=_summary(state, stage, outcome, lease),
+        causes=said,
+        likely=likely,
+        also=also,
+        workers=[] if state == "done" else workers,
+        stacks=[str(place) for place in evidence.stacks(worker_lines)],
+        lease=_lease_words(lease),
+        last_words=words[-3:],
+        unknown=[*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
+        next=_next(state, run, likely),
     )
 
 
 def _starting(run_id: str, run: str, asked: Asked) -> Explanation:
     """Returns all that there is to say of a run that has not begun, or not begun again."""
     summary = "it is starting: Prefect comes up for it, or one of its workers is still to take it"
-    following = [f"slicebench logs {run} --follow"]
-    return Explanation(run_id, "starting", None, asked.at, summary, [], [], [], [], [], "", [], [], following)
+    return Explanation(run_id, "starting", None, asked.at, summary, next=[f"slicebench logs {run} --follow"])
 
 
 def place_in_pipeline(
