@@ -96,7 +96,7 @@ def list_(*, zone: Zone = None, project: Project = None, json: Json = False) -> 
         print_json({"project": desk.tpu.project, "tpus": [asdict(one) for one in found]})
         return ExitCode.DONE
     for one in found:
-        say(_row(one))
+        print(_row(one))
     if not found:
         say(f"there is no TPU in {zone or 'any zone'} of {desk.tpu.project}")
     return ExitCode.DONE
@@ -164,13 +164,13 @@ def _show(standing: Standing, json: bool) -> None:
     if json:
         print_json(asdict(standing))
         return
-    say(_row(standing))
+    print(_row(standing))
     for index, node in enumerate(standing.nodes):
         health = f", {node.health}" if node.health not in ("", "HEALTHY") else ""
-        say(f"  slice {index}: {node.name} {node.state}{health}")
+        print(f"  slice {index}: {node.name} {node.state}{health}")
         for worker, address in enumerate(node.addresses):
             external = f" ({address.external})" if address.external else ""
-            say(f"    worker {worker}: {address.internal}{external}")
+            print(f"    worker {worker}: {address.internal}{external}")
 
 
 def _row(one: Standing) -> str:

@@ -104,7 +104,7 @@ def test_a_queued_resource_is_one_thing_in_the_list(
         ("mine", "queued resource", 2),
     ]
     assert main(["tpu", "list"]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "not made by slicebench" in shown
     assert "lease tpu-mine-e1 of" in shown
 
