@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
-from tasks.leases.ledger import DirectoryLedger, Ledger
+from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.ledger import Ledger
 
 
 def open_ledger(uri: str) -> Ledger:

@@ -15,10 +15,10 @@ import pytest
 from runtime.contract.errors import ExitCode
 from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
 from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample, soon_enough, took_s
 from tests.tasks.targets.local_runs import STANDIN, alive_under

@@ -23,9 +23,9 @@ from tasks.cloud.storage import open_folder
 from tasks.config.home import hosts_folder, ledger_folder, scratch_folder
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.lease import State, is_lock
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.locks import lock
 from tasks.leases.reaper import reap
 from tasks.stages.context import Run

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tasks.config.home import ledger_folder
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.stages.provision import provision
 from tasks.stages.run import run_workload
 from tasks.stages.teardown import teardown

@@ -17,10 +17,10 @@ from flows.lease import release_run
 from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 
 ELSEWHERE = [{"host": "laptop"}, {"pid_namespace": "pid:[1]"}, {"boot_id": "another"}]
 

@@ -20,8 +20,8 @@ from tasks.cloud.calls import calling
 from tasks.config.home import ledger_folder
 from tasks.history.results import PointOutcome, Results
 from tasks.history.verdict import Verdict, Verdicts
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State, plan
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.owner import this_process
 from tasks.targets.types import Attempt, Outcome
 

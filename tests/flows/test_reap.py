@@ -12,9 +12,9 @@ from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases import lease as leases
 from tasks.leases import reaper
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
 

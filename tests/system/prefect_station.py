@@ -16,8 +16,8 @@ import psutil
 
 from flows.serving.settings import free_port
 from runtime.contract.job import LEASE_VARIABLE
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import Lease
-from tasks.leases.ledger import DirectoryLedger
 from tests.system.suites import lay_suite
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from runtime.contract.job import LEASE_VARIABLE
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tests.system.prefect_station import PATIENCE_S, ROOT, wait_for
 from tests.system.suites import lay_suite
 

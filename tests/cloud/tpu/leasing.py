@@ -8,9 +8,10 @@ from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
 from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
-from tasks.leases.ledger import DirectoryLedger, Ledger
+from tasks.leases.ledger import Ledger
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
 from tasks.leases.tpus import NODE, QUEUED, TpuNodeInventory, TpuQueuedInventory

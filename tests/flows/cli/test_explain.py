@@ -12,7 +12,7 @@ import pytest
 from flows.cli.main import main
 from runtime.contract.progress import Init, Started, encode
 from tasks.leases import lease as leases
-from tasks.leases.ledger import DirectoryLedger
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.owner import this_process
 
 CAUSE = "benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save"

@@ -19,10 +19,10 @@ from runtime.contract.process import started_at
 from tasks.config.home import ledger_folder, scratch_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 
 ROOT = Path(__file__).parents[3]
 

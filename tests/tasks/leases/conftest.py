@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, open_inventories
-from tasks.leases.ledger import DirectoryLedger
 
 
 @dataclass

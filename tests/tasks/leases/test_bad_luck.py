@@ -10,10 +10,10 @@ import pytest
 
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import HERE, Inventories
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef

@@ -10,11 +10,11 @@ import pytest
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.locks import lock
 from tasks.leases.reaper import reap
 from tasks.leases.release import Patience

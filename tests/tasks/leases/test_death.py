@@ -17,10 +17,10 @@ from tasks.cloud.storage import Folder, open_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
 from tasks.leases.death import tell_death
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.outcome import begin_pass
 from tasks.leases.owner import this_process
 from tasks.leases.reaper import reap

@@ -16,10 +16,11 @@ from tasks.leases import directories
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Fenced, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import Conflict, DirectoryLedger, Unwritable
+from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.machine import this_machine
 from tasks.leases.processes import reference
 from tasks.leases.release import Patience, release

@@ -12,12 +12,12 @@ from runtime.contract.errors import BadInput
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.keeping import claim_kept, in_dollars, keep
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
 from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tasks.leases import lease as leases
-from tasks.leases.ledger import VERSION, DirectoryLedger, Unreadable, Unwritable, decode, encode
+from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.ledger import VERSION, Unreadable, Unwritable, decode, encode
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
 

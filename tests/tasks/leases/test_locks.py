@@ -14,11 +14,12 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.keeping import keep
 from tasks.leases.lease import Lease, State, is_lock
-from tasks.leases.ledger import DirectoryLedger, Ledger
+from tasks.leases.ledger import Ledger
 from tasks.leases.locks import Locked, lock
 from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap

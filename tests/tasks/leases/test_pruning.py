@@ -11,9 +11,10 @@ import pytest
 from runtime.contract.errors import ExitCode
 from tasks.leases import lease as leases
 from tasks.leases.claim import latest
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger, Listing, Unwritable
+from tasks.leases.ledger import Listing, Unwritable
 from tasks.leases.pruning import KEPT_S
 from tasks.leases.reaper import exit_code, reap
 

@@ -16,12 +16,12 @@ from tasks.leases import directories
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.judging import judge
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.processes import reference
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience

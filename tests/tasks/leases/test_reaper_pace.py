@@ -13,10 +13,10 @@ import pytest
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases import reaper
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef

@@ -12,12 +12,12 @@ from tasks.cloud.labels import labels_for
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.reaper import reap
 from tasks.leases.shares import share, users
 

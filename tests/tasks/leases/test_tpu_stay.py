@@ -14,9 +14,9 @@ import pytest
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import Node, NodeRequest
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.locks import Locked
 from tasks.leases.tpu_entries import enter, read
 from tasks.leases.tpu_stay import Ousted, Stay

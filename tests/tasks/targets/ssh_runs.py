@@ -21,9 +21,9 @@ from tasks.config.home import hosts_folder, ledger_folder, scratch_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
-from tasks.leases.ledger import DirectoryLedger
 from tasks.stages.context import Run
 from tasks.targets.ssh import SshTarget
 from tasks.targets.types import Image

@@ -16,9 +16,9 @@ import pytest
 from runtime.contract.job import Job
 from runtime.contract.process import started_at
 from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.processes import environment, identity
 from tasks.stages.context import Run
 from tasks.stages.upload import upload

@@ -19,10 +19,10 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Taken
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
-from tasks.leases.ledger import DirectoryLedger
 from tasks.leases.locks import Locked
 from tasks.leases.reaper import reap
 from tasks.leases.tpu_entries import REFRESH_S, TERM_S, read, refresh
