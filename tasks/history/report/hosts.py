@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.history.quantities import size
-
-Cell = tuple[str, str]
-"""What a cell says, and what stands small below it."""
+from tasks.history.report.lines import Cell
 
 HEADINGS = ("host", "processors", "most memory", "most dirty pages", "network", "disks", "TPU")
 

@@ -11,35 +11,34 @@ from urllib.parse import quote
 
 from runtime.contract.metrics import TIME
 from tasks.history import changes
-from tasks.history.columns import VERDICT, columns_of, standing, table_rows
+from tasks.history.columns import columns_of, standing
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
-from tasks.history.quantities import between, moment, plus_minus, quantity, seconds, speed
+from tasks.history.quantities import moment, seconds
 from tasks.history.report import charts, hosts
 from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.report.hosts import Sampled, host_rows
+from tasks.history.report.lines import (
+    OPERATION_HEADINGS,
+    Line,
+    mood_of,
+    operation_line,
+    result_lines,
+    series_headings,
+    series_line,
+)
 from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_rows
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
 from tasks.history.table import confidence_words
-from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts, series_words
+from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
-Cell = tuple[str, str]
-"""What a cell says, and what stands small below it, maybe on several lines."""
-
-_MOODS: Mapping[str, str] = {
-    Verdict.PASS: "good",
-    Verdict.IMPROVED: "good",
-    Verdict.REGRESSED: "bad",
-    Verdict.NOT_RUN: "bad",
-    FAILED: "bad",
-}
 _MEANS = {
     Verdict.PASS: "What changed is within what runs differ by when nothing changed.",
     Verdict.REGRESSED: "Something became slower or needs more than before.",
@@ -55,15 +54,6 @@ _ROLE_WORDS = {
     "restore": "restore",
     "other": "other operations",
 }
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of a table. With a `mood` the last cell is a verdict; `anchor` is where the first one leads."""
-
-    cells: Sequence[Cell]
-    mood: str = ""
-    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +113,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "run_id": results.run_id,
         "title": f"{results.suite} on {results.target}",
         "when": moment(results.started_at) or "nothing was measured",
-        "mood": _MOODS.get(verdict, "calm"),
+        "mood": mood_of(verdict),
         "answer": _answer(results, verdicts, everything),
         "verdict": verdict,
         "verdict_means": _MEANS[verdict],
@@ -134,7 +124,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
         "confidence": confidence_words(everything),
         "columns": columns_of(results),
-        "rows": _rows(results, verdicts),
+        "rows": result_lines(results, verdicts),
         "durations": charts.durations_chart(results, summaries),
         "has_wait": any(one.role == "wait" for one in everything),
         "memory": charts.memory_chart(results, summaries),
@@ -149,9 +139,9 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "comparison": _comparison(verdicts),
         "not_comparable": verdicts.not_comparable,
         "effects": charts.effects_chart(results, verdicts.series),
-        "series_headings": _series_headings(verdicts),
-        "operation_headings": _OPERATION,
-        "series": [_series(one, names) for one in verdicts.series if one.effect is not None],
+        "series_headings": series_headings(verdicts),
+        "operation_headings": OPERATION_HEADINGS,
+        "series": [series_line(one, names) for one in verdicts.series if one.effect is not None],
         "points": [
             _point(point, names, results, as_far_as_it_came[point.point], verdicts)
             for point in results.points
@@ -207,18 +197,6 @@ def _failure(
     }
 
 
-def _rows(results: Results, verdicts: Verdicts) -> list[Line]:
-    return [
-        Line([_cell(text) for text in row.values()], _MOODS.get(row[VERDICT], "calm"), f"point-{point.point}")
-        for point, row in zip(results.points, table_rows(results, verdicts), strict=True)
-    ]
-
-
-def _cell(text: str) -> Cell:
-    first, _, second = text.partition("\n")
-    return first, second
-
-
 def _comparison(verdicts: Verdicts) -> str:
     if not verdicts.baseline:
         return "There is no earlier run of this suite in the same output, on the same hardware."
@@ -226,29 +204,6 @@ def _comparison(verdicts: Verdicts) -> str:
     if len(verdicts.baseline) == 1:
         return f"{latest} With one run nothing is known of how runs differ when nothing changes."
     return f"{latest} The baseline is the median of {len(verdicts.baseline)} comparable runs."
-
-
-def _series_headings(verdicts: Verdicts) -> Sequence[str]:
-    baseline = f"median of {len(verdicts.baseline)} runs" if len(verdicts.baseline) > 1 else "baseline"
-    return ("series", "this run", "previous run", baseline, "change", "noise of runs", "verdict")
-
-
-def _series(one: SeriesVerdict, names: Mapping[int, str]) -> Line:
-    effect = one.effect
-    assert effect is not None
-    beside = "\n".join(filter(None, (changes.interval(effect), changes.counted_from(effect))))
-    floor = "–" if effect.noise_floor is None else plus_minus(effect.noise_floor)
-    previous = "–" if one.previous_median is None else quantity(one.previous_median, one.unit)
-    cells = [
-        (series_words(one), names[one.point]),
-        (quantity(effect.current_median, one.unit), ""),
-        (previous, ""),
-        (quantity(effect.baseline_median, one.unit), ""),
-        (changes.change(effect), beside),
-        (floor, effect.basis),
-        (one.verdict.value, one.reason),
-    ]
-    return Line(cells, _MOODS.get(one.verdict, "calm"))
 
 
 def _point(
@@ -267,36 +222,10 @@ def _point(
         "about": f"{short_generator(point.generator)}, {point.implementation}"
         + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else "")
         + (f"; disrupted: {words}" if (words := disruption_words(point)) else ""),
-        "mood": _MOODS.get(told, "calm"),
+        "mood": mood_of(told),
         "status": told,
         "cause": point.cause,
         "samples": charts.samples_chart(times, summaries),
-        "operations": [Line(_operation(one)) for one in operations],
+        "operations": [operation_line(one) for one in operations],
         "settings": settings(point.options, point.mesh, point.checkpoint),
     }
-
-
-_OPERATION = (
-    "operation",
-    "median",
-    "interval of the median",
-    "fastest … slowest",
-    "payload a second",
-    "slowest worker",
-)
-
-
-def _operation(one: OperationSummary) -> list[Cell]:
-    time = one.time
-    interval = between(time.interval, "s")
-    sure = f"{100 * time.interval.confidence:.3g} %" if time.interval else "one repeat has none"
-    warm = f", {time.warmups} warm-up" if time.warmups else ""
-    straggle = "–" if one.straggle is None else f"worker {one.slowest}"
-    return [
-        (one.operation, f"{time.n} repeat{'s' * (time.n > 1)}{warm}"),
-        (seconds(time.median), ""),
-        (interval or "–", sure),
-        (f"{seconds(time.smallest)} … {seconds(time.largest)}", ""),
-        ("–" if one.bytes_per_s is None else speed(one.bytes_per_s), ""),
-        (straggle, "" if one.straggle is None else f"{one.straggle:.2f}× the usual"),
-    ]

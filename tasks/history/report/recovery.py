@@ -9,11 +9,9 @@ from tasks.history.intervals import median
 from tasks.history.labels import labels
 from tasks.history.measurement import Measurement
 from tasks.history.quantities import between, seconds
+from tasks.history.report.lines import Cell
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, role_of
-
-Cell = tuple[str, str]
-"""What a cell says, and what stands small below it."""
 
 PARTS: Mapping[str, str] = {
     "detection_s": "noticed after",
