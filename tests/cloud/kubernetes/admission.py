@@ -1,0 +1,142 @@
+"""What is refused or changed on the way in: built-in admission, validation, and the webhooks of JobSet and Kueue."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tests.cloud.kubernetes import refusals, webhooks
+from tests.cloud.kubernetes.resources import Resource
+from tests.cloud.kubernetes.store import Obj
+
+if TYPE_CHECKING:
+    from tests.cloud.kubernetes.world import World
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]|")
+_SAY_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def creating(world: World, resource: Resource, obj: Obj) -> None:
+    """Admits a new object, changing it where a webhook would."""
+    _name(resource, obj)
+    if resource.qualified == "pods":
+        _pod(world, obj)
+    webhooks.creating(world, resource, obj)
+    _labels(resource, obj)
+    if resource.qualified == "jobs.batch":
+        _job(obj)
+
+
+def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
+    """Admits a changed object."""
+    _labels(resource, obj)
+    if resource.qualified == "jobs.batch":
+        _job_update(obj, old)
+    webhooks.updating(world, resource, obj, old)
+
+
+def _name(resource: Resource, obj: Obj) -> None:
+    meta = obj["metadata"]
+    name = meta.get("name") or meta.get("generateName", "")
+    if not name:
+        why = "Required value: name or generateName is required"
+        raise refusals.invalid(
+            resource.kind, resource.group, "", [("metadata.name", "FieldValueRequired", why)]
+        )
+    checked = name if meta.get("name") else name.rstrip("-.") + "-x"
+    # Role names and the like may hold anything that is no path.
+    if resource.group != "rbac.authorization.k8s.io" and (
+        not _SUBDOMAIN.fullmatch(checked) or len(name) > 253
+    ):
+        why = f'Invalid value: "{name}": {_SAY_SUBDOMAIN}'
+        raise refusals.invalid(
+            resource.kind, resource.group, name, [("metadata.name", "FieldValueInvalid", why)]
+        )
+
+
+def _labels(resource: Resource, obj: Obj) -> None:
+    meta = obj["metadata"]
+    causes = []
+    for value in (meta.get("labels") or {}).values():
+        if not _LABEL.fullmatch(value):
+            told = (
+                f'Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric '
+            )
+            told += "characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+            causes.append(("metadata.labels", "FieldValueInvalid", told))
+        elif len(value) > 63:
+            told = f'Invalid value: "{value}": must be no more than 63 characters'
+            causes.append(("metadata.labels", "FieldValueInvalid", told))
+    if causes:
+        raise refusals.invalid(resource.kind, resource.group, meta.get("name", ""), causes)
+
+
+def _pod(world: World, obj: Obj) -> None:
+    meta, spec = obj["metadata"], obj["spec"]
+    name, space = meta.get("name", ""), meta["namespace"]
+    account = spec["serviceAccountName"]
+    if world.store.get("serviceaccounts", space, account) is None:
+        why = f'error looking up service account {space}/{account}: serviceaccount "{account}" not found'
+        raise refusals.forbidden("pods", name, why)
+    wanted = spec.get("priorityClassName")
+    if wanted:
+        found = world.store.get("priorityclasses.scheduling.k8s.io", "", wanted)
+        if found is None:
+            raise refusals.forbidden("pods", name, f"no PriorityClass with name {wanted} was found")
+        spec["priority"] = found["value"]
+    if causes := pod_causes(spec, "spec"):
+        raise refusals.invalid("Pod", "", name, causes)
+
+
+def pod_causes(spec: dict[str, Any], at: str) -> list[tuple[str, str, str]]:
+    """Returns what is wrong with a pod's specification."""
+    causes: list[tuple[str, str, str]] = []
+    if not spec.get("containers"):
+        causes.append((f"{at}.containers", "FieldValueRequired", "Required value"))
+    for number, one in enumerate(spec.get("containers") or []):
+        here = f"{at}.containers[{number}]"
+        if not one.get("image"):
+            causes.append((f"{here}.image", "FieldValueRequired", "Required value"))
+        for resource, amount in ((one.get("resources") or {}).get("limits") or {}).items():
+            if "/" in resource and not str(amount).isdigit():
+                told = f'Invalid value: "{amount}": must be an integer'
+                causes.append((f"{here}.resources.limits[{resource}]", "FieldValueInvalid", told))
+    return causes
+
+
+def _job(obj: Obj) -> None:
+    spec = obj["spec"]
+    pod = spec["template"]["spec"]
+    causes = []
+    if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
+        told = "Required value: when completion mode is Indexed"
+        causes.append(("spec.completions", "FieldValueRequired", told))
+    causes += pod_causes(pod, "spec.template.spec")
+    if pod["restartPolicy"] not in ("Never", "OnFailure"):
+        told = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
+        causes.append(("spec.template.spec.restartPolicy", "FieldValueNotSupported", told))
+    elif spec.get("podFailurePolicy") and pod["restartPolicy"] != "Never":
+        told = 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'
+        causes.append(("spec.template.spec.restartPolicy", "FieldValueInvalid", told))
+    if causes:
+        raise refusals.invalid("Job", "batch", obj["metadata"].get("name", ""), causes)
+
+
+def _job_update(obj: Obj, old: Obj) -> None:
+    """The pods of a Job can be changed while it is suspended only; the rest not at all."""
+    new, was = obj["spec"], old["spec"]
+    fixed = ("completions", "completionMode", "selector", "podFailurePolicy")
+    causes = [
+        (f"spec.{field}", "FieldValueInvalid", "Invalid value: field is immutable")
+        for field in fixed
+        if new.get(field) != was.get(field)
+    ]
+    if new["template"] != was["template"] and not was.get("suspend"):
+        causes.append(("spec.template", "FieldValueInvalid", "Invalid value: field is immutable"))
+    if causes:
+        raise refusals.invalid("Job", "batch", obj["metadata"]["name"], causes)
