@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import cyclopts
 
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
 from runtime.contract.expand import dropped, expand
@@ -120,10 +119,9 @@ def _notes(suite: Suite) -> tuple[str, ...]:
 
 
 def _tell(checked: Checked) -> None:
-    for line in (*checked.problems, *checked.notes):
-        print(line, file=sys.stderr)
+    say(*map(str, checked.problems), *checked.notes)
     if checked.ok:
-        print(f"{checked.file}: ok, {checked.summary}", file=sys.stderr)
+        say(f"{checked.file}: ok, {checked.summary}")
 
 
 def _plain(checked: Checked) -> dict[str, Any]:

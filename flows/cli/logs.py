@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from cyclopts import Parameter
 
 from flows.cli.report import Which
 from flows.cli.runs import Output
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
@@ -41,7 +40,7 @@ def logs(
             f"there is no log of worker {worker} in {folder.uri}", fix=f"workers with logs: {known}"
         )
     if not files:
-        print(f"no worker of {folder.uri} has said anything yet", file=sys.stderr)
+        say(f"no worker of {folder.uri} has said anything yet")
     chosen = {number: name for number, name in files.items() if worker in (None, number)}
     if json:
         lines = [{"worker": number, "text": text} for number, text in log_lines(folder, chosen)]

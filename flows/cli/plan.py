@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from cyclopts import Parameter
 
 from flows.cli.check import not_looked_at
 from flows.cli.run import NO_FLAGS, Flags, request_of
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode, Problem
@@ -56,8 +55,7 @@ def plan(
     else:
         print("\n".join(_lines(told, build_said=str(build))))
     users = dict.fromkeys(point.generator for point in spec.points if point.implementation == "user")
-    for line in (*build.notes, *map(not_looked_at, users), *problems):
-        print(line, file=sys.stderr)
+    say(*build.notes, *map(not_looked_at, users), *map(str, problems))
     return ExitCode.BAD_INPUT if _stops(problems) else ExitCode.DONE
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from flows.cli.wrong_flags import checked_range
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
@@ -43,18 +42,15 @@ def runs(
         print_json({"output": folder.uri, "runs": listed})
         return ExitCode.DONE
     if not found:
-        print(f"no runs in {folder.uri}", file=sys.stderr)
+        say(f"no runs in {folder.uri}")
         return ExitCode.DONE
     for line in _lines(shown):
         print(line)
     for run in shown:
         if run.state.startswith("damaged"):
-            print(printable(f"{run.run_id} is {run.state}"), file=sys.stderr)
+            say(printable(f"{run.run_id} is {run.state}"))
     if len(shown) < len(found):
-        print(
-            f"{counted(len(found) - len(shown), 'earlier run')} not shown: --last {len(found)}",
-            file=sys.stderr,
-        )
+        say(f"{counted(len(found) - len(shown), 'earlier run')} not shown: --last {len(found)}")
     return ExitCode.DONE
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from flows.cli import tpu
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from flows.cli.tpu import Name, Project, Zone
 from runtime.contract.errors import BadInput, ExitCode
 
@@ -103,14 +102,14 @@ def _tell(answer: Answer) -> None:
     """Prints what a worker said, each line with the worker before it."""
     mark = f"[{answer.place.index}] "
     if answer.ran is None:
-        print(f"{mark}{answer.error}", file=sys.stderr)
+        say(f"{mark}{answer.error}")
         return
     for line in answer.ran.output.decode("utf-8", "replace").splitlines():
         print(f"{mark}{line}")
     for line in answer.ran.errors.splitlines():
-        print(f"{mark}{line}", file=sys.stderr)
+        say(f"{mark}{line}")
     if answer.ran.code:
-        print(f"{mark}exit code {answer.ran.code}", file=sys.stderr)
+        say(f"{mark}exit code {answer.ran.code}")
 
 
 def _as_data(answer: Answer) -> dict[str, object]:

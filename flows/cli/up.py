@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from types import FrameType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from flows.cli.said import say
 from flows.cli.wrong_flags import checked_range
 from flows.serving import children, place
 from runtime.contract.errors import ExitCode, Interrupted
@@ -28,8 +28,8 @@ def up(
 ) -> int:
     """Start a Prefect server with UI, workers, deployments and schedule here; runs until Ctrl-C."""
     checked_range("--port", port, 1, 65535)
-    if (found := children.clear_leftovers(_tell)) is not None:
-        _tell(f"up already, by process {found.owner.pid}: {_ui(found.api_url)} (stop it: slicebench down)")
+    if (found := children.clear_leftovers(say)) is not None:
+        say(f"up already, by process {found.owner.pid}: {_ui(found.api_url)} (stop it: slicebench down)")
         return ExitCode.DONE
     from flows.serving.ports import refuse_taken_port
 
@@ -42,26 +42,26 @@ def up(
     refuse_unwritable_home()
 
     signals = _Signals()
-    _tell("starting a Prefect server, its workers and deployments …")
+    say("starting a Prefect server, its workers and deployments …")
     try:
-        station = raise_up(port, _tell, signals.heard.is_set)
+        station = raise_up(port, say, signals.heard.is_set)
     except Interrupted:
-        _tell("down")
+        say("down")
         return ExitCode.INTERRUPTED
     try:
         _welcome(station)
         while not signals.heard.wait(1.0):
             station.look()
         with PrefectApi(station.server) as api:
-            drain(api, station.look, lambda: signals.count - 1, _tell)
+            drain(api, station.look, lambda: signals.count - 1, say)
     except StaysDown as error:
-        _tell(str(error))
+        say(str(error))
         heard = min(signals.count, 1)  # whoever asked to cancel what runs need not ask again
         station.outlast_runs(lambda: signals.count > heard)
         return ExitCode.INFRASTRUCTURE
     finally:
         station.stop()
-    _tell("down")
+    say("down")
     return ExitCode.DONE
 
 
@@ -70,14 +70,14 @@ def down(
     now: Annotated[bool, Parameter(help="Cancel what runs instead of waiting for it", negative="")] = False,
 ) -> int:
     """Stop what `slicebench up` started; waits until running benchmarks have ended."""
-    found = children.clear_leftovers(_tell)
+    found = children.clear_leftovers(say)
     if found is None:
-        _tell("nothing is up")
+        say("nothing is up")
         return ExitCode.DONE
     owner = found.owner.found()
     if owner is not None:
         owner.send_signal(_NOW if now else signal.SIGTERM)
-        _tell(
+        say(
             f"asked process {owner.pid} to go down"
             + ("" if now else " once nothing runs any more (at once: --now)")
         )
@@ -110,19 +110,15 @@ def _welcome(station: Station) -> None:
 
     with PrefectApi(station.server) as api:
         scheduled = api.schedules()
-    _tell(f"up: {_ui(station.server.api_url)}")
-    _tell(
+    say(f"up: {_ui(station.server.api_url)}")
+    say(
         f"log in with the line in {place.auth_file()}; on the command line: "
         f"PREFECT_API_URL={station.server.api_url} PREFECT_API_AUTH_STRING=$(cat {place.auth_file()})"
     )
     for deployment, schedule in scheduled:
-        _tell(f"scheduled: {deployment}, {schedule}")
-    _tell("start a run: slicebench run quickstart, or by the form of benchmark/adhoc in the UI; stop: Ctrl-C")
+        say(f"scheduled: {deployment}, {schedule}")
+    say("start a run: slicebench run quickstart, or by the form of benchmark/adhoc in the UI; stop: Ctrl-C")
 
 
 def _ui(api_url: str) -> str:
     return api_url.removesuffix("/api")
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
