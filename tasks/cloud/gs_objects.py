@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.gs_storage import bucket_of, told
+from tasks.cloud.gs_storage import bucket_of, is_of_bucket, told
 
 if TYPE_CHECKING:
     from google.cloud import storage
@@ -59,7 +59,7 @@ class GsObjects:
             try:
                 content = blob.download_as_bytes(timeout=_CALL_S, retry=self._retry())
             except NotFound as error:
-                if "bucket does not exist" in str(error):
+                if is_of_bucket(error):
                     raise
                 return None
             return Stored(content, int(blob.generation))
@@ -106,7 +106,7 @@ class GsObjects:
             except PreconditionFailed:
                 return False
             except NotFound as error:
-                if "bucket does not exist" in str(error):
+                if is_of_bucket(error):
                     raise
         return True
 

@@ -14,6 +14,7 @@ from tasks.cloud.calls import calling
 from tasks.cloud.storage import checked_name
 
 if TYPE_CHECKING:
+    from google.api_core.exceptions import NotFound
     from google.cloud import storage
 
 _CALL_S = (10.0, 60.0)
@@ -62,7 +63,7 @@ class GsFolder:
             except RequestRangeNotSatisfiable:
                 return b""
             except NotFound as error:
-                if "bucket does not exist" in str(error):
+                if is_of_bucket(error):
                     raise
                 return None
 
@@ -164,6 +165,11 @@ class GsFolder:
 
     def _told(self, doing: str, name: str) -> AbstractContextManager[None]:
         return told(doing, f"{self.uri}/{name}".rstrip("/"), self.bucket)
+
+
+def is_of_bucket(missing: NotFound) -> bool:
+    """Says whether it is the bucket that is not there, rather than an object in it."""
+    return "bucket does not exist" in str(missing)
 
 
 @contextmanager
