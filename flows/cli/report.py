@@ -25,7 +25,7 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
     """
     runs = open_folder(output or str(runs_folder()))
     folder = find_run(runs, run)
-    from tasks.history.figures import run_figures
+    from tasks.history.figures import no_figures, run_figures
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table
     from tasks.stages.report import report_folder, unjudged
@@ -34,9 +34,7 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
     results = load_results(folder)
     if results is None:  # an old report beside results that are gone: there is a page, and no numbers
         if json:
-            print_json(
-                {"run_id": folder.uri.rpartition("/")[2], "report": where, "verdict": None, "points": []}
-            )
+            print_json({"report": where, **no_figures(folder.uri.rpartition("/")[2])})
         else:
             print(where)
         return ExitCode.DONE

@@ -43,6 +43,12 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
     }
 
 
+def no_figures(run_id: str) -> Figures:
+    """Returns what there is to say, under the same names, of a run whose results are gone."""
+    unknown: Figures = dict.fromkeys(("suite", "target", "verdict", "reason"))
+    return {"run_id": run_id, **unknown, "baseline": [], "points": []}
+
+
 def _point(
     point: PointOutcome, label: str, operations: list[OperationSummary], verdicts: Verdicts
 ) -> Figures:

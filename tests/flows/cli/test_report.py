@@ -56,8 +56,16 @@ def test_without_results_json_still_says_where_the_page_is(
     (folder / "points.json").unlink()
     assert main(["report", "run-1", "--output", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["report"] == f"{folder / 'report.html'}"
-    assert (told["run_id"], told["verdict"], told["points"]) == ("run-1", None, [])
+    assert told == {
+        "report": f"{folder / 'report.html'}",
+        "run_id": "run-1",
+        "suite": None,
+        "target": None,
+        "verdict": None,
+        "reason": None,
+        "baseline": [],
+        "points": [],
+    }
 
 
 @pytest.mark.parametrize(("word", "meant"), [("latest", "new-2"), ("old", "old-1"), ("new-1", "new-1")])
