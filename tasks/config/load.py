@@ -9,16 +9,18 @@ import pydantic
 
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.yamlfile import Node, load, nearest, place_of, read_text
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.config.wording import wanted
 
-_Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig]
+_Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig] | type[GkeTargetConfig]
 _KINDS: dict[str, _Model] = {
     "local": LocalTargetConfig,
     "ssh": SshTargetConfig,
     "tpu_vm": TpuVmTargetConfig,
+    "gke": GkeTargetConfig,
 }
 
 

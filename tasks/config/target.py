@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from runtime.contract.errors import BadInput, Problem
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.config.wording import wanted
@@ -55,4 +56,6 @@ class LocalTargetConfig(BaseModel):
             ) from None
 
 
-TargetConfig = Annotated[LocalTargetConfig | SshTargetConfig | TpuVmTargetConfig, Field(discriminator="kind")]
+TargetConfig = Annotated[
+    LocalTargetConfig | SshTargetConfig | TpuVmTargetConfig | GkeTargetConfig, Field(discriminator="kind")
+]

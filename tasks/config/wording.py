@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.config import duration, size
+from tasks.config import duration, patterns, size
 
 _PATTERNS = {
     duration.PATTERN: "a time, such as 90s, 30m, 4h or 2d",
     size.PATTERN: "an amount of memory, such as 512MiB, 64GiB or 1TiB",
+    **patterns.WORDS,
 }
 
 

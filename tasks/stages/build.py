@@ -11,6 +11,7 @@ from tasks.cloud.git import fetch_tree, known_tree
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
 from tasks.cloud.venvs import Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.home import home, sources_folder
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
@@ -110,6 +111,11 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
 
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
+    if isinstance(spec.target, GkeTargetConfig):
+        if spec.target.image is not None:
+            return BuildPlan(False, None, (), f"what is in {spec.target.image}")
+        why = f"target {spec.target_name} names no image, so one is built"
+        return BuildPlan(True, None, (why,), spec.source.jax_version)
     if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
         why = f"target {spec.target_name} names no python, so each host that has none yet makes it"
         return BuildPlan(True, None, (why,), spec.source.jax_version)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -30,6 +31,8 @@ def target_checks(name: str, config: Any) -> list[Check]:
             Check("cloud tpu", lambda: look_at_tpu(config), 60.0),
             *tunnels,
         ]
+    if isinstance(config, GkeTargetConfig):
+        return [Check("cluster", lambda: look_at_cluster(config), 10.0)]
     return [Check("target", lambda: look_at_local(name, config), 70.0)]
 
 
@@ -50,6 +53,12 @@ def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
         if not problems:
             found.append(Finding("target's python", "fine", f"workers can run in {config.python}"))
     return found
+
+
+def look_at_cluster(config: GkeTargetConfig) -> list[Finding]:
+    """What the target asks for; the cluster itself is not asked yet."""
+    told = f"{config.slices} x {config.shape}, through {config.context or config.cluster}"
+    return [Finding("cluster", "unknown", f"{told}: whether it is there is not looked at yet")]
 
 
 def look_at_hosts(config: SshTargetConfig) -> list[Finding]:

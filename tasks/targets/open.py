@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.home import hosts_folder, scratch_folder
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -16,6 +17,10 @@ def open_target(config: TargetConfig, say: Callable[[str], None] = lambda line: 
         from tasks.targets.local import LocalTarget
 
         return LocalTarget(config, scratch_folder())
+    if isinstance(config, GkeTargetConfig):
+        from tasks.targets.gke import GkeTarget
+
+        return GkeTarget(config)
     from tasks.cloud.ssh import shared_pool
     from tasks.cloud.ssh_book import AddressBook
 

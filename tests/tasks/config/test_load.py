@@ -21,7 +21,7 @@ def _target(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_target_loads(path: Path) -> None:
-    assert load_target(path).kind in ("local", "ssh", "tpu_vm")
+    assert load_target(path).kind in ("local", "ssh", "tpu_vm", "gke")
 
 
 def test_all_problems_are_told_at_their_places(tmp_path: Path) -> None:

@@ -1,0 +1,353 @@
+"""Model of a target file for Kubernetes: a JobSet on GKE, or on any cluster that a kubeconfig context names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from runtime.contract.errors import BadInput
+from runtime.contract.job import Platform
+from tasks.config import patterns, size
+from tasks.config.accelerators import Accelerator, Capacity, accelerator
+from tasks.config.envfile import looks_secret
+from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, TensorBoard
+
+_FORBID = ConfigDict(extra="forbid", frozen=True)
+_CODES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
+_Models = Mapping[str, type[BaseModel]]
+
+
+def _codes(value: Any) -> Any:
+    """Takes `1, 3-5`, or a list of such, for the exit codes that it says."""
+    parts = value if isinstance(value, list | tuple) else str(value).split(",")
+    return tuple(code for part in parts for code in _range(str(part).strip()))
+
+
+def _range(text: str) -> Iterator[int]:
+    match = _CODES.fullmatch(text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last <= 255:
+        raise ValueError(f"{text!r} is no exit code from 1 to 255, nor a range such as 3-5")
+    yield from range(first, last + 1)
+
+
+ExitCodes = Annotated[tuple[int, ...], BeforeValidator(_codes)]
+
+
+class ClusterPlace(BaseModel):
+    """A cluster of GKE, known by name; made for the run when it is missing, unless that is forbidden."""
+
+    model_config = _FORBID
+
+    name: str = Field(pattern=patterns.CLUSTER_NAME, description="Its exact name")
+    project: str | None = Field(None, description="Google Cloud project; from the environment when not given")
+    location: str | None = Field(None, description="Zone or region; from the environment when not given")
+    create: Literal["if_missing", "never"] = Field("if_missing", description="Whether the run may make it")
+    capacity: Capacity | None = Field(
+        None,
+        description="How what is made is paid for; not given: spot. Given, pods go to nodes of that kind only",
+    )
+    reservations: tuple[str, ...] = Field(
+        (),
+        description="For capacity: reservation, its name or projects/P/reservations/R; several are filled in order",
+    )
+
+    @field_validator("reservations", mode="before")
+    @classmethod
+    def _one_or_many(cls, names: Any) -> Any:
+        return (names,) if isinstance(names, str) else names
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> ClusterPlace:
+        if (self.capacity == "reservation") != bool(self.reservations):
+            raise ValueError("capacity: reservation and reservations: belong together")
+        return self
+
+    @property
+    def capacity_made(self) -> Capacity:
+        """How node pools that a run makes are paid for."""
+        return self.capacity or "spot"
+
+
+class GkeLimits(BaseModel):
+    """How long each part may take, seconds. null: without end."""
+
+    model_config = _FORBID
+
+    workload_s: int | None = Field(
+        None,
+        gt=0,
+        description="For the workload once it is admitted: the cluster itself ends it then, whatever became of us",
+    )
+    termination_grace_s: int = Field(
+        30, ge=0, le=3600, description="From SIGTERM to SIGKILL, for what is to be saved"
+    )
+    ttl_s: int | None = Field(
+        12 * 3600,
+        ge=0,
+        description="How long the JobSet, its pods and their logs stay after the end; null: for ever",
+    )
+    attempts: int = Field(3, ge=1, description="Starts of the workload, when hardware is taken away under it")
+
+
+class GkeTargetConfig(BaseModel):
+    """Pods of one JobSet: a replicated job for the slices, a pod for each host of a slice."""
+
+    model_config = _FORBID
+
+    kind: Literal["gke"]
+    context: str | None = Field(None, description="Context of a kubeconfig file: any cluster, used as it is")
+    kubeconfig: str | None = Field(
+        None, description="That file; not given: $KUBECONFIG, else ~/.kube/config. It is never written"
+    )
+    cluster: ClusterPlace | None = Field(None, description="A cluster of GKE, in place of a context")
+    namespace: str = Field("default", description="Where the JobSet is made; it must be there")
+
+    type: str = Field(
+        min_length=1,
+        description="Accelerator type of one slice: v5litepod-16, h100-80gb-8, n2-standard-32-2, or cpu on any cluster",
+    )
+    topology: str | None = Field(None, description="Shape of a TPU slice, where its size has several: 4x4x16")
+    slices: int = Field(1, ge=1, le=1024, description="Slices, each of that type")
+    nodes: int | None = Field(
+        None, ge=1, le=4096, description="Hosts of one slice, for GPUs and for type: cpu"
+    )
+    containers_per_host: int = Field(
+        1, ge=1, le=8, description="Workers on each host; they share its chips evenly"
+    )
+    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
+        "auto", description="Devices of each worker on CPUs; auto: as many as the suite's meshes need"
+    )
+    platform: Platform = Field("cpu", description="What the workers compute on; not given: as the type does")
+
+    image: str | None = Field(
+        None,
+        description="Image of the workers, by tag or digest; pods get its digest. Not given: one is built",
+    )
+    image_pull_secret: str | None = Field(
+        None, description="Secret of the namespace that its registry asks for"
+    )
+    container_name: str = Field("worker", description="Name of the container, as logs and kubectl show it")
+    env: Mapping[str, str] = Field(default_factory=dict, description="Environment of the workers; no secrets")
+    cpu: Annotated[str, Field(pattern=patterns.PROCESSORS)] | None = Field(
+        None, description="Processors that each worker asks for, as 24 or 500m", coerce_numbers_to_str=True
+    )
+    memory: str | None = Field(
+        None, pattern=size.PATTERN, description="Memory that each worker asks for, as 100GiB"
+    )
+    service_account: str | None = Field(
+        None, description="Kubernetes service account of the pods, e.g. one of Workload Identity"
+    )
+    host_network: bool | Literal["auto"] = Field(
+        "auto",
+        description="Whether pods use their hosts' networks: faster, but without Workload Identity. "
+        "auto: on accelerators of GKE, unless service_account is given",
+    )
+    privileged: bool | Literal["auto"] = Field(
+        "auto", description="Whether containers are privileged; auto: on TPUs and GPUs of GKE"
+    )
+    gpu_networks: tuple[str, ...] | None = Field(
+        None,
+        description="Networks of the cluster for GPUs on several hosts, in the order of their interfaces. "
+        "[]: none, TCP over the host's own",
+    )
+
+    queue: str | None = Field(
+        "multislice-queue", description="LocalQueue of Kueue in the namespace; null: without a queue"
+    )
+    priority: str | None = Field(
+        "medium", description="Priority class of the pods; null: the cluster's default"
+    )
+    scheduler: str | None = Field(None, description="Scheduler of the pods; not given: Kubernetes' own")
+    exclusive_topology: str | None = Field(
+        "auto",
+        description="Node label of which each slice has a value to itself; null: none. "
+        "auto: a node pool for each slice, on TPUs and CPUs of GKE",
+    )
+    node_selector: Mapping[str, str] = Field(
+        default_factory=dict, description="Labels that nodes must have as well"
+    )
+    tolerations: tuple[str, ...] = Field((), description="Keys of taints that are tolerated as well")
+    lock: bool = Field(False, description="One run at a time on this cluster, where no queue sees to it")
+
+    max_restarts: int = Field(
+        0,
+        ge=0,
+        description="How often the workload is started again after a failure; preemptions do not count",
+    )
+    restart_on_user_code_failure: bool = Field(
+        False,
+        description="Whether that holds for every failure; else only for signals and restart_exit_codes",
+    )
+    restart_exit_codes: ExitCodes = Field(
+        (), description="Exit codes of the program after which it is started again as well: 1, 3-5"
+    )
+
+    ramdisk: RamDisk | None = Field(None, description="A folder in the hosts' memory, for local checkpoints")
+    debug_dump: DebugDump | None = Field(
+        None, description="XLA dumps in a bucket, whatever becomes of the worker"
+    )
+    ops_agent: OpsAgent | None = Field(None, description="Metrics of the hosts in Cloud Monitoring")
+    tensorboard: TensorBoard | None = Field(None, description="Uploads to Vertex AI TensorBoard meanwhile")
+    pathways: Pathways | None = Field(None, description="One program for all slices, through Pathways")
+
+    workload_name: str | None = Field(None, description="Name of the JobSet; not given: after the run")
+    wait: bool = Field(
+        True, description="Whether a run waits for its workload; if not, limits.workload_s ends it"
+    )
+    limits: GkeLimits = Field(default_factory=lambda: GkeLimits.model_validate({}))
+
+    nested: ClassVar[_Models] = {
+        "cluster": ClusterPlace,
+        "limits": GkeLimits,
+        "ramdisk": RamDisk,
+        "debug_dump": DebugDump,
+        "ops_agent": OpsAgent,
+        "tensorboard": TensorBoard,
+        "pathways": Pathways,
+    }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _platform_of_the_type(cls, fields: Any) -> Any:
+        """Fills in what the type computes on; a type that is none is found out by its own field."""
+        if isinstance(fields, Mapping) and fields.get("platform") is None:
+            try:
+                kind = accelerator(str(fields.get("type"))).kind
+            except BadInput:
+                kind = "cpu"
+            return {**fields, "platform": kind}
+        return fields
+
+    @field_validator("tolerations", mode="before")
+    @classmethod
+    def _one_or_many(cls, keys: Any) -> Any:
+        return (keys,) if isinstance(keys, str) else keys
+
+    @field_validator("type")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            accelerator(name)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    @field_validator("env")
+    @classmethod
+    def _no_secrets(cls, env: Mapping[str, str]) -> Mapping[str, str]:
+        if told := next((name for name in env if looks_secret(name)), None):
+            raise ValueError(
+                f"{told} sounds like a secret, which a file keeps: give --env {told}, or an --env-file"
+            )
+        return env
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> GkeTargetConfig:
+        for wrong in (*self._contradictions(), *self._unfit()):
+            raise ValueError(wrong)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """Yields what of the file cannot hold together."""
+        if (self.context is None) == (self.cluster is None):
+            yield "name either a context: or a cluster:"
+        if self.kubeconfig is not None and self.context is None:
+            yield "kubeconfig: is read for a context: that is named"
+        if not self.max_restarts and (self.restart_on_user_code_failure or self.restart_exit_codes):
+            yield "nothing is started again with max_restarts: 0"
+        if self.restart_on_user_code_failure and self.restart_exit_codes:
+            yield "restart_on_user_code_failure: true means every exit code: leave restart_exit_codes out"
+        if not self.wait and self.limits.workload_s is None:
+            yield "wait: false needs limits.workload_s, when the cluster ends the workload by itself"
+        if self.pathways is not None and self.pathways.headless and self.limits.workload_s is None:
+            yield "pathways.headless never ends by itself: say limits.workload_s, when the cluster ends it"
+        if self.lock and self.queue is not None:
+            yield "lock: true is for clusters without a queue; this one's decides who runs"
+
+    def _unfit(self) -> Iterator[str]:
+        """Yields what does not go with the type."""
+        try:
+            shape = self.shape
+        except BadInput as error:
+            yield str(error)
+            return
+        if shape.chips_per_host % self.containers_per_host and shape.kind != "cpu":
+            yield f"{self.containers_per_host} containers cannot share {shape.chips_per_host} {shape.unit}s of a host"
+        if shape.kind != "cpu" and self.devices_per_worker != "auto":
+            yield f"devices_per_worker follows from the type {self.type}"
+        if self.pathways is not None and not shape.pathways:
+            yield f"Pathways runs on TPUs, not on {self.type}"
+        if self.gpu_networks is not None and shape.gpu_direct is None:
+            yield f"gpu_networks are for GPUs that reach each other directly, not for {self.type}"
+        if shape.gpu_direct is not None and shape.hosts > 1 and self.gpu_networks is None:
+            yield (
+                f"GPUs of {shape.hosts} hosts of {self.type} reach each other by GPUDirect-{shape.gpu_direct.upper()}: "
+                "name the cluster's networks in gpu_networks, or write gpu_networks: [] to do without"
+            )
+        capacity = self.cluster.capacity_made if self.cluster else None
+        if self.cluster and self.cluster.create == "if_missing" and capacity not in shape.capacities:
+            known = " or ".join(sorted(shape.capacities))
+            yield f"{self.type} is not given as {capacity}, but as {known}"
+
+    @property
+    def shape(self) -> Accelerator:
+        """What one slice is made of. Raises BadInput for a topology or nodes that do not fit the type."""
+        return accelerator(self.type, self.topology, self.nodes)
+
+    @property
+    def python(self) -> None:
+        """Workers run the Python of their image: there is none to name."""
+        return None
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are, all slices together; with Pathways one program, on a host of its own."""
+        if self.pathways is not None:
+            return 1
+        return self.slices * self.shape.hosts * self.containers_per_host
+
+    @property
+    def on_gke(self) -> bool:
+        """Whether the type names machines of GKE, with its labels, and not hosts of any cluster."""
+        return bool(self.shape.machine_type)
+
+    @property
+    def uses_host_network(self) -> bool:
+        """Whether pods use their hosts' networks."""
+        if self.host_network == "auto":
+            return self.on_gke and self.service_account is None
+        return self.host_network
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether containers are privileged."""
+        if self.privileged == "auto":
+            return self.on_gke and self.shape.kind != "cpu"
+        return self.privileged
+
+    @property
+    def exclusive_label(self) -> str | None:
+        """The node label of which each slice has a value to itself."""
+        if self.exclusive_topology == "auto":
+            return "cloud.google.com/gke-nodepool" if self.on_gke and self.shape.kind != "gpu" else None
+        return self.exclusive_topology
+
+    def with_choices(self, workers: int | None, devices_per_worker: int | None) -> GkeTargetConfig:
+        """Returns the target with devices that a request chose, on CPUs. Raises BadInput for what the type says."""
+        if workers is not None and workers != self.workers:
+            raise BadInput(
+                f"--workers {workers}: workers of a GKE target follow from its type",
+                fix=f"leave --workers out, or choose another type than {self.type}",
+            )
+        if devices_per_worker is None:
+            return self
+        if self.shape.kind != "cpu":
+            raise BadInput(
+                f"devices of a GKE target follow from its type, {self.type}",
+                fix="leave --devices-per-worker out",
+            )
+        return self.model_copy(update={"devices_per_worker": devices_per_worker})

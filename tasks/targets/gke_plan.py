@@ -1,0 +1,165 @@
+"""What a run takes of a Kubernetes cluster: a JobSet, the cluster where it is made, workers and chips from the type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from runtime.contract.counting import counted
+from runtime.contract.errors import BadInput, Problem
+from runtime.contract.fit import Backend, devices_wanted, fit
+from runtime.contract.generators import Requirement
+from tasks.cloud.prices import load_prices
+from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
+from tasks.config.spec import RunSpec
+from tasks.leases.lease import lease_id
+from tasks.leases.resource import ResourceRef
+from tasks.targets.kube_jobset import groups
+from tasks.targets.kube_names import jobset_name, name_problem
+from tasks.targets.local_plan import bytes_of
+from tasks.targets.types import Plan
+
+JOBSET, SECRET, CLUSTER, NODE_POOL = "jobset", "secret", "gke_cluster", "gke_node_pool"
+
+
+def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
+    """Returns the plan of a run on a cluster. Pure. `scope` is the cluster: a context, or PROJECT/LOCATION/NAME.
+
+    What is made is named after the first epoch of the run's lease. Raises BadInput when no point fits.
+    """
+    devices = _devices(spec, config)
+    has: frozenset[Requirement] = frozenset({"pathways"} if config.pathways is not None else ())
+    backend = Backend(config.platform, config.workers * devices, config.workers, config.slices, has)
+    fitting = fit(spec.points, backend)
+    if not fitting.points:
+        raise BadInput(fitting.problems)
+    if problems := list(_refused(spec, config)):
+        raise BadInput(problems)
+    return Plan(
+        target=spec.target_name,
+        resources=list(_resources(spec, config, scope)),
+        workers=config.workers,
+        slices=config.slices,
+        devices_per_worker=devices,
+        platform=config.platform,
+        price_per_hour=price_of(config),
+        warnings=list(_warnings(spec, config)),
+        output=spec.output,
+        bytes_per_save=max((bytes_of(point.checkpoint) for point in fitting.points), default=0),
+        points=fitting.points,
+        left_out=fitting.problems,
+        keepable=(CLUSTER, NODE_POOL) if _makes_cluster(config) else (),
+        locks=[("gke", scope)] if config.lock else (),
+        lock_wait_s=spec.wait_for_lock_s,
+        attempts=config.limits.attempts,
+    )
+
+
+def workload_name(spec: RunSpec, config: GkeTargetConfig) -> str:
+    """Returns the name of the JobSet: as the file says, else after the first epoch of the run's lease."""
+    return config.workload_name or jobset_name(lease_id(spec.lease_name, 1), groups(config))
+
+
+def price_of(config: GkeTargetConfig) -> float | None:
+    """Returns what the slices that a run makes cost an hour, in US dollars; None: not known, 0: it makes none."""
+    cluster = config.cluster
+    if cluster is None or cluster.create == "never":
+        return 0.0
+    location = cluster.location or ""
+    zone = location if re.fullmatch(r".+-.+-[a-z]", location) else f"{location}-a"
+    shape = config.shape
+    spot = cluster.capacity_made == "spot"
+    return load_prices().per_hour(shape.family, shape.chips * config.slices, zone, spot=spot)
+
+
+def _devices(spec: RunSpec, config: GkeTargetConfig) -> int:
+    """Returns the devices of each worker; on CPUs as many as were asked for, or as the suite's meshes need."""
+    shape = config.shape
+    if config.pathways is not None:
+        return shape.hosts * shape.devices_per_host * config.slices
+    if shape.devices_per_host and config.platform != "cpu":
+        return shape.devices_per_host // config.containers_per_host
+    if config.devices_per_worker != "auto":
+        return config.devices_per_worker
+    wanted = devices_wanted(spec.points)
+    if wanted is None:
+        return 1
+    if wanted % config.workers:
+        takes, workers = counted(wanted, "device"), counted(config.workers, "worker")
+        raise BadInput(
+            f"the suite's meshes take {takes}, which {workers} of {config.type} cannot share evenly",
+            fix="take a type of other hosts or slices, or say devices_per_worker",
+        )
+    return wanted // config.workers
+
+
+def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[ResourceRef]:
+    cluster = config.cluster
+    if cluster is not None and _makes_cluster(config):
+        place, _, name = scope.rpartition("/")
+        yield ResourceRef(CLUSTER, place, name)
+        for number in range(config.slices):
+            ends = (
+                "the service, when it needs the spot capacity" if cluster.capacity_made == "spot" else "none"
+            )
+            yield ResourceRef(NODE_POOL, scope, f"{name}-np-{number}", dead_man=ends)
+    name, where = workload_name(spec, config), f"{scope}/{config.namespace}"
+    limit = config.limits.workload_s
+    yield ResourceRef(
+        JOBSET, where, name, dead_man=f"the cluster, {limit} s after it began" if limit else "none"
+    )
+    if spec.secret_env:
+        yield ResourceRef(SECRET, where, f"{name}-env", dead_man="goes with its JobSet")
+
+
+def _makes_cluster(config: GkeTargetConfig) -> bool:
+    return config.cluster is not None and config.cluster.create == "if_missing"
+
+
+def _refused(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
+    """Yields what would fail once there are pods, or leave things behind."""
+    if "://" not in spec.output:
+        what = f"{spec.output} would be in pods, and go with them"
+        yield Problem("error", None, what, fix="give --output gs://BUCKET/FOLDER")
+    if problem := name_problem(workload_name(spec, config), groups(config)):
+        yield problem
+    if config.pathways is not None:
+        version = spec.source.jax_version
+        jax = version if re.fullmatch(r"\d+\.\d+(\.\d+)?", version) else None
+        for told in config.pathways.mismatches(jax, None):
+            yield Problem("error", None, told, fix="take images of the program's JAX, or that JAX")
+
+
+def _warnings(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
+    shape = config.shape
+    if config.slices > 1:
+        what = f"{config.type} is the type of one slice: {config.slices} slices x {shape}"
+        yield Problem("warning", None, f"{what} are {counted(shape.chips * config.slices, shape.unit)}")
+    if config.slices > 1 and shape.kind == "tpu" and shape.hosts == 1 and config.pathways is None:
+        what = f"GKE joins slices of several hosts into one program, and {config.type} is one host"
+        yield Problem("warning", None, what, fix="take a type of more hosts, or slices: 1")
+    if not config.wait:
+        yield Problem(
+            "warning", None, f"the run does not wait: the cluster ends it after {config.limits.workload_s} s"
+        )
+    if config.queue is None:
+        yield Problem(
+            "warning", None, "without a queue the pods take what is free at once, outside of all quota"
+        )
+    if config.pathways is not None:
+        for image in config.pathways.unpinned():
+            yield Problem(
+                "warning",
+                None,
+                f"{image} may be another tomorrow",
+                fix="name a tag with its JAX, or a digest",
+            )
+    if config.cluster is not None:
+        yield from _of_the_cluster(config.cluster)
+
+
+def _of_the_cluster(cluster: ClusterPlace) -> Iterator[Problem]:
+    if cluster.create == "if_missing" and cluster.capacity is None:
+        yield Problem(
+            "warning", None, f"if {cluster.name} is made, its accelerators are spot", fix="say capacity:"
+        )

@@ -1,0 +1,103 @@
+"""What a run on Kubernetes would make and cost, and what it is refused for before anything is made."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from tasks.config.spec import SourceSpec
+from tasks.targets.gke import GkeTarget
+from tasks.targets.types import Plan
+from tests.tasks.config.test_gke_target import CLUSTER, spec_of
+from tests.tasks.targets.kube_made import PATHWAYS, config
+from tests.tasks.targets.local_runs import point
+
+
+def planned(target: dict[str, Any] | None = None, **fields: Any) -> Plan:
+    made = config(**(target or {}))
+    return GkeTarget(made).plan(spec_of(made, **fields))
+
+
+def test_workers_and_devices_follow_from_the_type() -> None:
+    plan = planned()
+    assert (plan.workers, plan.slices, plan.devices_per_worker, plan.platform) == (8, 2, 4, "tpu")
+    assert planned({"type": "tpu7x-16", "containers_per_host": 2}).devices_per_worker == 4
+    assert planned({"type": "l4-8", "nodes": 2, "slices": 1}).workers == 2
+    plan = planned({"type": "cpu", "nodes": 2, "slices": 1}, points=[point(devices=8)])
+    assert (plan.workers, plan.devices_per_worker, plan.platform) == (2, 4, "cpu")
+
+
+def test_a_run_on_a_context_makes_a_jobset_and_a_secret_if_it_has_secrets() -> None:
+    (jobset,) = planned().resources
+    assert (jobset.kind, jobset.scope, jobset.dead_man) == ("jobset", "context c/default", "none")
+    with_limit = planned({"limits": {"workload_s": 60}}, secret_env=frozenset({"A"}))
+    assert [(each.kind, each.dead_man) for each in with_limit.resources] == [
+        ("jobset", "the cluster, 60 s after it began"),
+        ("secret", "goes with its JobSet"),
+    ]
+    assert (with_limit.price_per_hour, with_limit.keepable) == (0.0, ())
+
+
+def test_a_cluster_that_may_be_made_is_in_the_plan_with_its_price() -> None:
+    plan = planned({"cluster": CLUSTER})
+    assert [(each.kind, each.scope, each.name) for each in plan.resources[:3]] == [
+        ("gke_cluster", "p/us-west4-a", "c"),
+        ("gke_node_pool", "p/us-west4-a/c", "c-np-0"),
+        ("gke_node_pool", "p/us-west4-a/c", "c-np-1"),
+    ]
+    assert plan.price_per_hour == pytest.approx(32 * 0.48)
+    region = {**CLUSTER, "location": "us-west4", "capacity": "on_demand"}
+    assert planned({"cluster": region}).price_per_hour == pytest.approx(32 * 1.2)
+    assert planned({"cluster": {**CLUSTER, "create": "never"}}).price_per_hour == 0.0
+    assert planned({"cluster": CLUSTER, "type": "tpu7x-16"}).price_per_hour is None
+
+
+def test_project_and_location_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLICEBENCH_PROJECT", "mine")
+    monkeypatch.setenv("SLICEBENCH_ZONE", "us-east5-b")
+    assert planned({"cluster": {"name": "c"}}).resources[0].scope == "mine/us-east5-b"
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({}, "v5litepod-16 is the type of one slice: 2 slices x v5litepod-16 .* are 32 chips"),
+        ({"type": "v5p-8"}, "v5p-8 is one host, take a type of more hosts"),
+        ({"queue": None}, "outside of all quota"),
+        ({"wait": False, "limits": {"workload_s": 60}}, "the cluster ends it after 60 s"),
+        ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),
+        ({"cluster": CLUSTER}, "if c is made, its accelerators are spot"),
+    ],
+)
+def test_what_is_to_be_known_is_told(target: dict[str, Any], words: str) -> None:
+    told = [str(each) for each in planned(target).warnings]
+    assert len([each for each in told if re.search(words, each)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "words"),
+    [
+        ({}, {"output": "/tmp/runs"}, "would be in pods, and go with them"),
+        ({"workload_name": "a" * 44}, {}, "at most 43 are allowed"),
+        ({"workload_name": "Mine"}, {}, "cannot be the name of a JobSet"),
+        ({}, {"points": [point(devices=3)]}, "takes 3 devices, the target has 32"),
+        (
+            {"type": "cpu", "nodes": 2, "slices": 1},
+            {"points": [point(devices=3)]},
+            "2 workers of cpu cannot share",
+        ),
+        ({"pathways": PATHWAYS}, {"source": SourceSpec(jax_version="0.9.0")}, "and the program JAX 0.9.0"),
+    ],
+)
+def test_what_cannot_run_is_refused(target: dict[str, Any], fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        planned(target, **fields)
+
+
+def test_long_names_of_runs_become_names_of_jobsets() -> None:
+    plan = planned({"slices": 20}, run_id="nightly-of-everything-20261129-010203-ab12-and-more")
+    name = plan.resources[0].name
+    assert len(name) <= 42 and name.startswith("sb-nightly-of-everything")
