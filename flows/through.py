@@ -18,7 +18,7 @@ from tasks.config.request import RunRequest
 from tasks.preload import preload
 from tasks.stages.files import OUTCOME_FILE, RUN_LOG
 
-POLL_S = 0.25
+POLL_S = 0.1
 
 ENDING_S = 0.05
 """Between two looks once the run has written how it ended: Prefect hears of it a moment later."""
