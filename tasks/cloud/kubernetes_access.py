@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import urllib.request
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 AGENT = "slicebench"
 """How the server's records name us: as user agent and as field manager."""
 
-_CONNECT_S = 10.0
+HEADERS = {"User-Agent": AGENT, "Accept": "application/json"}
+
+CONNECT_S = 10.0
 _KEEPALIVE = ((socket.SO_KEEPALIVE, 1),)
 _KEEPALIVE_TCP = (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 """Watches and logs may be silent for long: that the other end is gone without a word is noticed after 40 s."""
@@ -80,48 +82,32 @@ class Access:
         with self._lock:
             if os.getpid() not in self._clients:
                 transport = httpx2.HTTPTransport(
-                    verify=self._verify(), proxy=self._proxy(), socket_options=_socket_options()
+                    verify=self.context() or False, proxy=self.via(), socket_options=socket_options()
                 )
                 self._clients[os.getpid()] = httpx2.Client(
-                    base_url=self.server, auth=self._auth(), transport=transport, headers=_headers()
+                    base_url=self.server, auth=self._auth(), transport=transport, headers=HEADERS
                 )
             return self._clients[os.getpid()]
-
-    def asynchronous(self, connections: int | None = None) -> httpx2.AsyncClient:
-        """Returns a new client for many calls at once, which the caller closes. It has no read timeout of its own."""
-        import httpx2
-
-        transport = httpx2.AsyncHTTPTransport(
-            verify=self._verify(),
-            proxy=self._proxy(),
-            limits=httpx2.Limits(
-                max_connections=connections, max_keepalive_connections=20, keepalive_expiry=5.0
-            ),
-            socket_options=_socket_options(),
-        )
-        return httpx2.AsyncClient(
-            base_url=self.server,
-            auth=self._auth(),
-            transport=transport,
-            headers=_headers(),
-            timeout=httpx2.Timeout(None, connect=_CONNECT_S),
-        )
 
     def timeout(self, timing: Timing) -> httpx2.Timeout:
         """Returns the limits of one try of a call."""
         import httpx2
 
-        return httpx2.Timeout(timing.try_s, connect=min(_CONNECT_S, timing.try_s))
+        return httpx2.Timeout(timing.try_s, connect=min(CONNECT_S, timing.try_s))
 
     @property
     def extensions(self) -> dict[str, str]:
         """What goes with every request."""
         return {"sni_hostname": self.server_name} if self.server_name else {}
 
-    def _verify(self) -> ssl.SSLContext | bool:
-        return self.trust if self.trust is not None else self.server.startswith("https://")
+    def context(self) -> ssl.SSLContext | None:
+        """Returns whom the server is trusted by; None where it is spoken to in the clear."""
+        if not self.server.startswith("https://"):
+            return None
+        return self.trust or ssl.create_default_context()
 
-    def _proxy(self) -> str | None:
+    def via(self) -> str | None:
+        """Returns the proxy to go through."""
         return self.proxy or _environment_proxy(self.server)
 
     def _auth(self) -> httpx2.Auth | None:
@@ -179,8 +165,6 @@ class GoogleTokens:
 
 
 def _bearer(tokens: Tokens) -> httpx2.Auth:
-    import asyncio
-
     import httpx2
 
     class Bearer(httpx2.Auth):
@@ -193,23 +177,10 @@ def _bearer(tokens: Tokens) -> httpx2.Auth:
                 request.headers["Authorization"] = f"Bearer {tokens(True)}"
                 yield request
 
-        async def async_auth_flow(
-            self, request: httpx2.Request
-        ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-            request.headers["Authorization"] = f"Bearer {await asyncio.to_thread(tokens, False)}"
-            response = yield request
-            if response.status_code == 401:
-                request.headers["Authorization"] = f"Bearer {await asyncio.to_thread(tokens, True)}"
-                yield request
-
     return Bearer()
 
 
-def _headers() -> dict[str, str]:
-    return {"User-Agent": AGENT, "Accept": "application/json"}
-
-
-def _socket_options() -> list[tuple[int, int, int]]:
+def socket_options() -> list[tuple[int, int, int]]:
     options = [(socket.SOL_SOCKET, *one) for one in _KEEPALIVE]
     for name, value in _KEEPALIVE_TCP:
         if hasattr(socket, name):  # macOS calls the first one otherwise

@@ -32,8 +32,12 @@ _LONGEST_HEAD, _LONGEST_TAIL = 400, 200
 
 
 class KubernetesError(InfrastructureError):
-    """The API server answered with an error, or not at all. `after_s` is how long it asks to be left alone."""
+    """The API server answered with an error, or not at all.
 
+    `answered`: the server said so itself. `after_s` is how long it asks to be left alone.
+    """
+
+    answered = False
     after_s: float | None = None
 
 
@@ -153,7 +157,7 @@ def error_for(told: Told, doing: str, where: str) -> KubernetesError:
     kind = _kind(told)
     message = shortened(told.message or told.reason or f"HTTP status {told.code}")
     error = kind(f"cannot {doing} in {where}: {message}{_advice(kind, told)}")
-    error.after_s = told.after_s
+    error.answered, error.after_s = True, told.after_s
     return error
 
 

@@ -144,10 +144,8 @@ def lost(error: httpx2.TransportError, doing: str, access: Access) -> Kubernetes
     import httpx2
 
     what = f"cannot {doing} in {access.name} ({access.server}): "
-    if certificate := _certificate(error):
-        return Untrusted(
-            f"{what}{certificate}: the cluster was made anew, or this is another one; get its kubeconfig again"
-        )
+    if found := untrusted(error, what):
+        return found
     words = str(error) or type(error).__name__
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
@@ -158,6 +156,15 @@ def lost(error: httpx2.TransportError, doing: str, access: Access) -> Kubernetes
     if isinstance(error, httpx2.TimeoutException):
         return Unavailable(f"{what}no answer in time ({type(error).__name__})")
     return Unavailable(f"{what}the connection broke ({shortened(words)})")
+
+
+def untrusted(error: BaseException, what: str) -> Untrusted | None:
+    """Returns the error for a connection that failed over a certificate; None where that was not it."""
+    if certificate := _certificate(error):
+        return Untrusted(
+            f"{what}{certificate}: the cluster was made anew, or this is another one; get its kubeconfig again"
+        )
+    return None
 
 
 def _certificate(error: BaseException) -> str:

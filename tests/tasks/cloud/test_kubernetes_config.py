@@ -415,6 +415,6 @@ def test_proxies_are_those_of_the_environment_and_none_on_this_machine(
         assert version(by_context("kind-a", write(cluster={"server": server.url}))) == "v1.36.0"
         assert version(by_context("kind-a", write(cluster={"server": "http://api.test"}))) == "by proxy"
         for spared in ("http://10.2.3.4:1", "http://api.internal:1"):
-            assert by_context("kind-a", write(cluster={"server": spared}))._proxy() is None
+            assert by_context("kind-a", write(cluster={"server": spared})).via() is None
         explicit = {"server": server.url, "proxy-url": proxy.url}
         assert version(by_context("kind-a", write(cluster=explicit))) == "by proxy"

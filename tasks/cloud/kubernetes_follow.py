@@ -1,0 +1,78 @@
+"""Follows one JobSet: what becomes of it and all that belongs to it, and each line its pods say, in one iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from tasks.cloud.kubernetes_access import Access
+from tasks.cloud.kubernetes_link import Link, Patience
+from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, all_containers
+from tasks.cloud.kubernetes_stream import Funnel, iterate
+from tasks.cloud.kubernetes_watch import Change, Contact, Query, Watch, of_job_set
+
+Followed: TypeAlias = Change | Line | LogEnd | Contact
+
+_DRAIN_S = 30.0
+"""How long pods may take to end, and their logs to be read, once the JobSet has."""
+
+
+def follow(
+    access: Access,
+    namespace: str,
+    name: str,
+    uid: str,
+    *,
+    until: Callable[[Change], bool] = lambda change: False,
+    containers: Containers = all_containers,
+    patience: Patience | None = None,
+    drain_s: float = _DRAIN_S,
+) -> Iterator[Followed]:
+    """Yields changes of the JobSet's objects and lines of its pods as they come, until `until` says so of a change and
+    what the pods had said by then is read; after `drain_s` it ends even so.
+
+    A pod's lines come after the change that shows it running, and in their order. Raises KubernetesError when the
+    server refuses, or is away for longer than there is patience.
+    """
+    queries = of_job_set(namespace, name, uid)
+    return iterate(
+        lambda funnel: _run(funnel, access, queries, until, containers, patience or Patience(), drain_s)
+    )
+
+
+class _Finished(Exception):
+    """All is read."""
+
+
+async def _run(
+    funnel: Funnel[Followed],
+    access: Access,
+    queries: Sequence[Query],
+    until: Callable[[Change], bool],
+    containers: Containers,
+    patience: Patience,
+    drain_s: float,
+) -> None:
+    ended = asyncio.Event()
+
+    async def put(changes: Sequence[Change]) -> None:
+        await funnel.put(changes)
+        for change in changes:
+            logs.changed(change)
+            if until(change):
+                ended.set()
+
+    try:
+        async with (
+            Link(access, patience, lambda text: funnel.put_now(Contact(text))) as link,
+            asyncio.TaskGroup() as group,
+        ):
+            logs = Logs(link, funnel.put, group, containers)
+            for query in queries:
+                group.create_task(Watch(link, query, put).run())
+            await ended.wait()
+            await logs.drained(drain_s)
+            raise _Finished
+    except* _Finished:
+        pass

@@ -1,0 +1,217 @@
+"""Many reads of one API server at once, within an event loop: lists, watches and logs, and how long to go on trying."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from tasks.cloud.calls import calling
+from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
+from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable
+from tasks.cloud.kubernetes_http import Broken, Connection, Head, Unconnected, connect
+from tasks.cloud.kubernetes_transport import refusal, untrusted
+
+_AT_ONCE = 64
+"""Requests that may be on their way to an answer: more would only wait in the server's queue, and be throttled."""
+_IDLE = 64
+_ANSWER_S = 30.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds: how long a server may be away, or refuse us, once it had answered; pauses between tries; and how long
+    nothing may come before a connection that should bring something is opened anew.
+    """
+
+    away_s: float = 1800.0
+    refused_s: float = 120.0
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 5.0
+    silence_s: float = 600.0
+
+
+class Link:
+    """The connections of one follower, within `async with`.
+
+    `notice` is told why nothing is answered, once that lasts, and with an empty text that it is over.
+    """
+
+    def __init__(
+        self, access: Access, patience: Patience, notice: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.access, self.patience, self._notice = access, patience, notice
+        self._context, self._proxy = access.context(), access.via()
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._failing_since: float | None = None
+        self._told = False
+
+    async def __aenter__(self) -> Link:
+        self._sweeper = asyncio.create_task(self._sweep())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in [*self._idle, *self._busy]:
+            connection.close()
+        self._idle = []
+
+    def trial(self, *, served: bool = False) -> Trial:
+        """Returns what keeps count of one reader's failures; `served`: it is known that this can be answered."""
+        return Trial(self, served)
+
+    async def json(self, doing: str, path: str, params: Mapping[str, str | int]) -> Any:
+        """Returns an answer that is JSON, asked for once."""
+        async with self.stream(doing, path, params) as answer, asyncio.timeout(_ANSWER_S):
+            content = b"".join([part async for part in answer.body()])
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise Unavailable(f"cannot {doing} in {self.access.name}: the answer is no JSON") from error
+
+    @asynccontextmanager
+    async def stream(
+        self, doing: str, path: str, params: Mapping[str, str | int]
+    ) -> AsyncIterator[Connection]:
+        """Asks once; the block reads the answer as it comes. Raises KubernetesError, also from within the block."""
+        with calling("kubernetes", f"{doing} ({self.access.name})") as call:
+            connection: Connection | None = None
+            try:
+                async with self._gate, asyncio.timeout(_ANSWER_S):
+                    connection, head = await self._asked(path + ("?" + urlencode(params) if params else ""))
+                    if head.status != 200:
+                        content = b"".join([part async for part in connection.body()])
+                        raise refusal(head.status, content, _capital(head.headers), doing, self.access)
+                self.worked()
+                self._busy.add(connection)
+                yield connection
+                call.result = "read to its end"
+            except (Broken, TimeoutError) as error:
+                raise self._lost(error, doing) from error
+            finally:
+                if connection is not None:
+                    self._busy.discard(connection)
+                    self._keep(connection)
+
+    async def _asked(self, target: str) -> tuple[Connection, Head]:
+        connection, refused = await self._connection(), False
+        while True:
+            try:
+                head = await connection.get(target, await self._headers(refused))
+            except BaseException:
+                connection.close()
+                raise
+            if head.status != 401 or refused or self.access.tokens is None:
+                return connection, head
+            connection.close()
+            connection, refused = await self._connection(), True
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable:
+                return connection
+        async with asyncio.timeout(CONNECT_S):
+            return await connect(
+                self.access.server, self._context, self.access.server_name, self._proxy, socket_options()
+            )
+
+    def _keep(self, connection: Connection) -> None:
+        if connection.reusable and len(self._idle) < _IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    async def _headers(self, refused: bool) -> dict[str, str]:
+        headers = {"Host": urlsplit(self.access.server).netloc.rpartition("@")[2], **HEADERS}
+        if self.access.tokens is not None:
+            headers["Authorization"] = f"Bearer {await asyncio.to_thread(self.access.tokens, refused)}"
+        elif self.access.login is not None:
+            headers["Authorization"] = f"Basic {b64encode(':'.join(self.access.login).encode()).decode()}"
+        return headers
+
+    def _lost(self, error: Exception, doing: str) -> KubernetesError:
+        what = f"cannot {doing} in {self.access.name} ({self.access.server}): "
+        if found := untrusted(error, what):
+            return found
+        if isinstance(error, Unconnected):
+            return Unreachable(f"{what}no connection ({error}): is the cluster up, and reachable from here?")
+        return Unavailable(f"{what}{str(error) or 'no answer in time'}")
+
+    async def _sweep(self) -> None:
+        """Ends connections on which nothing has come for long: the other end may be gone without a word."""
+        while True:
+            await asyncio.sleep(self.patience.silence_s / 10)
+            limit = asyncio.get_running_loop().time() - self.patience.silence_s
+            for connection in [one for one in self._busy if one.heard_at < limit]:
+                connection.close(f"nothing came for {self.patience.silence_s:g} s")
+
+    # Whether the server is there
+
+    def worked(self) -> None:
+        """Something was answered."""
+        self._failing_since = None
+        if self._told:
+            self._told = False
+            self._notice("")
+
+    def failed(self, error: KubernetesError) -> None:
+        """Nothing was answered, or not what was asked for."""
+        now = time.monotonic()
+        self._failing_since = self._failing_since if self._failing_since is not None else now
+        if not self._told and now - self._failing_since > 2 * self.patience.longest_pause_s:
+            self._told = True
+            self._notice(str(error))
+
+
+class Trial:
+    """One reader's failures in a row, and what they mean for whether and when it tries again."""
+
+    def __init__(self, link: Link, served: bool) -> None:
+        self._link = link
+        self.served = served
+        """Whether it was ever answered."""
+        self.failures = 0
+        """How many in a row."""
+        self._since = 0.0
+
+    def passed(self) -> None:
+        """It was answered."""
+        self.served, self.failures = True, 0
+
+    @property
+    def failing_s(self) -> float:
+        """For how long it has failed."""
+        return time.monotonic() - self._since if self.failures else 0.0
+
+    async def failed(self, error: KubernetesError) -> None:
+        """Waits before the next try, or raises the error: when it was never answered and this will not pass, or when
+        there is no more patience.
+
+        A server that starts anew may for a while not know its kinds, or who may what; so once it was answered all but
+        its being away for very long may pass.
+        """
+        patience, now = self._link.patience, time.monotonic()
+        self._link.failed(error)
+        self.failures += 1
+        self._since = now if self.failures == 1 else self._since
+        limit = patience.away_s if isinstance(error, Unavailable) else patience.refused_s
+        if now - self._since > limit or not (self.served or isinstance(error, Unavailable)):
+            raise error
+        pause = min(patience.first_pause_s * 2 ** min(self.failures - 1, 16), patience.longest_pause_s)
+        await asyncio.sleep(max(error.after_s or 0.0, pause * random.uniform(0.5, 1.0)))
+
+
+def _capital(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return {"Retry-After": headers["retry-after"]} if "retry-after" in headers else {}

@@ -1,0 +1,268 @@
+"""Follows the logs of many pods at once: each line once, through cuts, restarts of the server and deleted pods.
+
+A log counts as read to its end when the server ended it by itself after the container was known to have ended: an
+answer that ends earlier may have been cut, by a server that goes down or after its hour, and is asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from tasks.cloud.kubernetes_errors import KubernetesError, NotFound
+from tasks.cloud.kubernetes_http import Connection
+from tasks.cloud.kubernetes_kinds import POD, Object
+from tasks.cloud.kubernetes_link import Link, Trial
+from tasks.cloud.kubernetes_seam import Seam
+from tasks.cloud.kubernetes_watch import Change
+
+_LONGEST = 1 << 20
+"""Bytes of one line; what is beyond is dropped, so that a program that never ends a line cannot fill our memory."""
+_LINGER_S = 10.0
+"""How long a log may be silent once its container has ended, before it is asked for anew."""
+_LOOK_S = 1.0
+"""How long is waited for news of a pod whose log ended without any, before it is asked for again."""
+_UNREADABLE_S = 60.0
+"""How long a node may fail to give the log of a container that has ended, before that is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whose log: one start of one container. `restart` counts from 0."""
+
+    pod: str
+    uid: str
+    container: str
+    restart: int = 0
+
+
+class Line(NamedTuple):
+    """A line of a log. `at` is when it was written, by the node's clock: 2026-01-31T23:59:59.123456789Z."""
+
+    source: Source
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Nothing more comes of a log. `complete`: it was read to its end; else `why` not."""
+
+    source: Source
+    complete: bool
+    why: str = ""
+
+
+Put = Callable[[Sequence[Line | LogEnd]], Awaitable[None]]
+Containers = Callable[[Object], Sequence[str]]
+
+
+def all_containers(pod: Object) -> Sequence[str]:
+    """Returns the names of a pod's containers, without those that only prepare it."""
+    return [str(one["name"]) for one in pod["spec"]["containers"]]
+
+
+class Logs:
+    """The logs of those pods that `changed` told of. Runs in an event loop; `group` gets a task for each container."""
+
+    def __init__(
+        self, link: Link, put: Put, group: asyncio.TaskGroup, containers: Containers = all_containers
+    ) -> None:
+        self._link, self._put, self._group, self._containers = link, put, group, containers
+        self._pods: dict[str, _Pod] = {}
+        self._readers: set[_Reader] = set()
+
+    def changed(self, change: Change) -> None:
+        """Takes news of a pod; those of other kinds are no business of logs."""
+        if change.kind != POD:
+            return
+        uid = str(change.object["metadata"]["uid"])
+        pod = self._pods.get(uid)
+        if pod is None:
+            if change.type == "DELETED":
+                return
+            pod = self._pods[uid] = _Pod(change.object)
+            for container in self._containers(change.object):
+                reader = _Reader(self._link, self._put, pod, container)
+                self._readers.add(reader)
+                task = self._group.create_task(reader.run())
+                task.add_done_callback(partial(self._ended, reader))
+        pod.take(change)
+        if pod.gone:
+            del self._pods[uid]
+
+    def _ended(self, reader: _Reader, task: asyncio.Task[None]) -> None:
+        self._readers.discard(reader)
+
+    async def drained(self, within_s: float) -> bool:
+        """Waits until all pods have ended and all they said is read. Returns whether that came about in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    pods = [pod for pod in self._pods.values() if not pod.ended]
+                    readers = [reader for reader in self._readers if reader.behind]
+                    if pods:
+                        await pods[0].news.wait()
+                    elif readers:
+                        await readers[0].moved.wait()
+                    else:
+                        return True
+        except TimeoutError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Of the newest start of a container: which it is, whether it began, and whether it has ended."""
+
+    restart: int = 0
+    begun: bool = False
+    ended: bool = False
+
+
+class _Pod:
+    """What is known of a pod; `news` is set, and another one takes its place, when that changes."""
+
+    def __init__(self, pod: Object) -> None:
+        self.name, self.uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
+        self.namespace = str(pod["metadata"]["namespace"])
+        self.gone = self.ended = False
+        self.news = asyncio.Event()
+        self._states: dict[str, _State] = {}
+
+    def state(self, container: str) -> _State:
+        return self._states.get(container, _State())
+
+    def take(self, change: Change) -> None:
+        status: Any = change.object.get("status") or {}
+        for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+            self._states[one["name"]] = _state(one)
+        self.gone = self.gone or change.type == "DELETED"
+        self.ended = self.gone or status.get("phase") in ("Succeeded", "Failed")
+        self.news.set()
+        self.news = asyncio.Event()
+
+
+def _state(status: Any) -> _State:
+    now, before = status.get("state") or {}, status.get("lastState") or {}
+    # One that waits to be started again is still the start that ended.
+    ended = "terminated" in now or ("running" not in now and "terminated" in before)
+    return _State(int(status.get("restartCount") or 0), ended or "running" in now, ended)
+
+
+class _Reader:
+    """Reads the log of one container, start by start."""
+
+    def __init__(self, link: Link, put: Put, pod: _Pod, container: str) -> None:
+        self._link, self._put, self._pod, self._container = link, put, pod, container
+        self.moved = asyncio.Event()
+        """Set, and another one takes its place, when the log of one start was read to its end."""
+        self._done = -1  # the newest start whose log was read
+        self._answer: Connection | None = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether the container has begun, and what it says is not read to its end."""
+        state = self._pod.state(self._container)
+        return state.begun and state.restart > self._done
+
+    async def run(self) -> None:
+        """Reads until the pod is gone, or has ended for good."""
+        first = True
+        while True:
+            if self.behind:
+                restart = self._pod.state(self._container).restart if first else self._done + 1
+                end = await self._read(Source(self._pod.name, self._pod.uid, self._container, restart))
+                await self._put([end])
+                self._done, first = restart, False
+                self.moved.set()
+                self.moved = asyncio.Event()
+            elif self._pod.ended:
+                return
+            else:
+                await self._pod.news.wait()
+
+    async def _read(self, source: Source) -> LogEnd:
+        """Reads the log of one start of the container, and returns how that ended."""
+        seam, trial, whole = Seam(), self._link.trial(served=True), False
+        while True:
+            newest, ended = self._pod.state(self._container).restart, self._has_ended(source)
+            if newest > source.restart + 1:
+                return LogEnd(source, False, "the container was started twice before it was read")
+            params = {"container": self._container, "follow": "true", "timestamps": "true", **seam.resume()}
+            if newest > source.restart:
+                params["previous"] = "true"
+            before = seam.count
+            try:
+                whole = await self._piece(source, params, seam, trial, ended)
+            except NotFound:
+                return LogEnd(source, whole, "" if whole else "the pod was deleted before it was read")
+            except KubernetesError as error:
+                whole = False
+                if ended and error.answered and trial.failing_s > _UNREADABLE_S:
+                    return LogEnd(source, False, str(error))
+                try:
+                    await trial.failed(error)
+                except KubernetesError:
+                    return LogEnd(source, False, str(error))
+                continue
+            if ended:
+                return LogEnd(source, not seam.words, seam.words)
+            if seam.count == before and not self._has_ended(source):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_S):
+                        await self._pod.news.wait()
+
+    def _has_ended(self, source: Source) -> bool:
+        state = self._pod.state(self._container)
+        return self._pod.ended or state.restart > source.restart or state.ended
+
+    async def _piece(
+        self, source: Source, params: dict[str, str], seam: Seam, trial: Trial, ended: bool
+    ) -> bool:
+        """Reads one answer. Returns whether the server ended it by itself; what is torn off at its end is dropped,
+        unless the container has ended: then it is a last line without an end.
+        """
+        path = POD.path(self._pod.namespace, self._pod.name, "log")
+        watchman = asyncio.get_running_loop().create_task(self._end_silence(source))
+        rest = b""
+        try:
+            async with self._link.stream(f"read the log of pod {self._pod.name}", path, params) as answer:
+                trial.passed()
+                self._answer, seam.words = answer, ""
+                async for data in answer.body():
+                    data = rest + data if rest else data
+                    *lines, rest = data.split(b"\n")
+                    if len(data) > _LONGEST:
+                        lines, rest = [line[:_LONGEST] for line in lines], rest[:_LONGEST]
+                    await self._put(_lines(source, seam.fresh(lines)))
+            if rest and ended:
+                await self._put(_lines(source, seam.fresh([rest])))
+            return True
+        finally:
+            self._answer = None
+            watchman.cancel()
+
+    async def _end_silence(self, source: Source) -> None:
+        """Ends the answer when it goes on, without bringing anything, though the container has ended."""
+        while not self._has_ended(source):
+            await self._pod.news.wait()
+        clock = asyncio.get_running_loop().time
+        while True:
+            silent_s = clock() - self._answer.heard_at if self._answer is not None else 0.0
+            if self._answer is not None and silent_s >= _LINGER_S:
+                self._answer.close("the container has ended, and nothing more came")
+                return
+            await asyncio.sleep(_LINGER_S - silent_s)
+
+
+def _lines(source: Source, fresh: list[bytes]) -> list[Line]:
+    lines = []
+    for line in fresh:
+        at, _, text = line.partition(b" ")
+        lines.append(Line(source, at.decode("ascii", "replace"), text.decode("utf-8", "replace")))
+    return lines
