@@ -48,11 +48,12 @@ class BuildPlan:
     changed: tuple[str, ...]
     jax: str
     notes: tuple[str, ...] = ()
+    makes: Literal[venv, image] = "venv"
 
     def __str__(self) -> str:
         if not self.rebuild:
             return f"nothing new: {f'venv {self.key} is there already' if self.key else self.jax}"
-        return f"a new venv{f' {self.key}' if self.key else ''} ({'; '.join(self.changed)})"
+        return f"a new {self.makes}{f' {self.key}' if self.key else ''} ({'; '.join(self.changed)})"
 
 
 def build(run: Run, *, lock: Lock | None = None) -> Image:
@@ -115,7 +116,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
         if spec.target.image is not None:
             return BuildPlan(False, None, (), f"what is in {spec.target.image}")
         why = f"target {spec.target_name} names no image, so one is built"
-        return BuildPlan(True, None, (why,), spec.source.jax_version)
+        return BuildPlan(True, None, (why,), spec.source.jax_version, makes="image")
     if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
         why = f"target {spec.target_name} names no python, so each host that has none yet makes it"
         return BuildPlan(True, None, (why,), spec.source.jax_version)
