@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tasks.explain import access, cloud, workload
+from tasks.explain import access, cloud, kube_told, workload
 from tasks.explain.scene import Scene, Trouble
 
 Rule = Callable[[Scene], Trouble | None]
@@ -39,6 +39,15 @@ RULES: Sequence[Rule] = (
     cloud.no_capacity,
     cloud.not_permitted,
     cloud.waits_for_hardware,
+    kube_told.webhook_down,
+    kube_told.never_fits,
+    kube_told.queue_missing,
+    kube_told.wrong_hardware,
+    kube_told.waits_in_queue,
+    kube_told.preempted,
+    kube_told.bad_pod_template,
+    kube_told.image_pull,
+    kube_told.crash,
     workload.not_importable,
     workload.wrong_data,
     workload.init_hang,

@@ -30,6 +30,20 @@ RECORDED = {
     "stockout": "There is no more capacity in the zone us-east5-a",
     "permission": "log in (gcloud auth application-default login), enable tpu.googleapis.com, or grant roles/tpu.admin",
     "locked": "h:22 in ssh is held by lease other-e1 of root's process 7 on vm; that lease is live",
+    "webhook_down": 'Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post "https://'
+    'kueue-webhook-service.kueue-system.svc:443/mutate": dial tcp 10.96.0.7:443: connect: connection refused',
+    "never_fits": "QUEUED: ExceedsMaxQuota; couldn't assign flavors to pod set slice-job: insufficient quota for "
+    "google.com/tpu in flavor f, previously considered requests (0) + current request (48) > maximum capacity (32)",
+    "queue": "QUEUED: Misconfigured; LocalQueue multislice-queue doesn't exist",
+    "wrong_hardware": "PROVISIONING: Unschedulable; 1 of 4 pods have no node: 0/42 nodes are available: 42 node(s) "
+    "didn't match Pod's node affinity/selector. no new claims to deallocate",
+    "waits_for_quota": "QUEUED: WaitingForQuota; couldn't assign flavors to pod set slice-job: insufficient unused "
+    "quota for google.com/tpu in flavor f, 32 more needed",
+    "preempted": "PREEMPTED: Preempted; Preempted to accommodate a workload (UID: 02d0c5ef) due to prioritization in "
+    "the ClusterQueue",
+    "bad_pod_template": "STARTING: JobCreationFailed; job creation failed with error: image: Required value",
+    "image_pull": "STARTING: ImagePullBackOff; pod noimg-slice-job-0-0-z4fzm: container jax-tpu: rpc error: not found",
+    "program_failed": "FAILED: ReachedMaxRestarts; pod real-slice-job-0-0-l4jvz: container jax-tpu exited with 42",
     "barrier": "Gloo AllGather failed: Read error [127.0.0.1]:24483: Connection reset by peer",
 }
 

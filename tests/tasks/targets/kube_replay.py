@@ -64,6 +64,19 @@ def replay(recording: str, until_s: float = float("inf")) -> Store:
     return _replayed(recording, until_s)[0]
 
 
+def objects_at(recording: str, at_s: float = float("inf")) -> list[Any]:
+    """Returns all objects that were there after so many seconds of a recording."""
+    objects: dict[str, Any] = {}
+    for line in lines(recording):
+        if line["t"] > at_s:
+            break
+        if line["type"] == "DELETED":
+            objects.pop(uid_of(line["object"]), None)
+        elif line["type"] != "MARK":
+            objects[uid_of(line["object"])] = line["object"]
+    return list(objects.values())
+
+
 def news(recording: str) -> list[str]:
     """Returns all that became news in a recording: name, state, reason, and which attempt if not the first."""
     return _replayed(recording, float("inf"))[1]

@@ -1,0 +1,120 @@
+"""Troubles on Kubernetes that stand in what was recorded of a run, in the words of the cluster or of following it."""
+
+from __future__ import annotations
+
+from tasks.explain.kube_scene import KubeScene
+from tasks.explain.scene import Scene, Trouble
+from tasks.explain.told import told
+
+_WEBHOOK = (
+    r"failed calling webhook|failed to call webhook|no endpoints available for service \"?(kueue|jobset)"
+)
+
+
+def webhook_down(scene: Scene) -> Trouble | None:
+    """The API server asks Kueue or JobSet about each JobSet, and takes none while they do not answer."""
+    return told(
+        scene,
+        "webhook_down",
+        _WEBHOOK,
+        "Kueue or JobSet does not answer, and without them the cluster takes no JobSet; nothing was made",
+        (
+            "slicebench doctor --target TARGET   # whether both run and answer",
+            "slicebench cluster describe CLUSTER",
+        ),
+        unknown="whether it only starts: after an installation it takes up to half a minute",
+    )
+
+
+def webhook_of_scene(scene: KubeScene) -> Trouble | None:
+    """The same, in what workers or events of a JobSet say."""
+    return webhook_down(Scene(scene.workload, scene.workload, scene.found.over, scene.lines))
+
+
+def waits_in_queue(scene: Scene) -> Trouble | None:
+    """It waits for quota in a queue of Kueue."""
+    return told(
+        scene,
+        "waits_for_quota",
+        r"insufficient unused quota for|Pending the preemption of \d+ workload",
+        "it waits for quota that others hold; it starts by itself when that is free",
+        ("slicebench workload list --status RUNNING   # who holds it",),
+    )
+
+
+def never_fits(scene: Scene) -> Trouble | None:
+    """It asks for more than its queue can ever have."""
+    return told(
+        scene,
+        "never_fits",
+        r"insufficient quota for .{1,200}> maximum capacity",
+        "it never fits: it asks for more than its queue has even when nothing else runs",
+        ("slicebench cluster resize CLUSTER --slices N   # or fewer slices in the target",),
+    )
+
+
+def queue_missing(scene: Scene) -> Trouble | None:
+    """Its queue does not exist, or is stopped."""
+    return told(
+        scene,
+        "queue",
+        r"(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)",
+        "its queue is missing or stopped",
+        ("slicebench cluster create CLUSTER   # repairs queues of a cluster that it made",),
+    )
+
+
+def wrong_hardware(scene: Scene) -> Trouble | None:
+    """No hardware of the cluster is what the pods ask for."""
+    return told(
+        scene,
+        "wrong_hardware",
+        r"doesn't match node affinity|didn't match Pod's node affinity|untolerated taint|unavailable in ClusterQueue",
+        "the cluster has no hardware of the kind that it asks for: type, topology or a taint does not match",
+        ("slicebench cluster describe CLUSTER",),
+    )
+
+
+def image_pull(scene: Scene) -> Trouble | None:
+    """Nodes do not get the image."""
+    return told(
+        scene,
+        "image_pull",
+        r"\b(ErrImagePull|ImagePullBackOff|InvalidImageName)\b|failed to pull and unpack image",
+        "the image cannot be pulled",
+        ("slicebench image build …   # prints the repository@sha256:… to put into image:",),
+    )
+
+
+def preempted(scene: Scene) -> Trouble | None:
+    """Kueue gave its place to another, or its node was taken away."""
+    return told(
+        scene,
+        "preempted",
+        r"(?-i:\bPREEMPTED: )|Preempted to accommodate a workload|was taken away \((TerminationByKubelet|PreemptionBy"
+        r"Scheduler|DeletionByTaintManager|EvictionByEvictionAPI)\)",
+        "it was preempted: its place or its hardware was taken away",
+        ("slicebench workload list --status RUNNING",),
+    )
+
+
+def bad_pod_template(scene: Scene) -> Trouble | None:
+    """JobSet's Jobs are refused."""
+    return told(
+        scene,
+        "bad_pod_template",
+        r"\bJobCreationFailed\b(?!.*already exists)",
+        "its Jobs are refused: something in the pod template is wrong",
+        ("slicebench plan SUITE --target TARGET   # checks the template beforehand",),
+    )
+
+
+def crash(scene: Scene) -> Trouble | None:
+    """A pod's program ended with an error."""
+    return told(
+        scene,
+        "program_failed",
+        r"(?-i:\bFAILED): .{0,80}pod \S+: container \S+ exited with [1-9]",
+        "the program exited with an error in the pod that is named",
+        (f"slicebench logs {scene.run}",),
+    )
