@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.git import fetch_tree, known_tree
@@ -48,7 +49,7 @@ class BuildPlan:
     changed: tuple[str, ...]
     jax: str
     notes: tuple[str, ...] = ()
-    makes: Literal[venv, image] = "venv"
+    makes: Literal["venv", "image"] = "venv"
 
     def __str__(self) -> str:
         if not self.rebuild:
