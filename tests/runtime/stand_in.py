@@ -123,7 +123,7 @@ def join(given: argparse.Namespace) -> None:
     """Waits for all workers of the session, as JAX does: none of them goes ahead of one that has not come yet."""
     if given.workers == 1:
         return
-    folder = Path(given.suite).with_name(f"session-{given.coordinator}")
+    folder = Path(given.output).with_name(f"session-{given.coordinator}")
     folder.mkdir(exist_ok=True)
     (folder / str(given.worker)).touch()
     while len(list(folder.iterdir())) < given.workers:

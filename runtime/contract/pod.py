@@ -1,0 +1,51 @@
+"""What a pod is told: by its environment where the run's folder is and who it is, by files there what to do.
+
+A pod may run an older slicebench than who sends it: what it needs beside its own code is a JSON object, whose keys it
+hands on as they are to the supervisor, which is of the version that was sent.
+"""
+
+from __future__ import annotations
+
+RUN_VARIABLE = "SLICEBENCH_RUN"
+"""The run's folder: gs://, or a path that all pods and the control side share."""
+
+JOB_VARIABLE = "SLICEBENCH_JOB"
+"""Name in that folder of what all workers of an attempt are told: a Job in JSON, its paths relative to the folder."""
+
+RENDEZVOUS_VARIABLE = "SLICEBENCH_RENDEZVOUS"
+"""HOST:PORT at which the first worker's supervisor listens for the others."""
+
+ADDRESS_VARIABLE = "SLICEBENCH_POD_ADDRESS"
+"""The pod's own IP address: the first worker listens there, whether or not names are served yet."""
+
+TOKEN_VARIABLE = "SLICEBENCH_TOKEN"
+"""By which supervisors know each other; from the Secret of the workload."""
+
+SLICE_VARIABLE = "JOB_INDEX"
+HOST_VARIABLE = "JOB_COMPLETION_INDEX"
+CONTAINER_VARIABLE = "CONTAINER_INDEX"
+PROCESSES_VARIABLE = "PROCESSES_IN_JOB"
+CONTAINERS_VARIABLE = "SLICEBENCH_CONTAINERS_PER_HOST"
+"""Which slice, which host of it, which container of that (absent: 0), and how many of them there are in a slice, and on
+a host (absent: 1)."""
+
+PODS_FOLDER = "pods"
+"""In the run's folder: all that is only between the control side and pods."""
+
+RENEWAL_FILE = f"{PODS_FOLDER}/renewed"
+"""Changed by the run whenever it has renewed its lease."""
+
+
+def job_file(attempt: int) -> str:
+    """Returns where it stands what all workers of an attempt are told."""
+    return f"{PODS_FOLDER}/a{attempt}/job.json"
+
+
+def code_file(sha256: str) -> str:
+    """Returns where the workers' code lies: an archive, named after its content, that several attempts may share."""
+    return f"{PODS_FOLDER}/code-{sha256}.tgz"
+
+
+def stream_file(attempt: int, worker: int) -> str:
+    """Returns where a pod leaves its supervisor's stream when it ends, for who could not hear it to the end."""
+    return f"{PODS_FOLDER}/a{attempt}/stream-w{worker:04d}.jsonl"

@@ -1,0 +1,157 @@
+"""What one container is to do: fetched from the run's folder, checked, and laid out in a folder of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.names import STREAM_FILE, SUITE_FILE
+from runtime.contract.pod import (
+    ADDRESS_VARIABLE,
+    CONTAINER_VARIABLE,
+    CONTAINERS_VARIABLE,
+    HOST_VARIABLE,
+    JOB_VARIABLE,
+    PROCESSES_VARIABLE,
+    RENDEZVOUS_VARIABLE,
+    RUN_VARIABLE,
+    SLICE_VARIABLE,
+    TOKEN_VARIABLE,
+)
+from runtime.pods.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Which worker this is. `rendezvous`: HOST:PORT, at worker 0 with an address of its own."""
+
+    worker: int
+    slice_index: int
+    rendezvous: str
+
+
+@dataclass(frozen=True)
+class Errand:
+    """All lies in `folder` on this host. `renewal` is the name in the run's folder of what the run changes; None: it
+    renews nothing.
+    """
+
+    folder: Path
+    run: RunFolder
+    attempt: int
+    worker: int
+    renewal: str | None
+
+    @property
+    def job(self) -> Path:
+        """What the supervisor is told."""
+        return self.folder / "job.json"
+
+    @property
+    def code(self) -> Path:
+        """The folder with the `runtime` package that was sent."""
+        return self.folder / "code"
+
+    @property
+    def renewed(self) -> Path:
+        """The file that is touched whenever the run is seen to live."""
+        return self.folder / "renewed"
+
+    @property
+    def stream(self) -> Path:
+        """What the supervisor says."""
+        return self.folder / "scratch" / STREAM_FILE
+
+
+def seat(environ: Mapping[str, str]) -> Seat:
+    """Returns which worker this is, from what Kubernetes says. Raises BadInput when that is no place."""
+    slice_index, host = _number(environ, SLICE_VARIABLE, 0), _number(environ, HOST_VARIABLE, 0)
+    container, containers = (
+        _number(environ, CONTAINER_VARIABLE, 0),
+        _number(environ, CONTAINERS_VARIABLE, 1),
+    )
+    worker = slice_index * _number(environ, PROCESSES_VARIABLE, 1) + host * containers + container
+    name, _, port = _wanted(environ, RENDEZVOUS_VARIABLE).rpartition(":")
+    address = environ.get(ADDRESS_VARIABLE, "")
+    if worker == 0 and address:
+        name = f"[{address}]" if ":" in address else address
+    return Seat(worker, slice_index, f"{name}:{port}")
+
+
+def fetch(environ: Mapping[str, str], folder: Path) -> Errand:
+    """Lays out in `folder` what this container needs.
+
+    Raises InfrastructureError when the run's folder does not answer or lacks something, BadInput for what is no job.
+    """
+    run, place = RunFolder(_wanted(environ, RUN_VARIABLE)), seat(environ)
+    job = _job(run, _wanted(environ, JOB_VARIABLE))
+    renewal = job["renewal_file"]
+    errand = Errand(folder, run, int(job["attempt"]), place.worker, renewal)
+    (folder / SUITE_FILE).write_bytes(run.wanted(str(job["suite"])))
+    _unpack(str(job["code"]), run.wanted(str(job["code"])), errand.code)
+    errand.stream.parent.mkdir()
+    local = job | {
+        "worker": place.worker,
+        "slice_index": place.slice_index,
+        "rendezvous": place.rendezvous,
+        "token": environ.get(TOKEN_VARIABLE, ""),
+        "suite": str(folder / SUITE_FILE),
+        "code": str(errand.code),
+        "output": run.uri,
+        "scratch": str(errand.stream.parent),
+        "python": job.get("python") or sys.executable,
+        "renewal_file": None if renewal is None else str(errand.renewed),
+    }
+    errand.renewed.touch()
+    with os.fdopen(os.open(errand.job, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(local, file)
+    return errand
+
+
+def _job(run: RunFolder, name: str) -> dict[str, Any]:
+    try:
+        job = json.loads(run.wanted(name))
+        missing = [key for key in ("attempt", "suite", "code", "renewal_file") if key not in job]
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{run.uri}/{name} is no job: {error}") from error
+    if not isinstance(job, dict) or missing:
+        raise BadInput(f"{run.uri}/{name} is no job: it lacks {', '.join(missing)}")
+    return job
+
+
+def _unpack(name: str, content: bytes, into: Path) -> None:
+    """Unpacks the code. Its name says what it is to hold: a bucket that others write to is not to be trusted more."""
+    named = re.search(r"code-([0-9a-f]{64})\.tgz$", name)
+    if named is None or hashlib.sha256(content).hexdigest() != named[1]:
+        raise InfrastructureError(f"{name} in the run's folder is not what was written there")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+            archive.extractall(into, filter="data")
+    except (tarfile.TarError, OSError) as error:
+        raise InfrastructureError(f"{name} cannot be unpacked to {into}: {error}") from error
+
+
+def _number(environ: Mapping[str, str], variable: str, default: int) -> int:
+    text = environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdigit():
+        raise BadInput(f"{variable} is {text!r}, and should be a number from 0")
+    return int(text)
+
+
+def _wanted(environ: Mapping[str, str], variable: str) -> str:
+    value = environ.get(variable, "")
+    if not value:
+        raise BadInput(f"{variable} is not set: this is started by slicebench, in a pod")
+    return value

@@ -1,0 +1,288 @@
+"""A pod's container: what it fetches, says and leaves behind; signals, orphans, renewals, and how it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from runtime.contract.job import LEASE_VARIABLE, Deadlines, Job
+from runtime.contract.names import SUITE_FILE
+from runtime.contract.pod import RENEWAL_FILE, code_file, job_file, stream_file
+from runtime.contract.progress import Exited, Log, Record, parse_record
+from runtime.pods.errand import seat
+from runtime.pods.folder import RunFolder
+from runtime.pods.watching import hear
+from runtime.supervision.processes import labelled
+from tests.runtime.supervised import ROOT, STAND_IN, free_port, until
+
+RENDEZVOUS = {"SLICEBENCH_RENDEZVOUS": "js-slice-job-0-0.js:20001"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, (0, 0, "js-slice-job-0-0.js:20001")),
+        ({"SLICEBENCH_POD_ADDRESS": "10.0.0.7"}, (0, 0, "10.0.0.7:20001")),
+        ({"SLICEBENCH_POD_ADDRESS": "fd00::7"}, (0, 0, "[fd00::7]:20001")),
+        (
+            {"JOB_INDEX": "1", "JOB_COMPLETION_INDEX": "3", "PROCESSES_IN_JOB": "4",
+             "SLICEBENCH_POD_ADDRESS": "10.0.0.7"},
+            (7, 1, "js-slice-job-0-0.js:20001"),
+        ),
+        (
+            {"JOB_INDEX": "2", "JOB_COMPLETION_INDEX": "1", "PROCESSES_IN_JOB": "4",
+             "CONTAINER_INDEX": "1", "SLICEBENCH_CONTAINERS_PER_HOST": "2"},
+            (2 * 4 + 2 + 1, 2, "js-slice-job-0-0.js:20001"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_container_knows_its_place(environ: dict[str, str], expected: tuple[int, int, str]) -> None:
+    found = seat({**RENDEZVOUS, **environ})
+    assert (found.worker, found.slice_index, found.rendezvous) == expected
+
+
+def test_a_place_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match="JOB_INDEX is 'one'"):
+        seat({**RENDEZVOUS, "JOB_INDEX": "one"})
+    with pytest.raises(BadInput, match="started by slicebench, in a pod"):
+        seat({})
+
+
+def _bundle() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for file in sorted((ROOT / "runtime").rglob("*.py")):
+            archive.add(file, f"runtime/{file.relative_to(ROOT / 'runtime')}")
+    return packed.getvalue()
+
+
+BUNDLE = _bundle()
+
+
+@dataclass
+class Pods:
+    """The pods of one workload, each its container's process."""
+
+    folder: Path
+    workers: int = 1
+    do: dict[str, str] = field(default_factory=dict)
+    job: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+    def send(self) -> Pods:
+        """Writes what a target writes into the run's folder."""
+        python = self.folder / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
+        python.chmod(0o755)
+        code = code_file(hashlib.sha256(BUNDLE).hexdigest())
+        job = Job(
+            run_id="run",
+            lease_id=f"test-{self.folder.name}-e1",
+            attempt=1,
+            worker=0,
+            workers=self.workers,
+            slice_index=0,
+            rendezvous="",
+            token="",
+            suite=SUITE_FILE,
+            code=code,
+            output="",
+            scratch="",
+            python=str(python),
+            platform="cpu",
+            deadlines=Deadlines(init_s=60.0, operation_s=60.0),
+            grace_s=1.0,
+            renewal_file=RENEWAL_FILE,
+        )
+        (self.run / "pods/a1").mkdir(parents=True)
+        (self.run / SUITE_FILE).write_text(json.dumps({"points": 2, "do": self.do}))
+        (self.run / code).write_bytes(BUNDLE)
+        (self.run / RENEWAL_FILE).write_text("1")
+        (self.run / job_file(1)).write_text(replace(job, **self.job).to_json())
+        return self
+
+    def start(self) -> Pods:
+        port = free_port()
+        for worker in range(self.workers):
+            environ = {
+                **{name: value for name, value in os.environ.items() if not name.startswith("SLICEBENCH_")},
+                "PYTHONPATH": str(ROOT),
+                "SLICEBENCH_RUN": str(self.run),
+                "SLICEBENCH_JOB": job_file(1),
+                "SLICEBENCH_RENDEZVOUS": f"localhost:{port}",
+                "SLICEBENCH_POD_ADDRESS": "127.0.0.1",
+                "SLICEBENCH_TOKEN": "of-the-secret",
+                "JOB_COMPLETION_INDEX": str(worker),
+                "TMPDIR": str(self.folder),
+                **self.env,
+            }
+            (self.folder / f"out{worker}").touch()
+            with (self.folder / f"out{worker}").open("wb") as out:
+                self.started.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "runtime.pod"], stdout=out, cwd=self.folder, env=environ
+                    )
+                )
+        return self
+
+    def wait(self) -> list[int]:
+        return [process.wait(60.0) for process in self.started]
+
+    def said(self, worker: int = 0) -> list[Record]:
+        """Returns what is on stdout so far, every line of it a record, none lost or repeated."""
+        lines = (self.folder / f"out{worker}").read_bytes().split(b"\n")[:-1]
+        records = [parse_record(line) for line in lines]
+        assert [record.seq for record in records] == list(range(1, len(records) + 1))
+        return records
+
+    def last(self, worker: int = 0) -> Exited:
+        body = self.said(worker)[-1].body
+        assert isinstance(body, Exited)
+        return body
+
+    def says(self, text: str, worker: int = 0) -> bool:
+        bodies = [record.body for record in self.said(worker)]
+        return any(text in body.text for body in bodies if isinstance(body, Log))
+
+    def left(self) -> list[int]:
+        return [one.pid for one in labelled(f"{LEASE_VARIABLE}=test-{self.folder.name}-e1\0".encode())]
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Pods]:
+    made = Pods(tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    for pid in made.left():
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_two_pods_work_together_and_leave_all_in_the_runs_folder(pods: Pods) -> None:
+    pods.workers = 2
+    pods.send().start()
+    assert pods.wait() == [0, 0]
+    for worker in (0, 1):
+        assert pods.last(worker) == Exited(0, "")
+        assert pods.says(f"stand-in of worker {worker} from point 0", worker)
+        left = (pods.run / stream_file(1, worker)).read_bytes()
+        assert left == (pods.folder / f"out{worker}").read_bytes()
+        assert (pods.run / f"results/points-a1-w{worker:04d}.jsonl").exists()
+    assert not list(pods.folder.glob("slicebench-*"))  # what was fetched goes with the container
+
+
+def test_its_exit_code_is_the_supervisors(pods: Pods) -> None:
+    pods.do = {"0.1": "fail:leaf a/b differs"}
+    pods.send().start()
+    assert pods.wait() == [1]
+    assert "leaf a/b differs" in pods.last().cause
+
+
+def test_a_signal_reaches_the_worker_at_once(pods: Pods) -> None:
+    pods.do = {"0.0": "leave_at_term"}
+    pods.send().start()
+    until(lambda: pods.says("waiting for SIGTERM"))
+    pods.started[0].terminate()
+    assert pods.wait() == [130]
+    assert pods.last() == Exited(130, "told to stop (SIGTERM)")
+    assert not pods.left()
+
+
+def test_a_signal_before_anything_began_ends_it(pods: Pods) -> None:
+    pods.send()
+    os.mkfifo(pods.folder / "fifo")
+    (pods.run / SUITE_FILE).unlink()
+    (pods.run / SUITE_FILE).symlink_to(pods.folder / "fifo")  # reading it does not come back
+    pods.start()
+    until(lambda: list(pods.folder.glob("slicebench-*")))
+    pods.started[0].terminate()
+    assert pods.wait() == [130]
+    assert pods.last() == Exited(130, "told to stop before anything began")
+
+
+def test_a_supervisor_that_was_killed_is_spoken_for(pods: Pods) -> None:
+    pods.do = {"0.0": "hang"}
+    pods.send().start()
+    until(lambda: pods.says("stand-in of worker 0"))
+    children = Path(f"/proc/{pods.started[0].pid}/task/{pods.started[0].pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert pods.wait() == [128 + signal.SIGKILL]
+    assert pods.last() == Exited(3, "the supervisor was killed by SIGKILL, without a last word")
+    assert (pods.run / stream_file(1, 0)).read_bytes() == (pods.folder / "out0").read_bytes()
+    until(lambda: not pods.left())
+
+
+def test_it_ends_when_the_run_does_not_renew(pods: Pods) -> None:
+    pods.do = {"0.0": "hang"}
+    pods.job = {"lease_s": 1.0}
+    pods.send().start()
+    assert pods.wait() == [3]
+    assert "the lease was not renewed for 1 s" in pods.last().cause
+
+
+def test_renewals_are_heard_through_the_runs_folder(tmp_path: Path) -> None:
+    touched, ended = tmp_path / "touched", threading.Event()
+    touched.touch()
+    os.utime(touched, (1, 1))
+    thread = threading.Thread(target=hear, args=(RunFolder(str(tmp_path)), "renewed", touched, 0.01, ended))
+    thread.start()
+    try:
+        (tmp_path / "renewed").write_text("1")
+        until(lambda: touched.stat().st_mtime > 1)
+        os.utime(touched, (1, 1))
+        ended.wait(0.1)
+        assert touched.stat().st_mtime == 1  # it has not changed
+        (tmp_path / "renewed").write_text("2")
+        until(lambda: touched.stat().st_mtime > 1)
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (lambda run: (run / SUITE_FILE).unlink(), "/suite.yaml is not there: was the run's folder deleted?"),
+        (lambda run: (run / job_file(1)).write_text("[]"), "is no job"),
+        (
+            lambda run: next((run / "pods").glob("code-*")).write_bytes(b"other"),
+            "is not what was written there",
+        ),
+    ],
+)
+def test_what_it_cannot_fetch_is_its_last_word(pods: Pods, spoil: Any, cause: str) -> None:
+    pods.send()
+    spoil(pods.run)
+    pods.start()
+    assert pods.wait()[0] in (2, 3)
+    assert cause in pods.last().cause
+    assert pods.says(cause)
+
+
+def test_the_token_is_the_supervisors_alone(pods: Pods) -> None:
+    pods.do = {"0.0": "leak:SLICEBENCH_TOKEN"}
+    pods.send().start()
+    assert pods.wait() == [1]
+    assert "KeyError" in pods.last().cause or "exited with code" in pods.last().cause
+    assert not pods.says("of-the-secret")
