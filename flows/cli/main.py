@@ -45,15 +45,6 @@ COMMANDS = {
 }
 # The same for words that have words of their own: `slicebench tpu create`.
 GROUPS = {
-    "image": (
-        "Container images for workers.",
-        {
-            "build": (
-                "flows.cli.image:build",
-                "Make an image, with an engine or without one, and print its digest.",
-            ),
-        },
-    ),
     "tpu": (
         "TPU VMs to keep at hand: one face over nodes and queued resources.",
         {
@@ -68,6 +59,22 @@ GROUPS = {
             ),
             "discover": ("flows.cli.tpu_update:discover", "Say who its workers are, and who lets us in."),
             "delete": ("flows.cli.tpu:delete", "Give back what `tpu create` made."),
+        },
+    ),
+    "workload": (
+        "Workloads of a Kubernetes cluster, whoever made them.",
+        {
+            "list": (
+                "flows.cli.workload:list_",
+                "List workloads: what they need, what runs, which state and why.",
+            ),
+            "explain": ("flows.cli.workload:explain", "Say what keeps a workload, and what to do next."),
+            "logs": ("flows.cli.workload:logs", "Show what its pods wrote."),
+            "inspect": (
+                "flows.cli.workload:inspect",
+                "Write all about it into one archive, without secrets.",
+            ),
+            "delete": ("flows.cli.workload:delete", "Delete workloads, and wait until their pods are gone."),
         },
     ),
 }

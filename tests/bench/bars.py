@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,7 @@ _DRAWS = 10_000
 class Bar:
     """A ratio of ours to a peer's with its 95 % interval, and the limits between which it must lie.
 
-    `ours` and `theirs` are medians in `unit`; `rounds`: how many pairs the ratio is the median of. With `at_most`
-    infinite nothing has to hold: the number is there to be compared with.
+    `ours` and `theirs` are medians in `unit`; `rounds`: how many pairs the ratio is the median of.
     """
 
     what: str
@@ -40,9 +38,7 @@ class Bar:
     @property
     def cells(self) -> tuple[str, ...]:
         """The bar as a row of a table, under HEAD."""
-        limit, verdict = f"≤ {self.at_most:.2f}", "holds" if self.holds else "MISSED"
-        if math.isinf(self.at_most):
-            limit, verdict = "none", "told"
+        limit = f"≤ {self.at_most:.2f}"
         if self.at_least:
             limit = f"{self.at_least:.2f} to {self.at_most:.2f}"
         if self.whole_interval:
@@ -55,7 +51,7 @@ class Bar:
             f"{self.low:.3f} to {self.high:.3f}",
             str(self.rounds),
             limit,
-            verdict,
+            "holds" if self.holds else "MISSED",
         )
 
 

@@ -1,0 +1,77 @@
+"""Opens the API of a cluster: of a context that somebody named, or of a cluster of GKE by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.google_place import choose_project
+from tasks.cloud.kubernetes_access import Access, GoogleTokens, by_endpoint
+from tasks.cloud.kubernetes_config import by_context
+
+if TYPE_CHECKING:
+    from tasks.cloud.container_model import Cluster
+    from tasks.config.gke_target import GkeTargetConfig
+
+
+@dataclass(frozen=True)
+class GkeName:
+    """A cluster of GKE. `location` is its zone or region."""
+
+    project: str
+    location: str
+    cluster: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a cluster is reached; `gke` None: it is not known as one of GKE."""
+
+    access: Access
+    gke: GkeName | None = None
+
+
+def reach_target(config: GkeTargetConfig) -> Reached:
+    """Returns how the cluster of a target is reached. Raises BadInput, ContainerError."""
+    place = config.cluster
+    if place is None:
+        return reach_context(config.context or "", config.kubeconfig, config.namespace)
+    return reach_cluster(place.project, place.location, place.name, config.namespace)
+
+
+def reach_context(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> Reached:
+    """Returns how the cluster of a context is reached. gcloud names contexts by what they are of."""
+    parts = context.split("_")
+    gke = GkeName(*parts[1:]) if len(parts) == 4 and parts[0] == "gke" else None
+    return Reached(by_context(context, kubeconfig, namespace), gke)
+
+
+def reach_cluster(
+    project: str | None, location: str | None, name: str, namespace: str = "default"
+) -> Reached:
+    """Returns how a cluster of GKE is reached. Raises BadInput when there is none of that name, or several are."""
+    found = _cluster(choose_project(project).value, location, name)
+    server = found.dns or found.endpoint
+    if not server:
+        raise BadInput(f"cluster {name} has no address: it is {found.state}", fix="wait until it is RUNNING")
+    # The certificate of the name is signed by an authority that everybody knows, that of the address by its own.
+    authority = None if found.dns else found.ca.decode()
+    place = GkeName(found.project, found.location, found.name)
+    access = by_endpoint(f"cluster {name} of {found.location}", server, authority, GoogleTokens(), namespace)
+    return Reached(access, place)
+
+
+def _cluster(project: str, location: str | None, name: str) -> Cluster:
+    from tasks.cloud.container import Container
+
+    api = Container(project)
+    if location:
+        return api.cluster(location, name)
+    found = [one for one in api.clusters() if one.name == name]
+    if len(found) > 1:
+        where = ", ".join(one.location for one in found)
+        raise BadInput(f"there are several clusters {name} in {project}: in {where}", fix="say --location")
+    if not found:
+        raise BadInput(f"there is no cluster {name} in {project}", fix="slicebench cluster list")
+    return found[0]
