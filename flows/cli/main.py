@@ -45,6 +45,15 @@ COMMANDS = {
 }
 # The same for words that have words of their own: `slicebench tpu create`.
 GROUPS = {
+    "image": (
+        "Container images for workers.",
+        {
+            "build": (
+                "flows.cli.image:build",
+                "Make an image, with an engine or without one, and print its digest.",
+            ),
+        },
+    ),
     "tpu": (
         "TPU VMs to keep at hand: one face over nodes and queued resources.",
         {

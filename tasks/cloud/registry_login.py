@@ -6,7 +6,9 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,3 +93,43 @@ def _google() -> Login | None:
     except GoogleAuthError:
         return None  # public images need none; whoever is refused is told to log in
     return Login(_GOOGLE_USER, str(credentials.token))
+
+
+@contextmanager
+def engine_logins(names: Sequence[ImageName], builder: str) -> Iterator[Path | None]:
+    """Yields a folder with the logins (config.json) that an engine lacks: Google's, where nobody wrote them down.
+
+    None: it has what there is. The file is for us alone, and is deleted afterwards.
+    """
+    google = {
+        name.host: login
+        for name in names
+        if is_google(name.host)
+        and not any(_helped(file, name) for file in config_files())
+        and (login := login_for(name)) is not None
+        and login.user == _GOOGLE_USER
+    }
+    if not google:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="slicebench-login-") as folder:
+        # All that the engine would have read is kept: it reads this one instead.
+        files = [file for file in config_files() if file.is_file()]
+        own = [file for file in files if (file.name == "config.json") is (builder == "docker")]
+        content = read_config(own[0]) if own else {}
+        auths = {host: {"auth": login.basic.removeprefix("Basic ")} for host, login in google.items()}
+        content["auths"] = {**(content.get("auths") or {}), **auths}
+        if own and builder == "docker":
+            for other in own[0].parent.iterdir():
+                if other.name != "config.json":
+                    (Path(folder) / other.name).symlink_to(other)
+        file = Path(folder) / "config.json"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(content))
+        yield Path(folder)
+
+
+def _helped(file: Path, name: ImageName) -> bool:
+    """Whether an engine knows a login for a registry by itself: written down, or by a helper."""
+    config = read_config(file)
+    return any(name.host in (config.get(key) or {}) for key in ("auths", "credHelpers"))

@@ -44,6 +44,11 @@ def kits_folder() -> Path:
     return home() / "kits"
 
 
+def images_folder() -> Path:
+    """Returns where image builds keep what they are made of while they last."""
+    return home() / "images"
+
+
 def sources_folder() -> Path:
     """Returns where source trees that were fetched are kept."""
     return home() / "sources"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ _DRAWS = 10_000
 class Bar:
     """A ratio of ours to a peer's with its 95 % interval, and the limits between which it must lie.
 
-    `ours` and `theirs` are medians in `unit`; `rounds`: how many pairs the ratio is the median of.
+    `ours` and `theirs` are medians in `unit`; `rounds`: how many pairs the ratio is the median of. With `at_most`
+    infinite nothing has to hold: the number is there to be compared with.
     """
 
     what: str
@@ -38,7 +40,9 @@ class Bar:
     @property
     def cells(self) -> tuple[str, ...]:
         """The bar as a row of a table, under HEAD."""
-        limit = f"≤ {self.at_most:.2f}"
+        limit, verdict = f"≤ {self.at_most:.2f}", "holds" if self.holds else "MISSED"
+        if math.isinf(self.at_most):
+            limit, verdict = "none", "told"
         if self.at_least:
             limit = f"{self.at_least:.2f} to {self.at_most:.2f}"
         if self.whole_interval:
@@ -51,7 +55,7 @@ class Bar:
             f"{self.low:.3f} to {self.high:.3f}",
             str(self.rounds),
             limit,
-            "holds" if self.holds else "MISSED",
+            verdict,
         )
 
 

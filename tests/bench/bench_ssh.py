@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -37,13 +38,14 @@ def measure() -> list[Bar]:
 
 def _connecting(hosts: list[Sshd], scratch: Path) -> list[Bar]:
     python = ssh_peers.pyinfra_python()
-    slow_by, ours, ssh, pyinfra = [], [], [], []
+    slow_by, ours, ssh, pyinfra, sshd_alone = [], [], [], [], []
     for _ in rounds("ssh connect", *ROUNDS, BUDGET_S):
-        before = _slowness()
+        before, served = _slowness(), ssh_peers.processor_of(hosts)
         ours.append(ssh_peers.by_us(hosts))
+        sshd_alone.append((ssh_peers.processor_of(hosts) - served) / (os.cpu_count() or 1))
         slow_by.append((before + _slowness()) / 2)
         ssh.append(ssh_peers.by_ssh(hosts, scratch))
-        pyinfra.append(ssh_peers.by_pyinfra(python, hosts, scratch).wall)
+        pyinfra.append(ssh_peers.by_pyinfra(python, hosts, scratch))
     walls = [cost.wall for cost in ours]
     used = [cost.processor / len(hosts) for cost in ours]
     allowed = [CPU_S * slow for slow in slow_by]
@@ -51,7 +53,15 @@ def _connecting(hosts: list[Sshd], scratch: Path) -> list[Bar]:
     slow = sorted(slow_by)[len(slow_by) // 2]
     return [
         bar(f"{what} / one ssh process for each, {ssh_peers.AT_ONCE} at once", walls, ssh, at_most=1 / 3),
-        bar(f"{what} / pyinfra", walls, pyinfra, at_most=1 / 3),
+        bar(f"{what} / pyinfra", walls, [cost.wall for cost in pyinfra], at_most=1 / 3),
+        bar(
+            "what sshd takes of it, on all processors here: less is impossible / pyinfra",
+            sshd_alone, [cost.wall for cost in pyinfra], at_most=math.inf,
+        ),
+        bar(
+            "our processor time for a worker / pyinfra's",
+            used, [cost.processor / len(hosts) for cost in pyinfra], at_most=math.inf, unit="ms",
+        ),
         bar(
             f"our processor time for a worker / 10 ms × {slow:.1f}, by which this processor is slower",
             used, allowed, at_most=1.0, unit="ms",

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.bench.peers import ROOT, bench_home, install
 from tests.cloud.sshd import Sshd
 
@@ -38,6 +40,12 @@ class Cost:
     wall: float
     processor: float
     memory: float
+
+
+def processor_of(hosts: Sequence[Sshd]) -> float:
+    """Returns the seconds of processor that these sshd have taken so far, with the connections that have ended."""
+    times = [psutil.Process(one.process.pid).cpu_times() for one in hosts]
+    return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
 def by_us(hosts: Sequence[Sshd]) -> Cost:

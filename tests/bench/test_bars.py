@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,11 @@ def test_a_ratio_holds_or_not() -> None:
     assert bar("x", [1.0, 1.1, 0.9], [2.0, 2.0, 2.0], at_most=0.5).holds
     assert not bar("x", [1.0, 1.1, 0.9], [2.0, 2.0, 2.0], at_most=0.49).holds
     assert bar("x", [3.0], [2.0], at_most=1.0, allowance=1.0).holds
+
+
+def test_what_need_not_hold_is_told_only() -> None:
+    told = bar("x", [3.0], [2.0], at_most=math.inf)
+    assert told.holds and told.cells[-2:] == ("none", "told")
 
 
 def test_an_interval_that_reaches_out_does_not_hold_where_all_of_it_must_lie_within() -> None:

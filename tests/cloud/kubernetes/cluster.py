@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ class Cluster:
     async def run(self) -> None:
         """Serves until it is cancelled; then nothing of it is left running."""
         self.kubelet = Kubelet(self.world)
-        runners = [one.runner(self.world) for one in (garbage, scheduler, job, jobset)]
-        runners += kueue.runners(self.world)
+        runners = kueue.runners(self.world)
+        runners += [one.runner(self.world) for one in (garbage, scheduler, job, jobset)]
         tasks = [asyncio.create_task(one.run()) for one in runners]
         nodes.add_pools(self.world, self.world.settings.nodes or nodes.DEFAULT)
         try:
@@ -73,10 +74,12 @@ def run(cluster: Cluster, ready: Any) -> None:
 
     async def main() -> None:
         task = asyncio.create_task(cluster.run())
+        for one in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(one, task.cancel)
         while not (cluster.api.opened and cluster.control.opened) and not task.done():
             await asyncio.sleep(0.005)
         ready()
         await task
 
-    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+    with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(main())

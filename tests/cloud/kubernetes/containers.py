@@ -60,7 +60,7 @@ class Container:
             raise
         self.running = self.started = True
         task = asyncio.get_running_loop().create_task(self._see_through(self._process, log))
-        task.add_done_callback(lambda done: done.exception())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _see_through(self, process: subprocess.Popen[bytes], log: ContainerLog) -> None:
         readers = [asyncio.ensure_future(_read(one, log)) for one in (process.stdout, process.stderr) if one]

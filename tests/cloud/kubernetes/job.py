@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 KIND = "jobs.batch"
 _BY = "job-controller"
+# Between the decision that a Job fails and its failure everyone else has seen what it did to the pods.
+_BETWEEN_S = 0.03
 
 
 def runner(world: World) -> Runner:
@@ -40,6 +43,8 @@ class Jobs:
     def __init__(self, world: World) -> None:
         """Works in one cluster."""
         self._world = world
+        self._decided: dict[str, float] = {}
+        """When the failure of a Job was decided, by its UID."""
 
     def reconcile(self, key: Key) -> float | None:
         """Looks at one Job; returns when to look again."""
@@ -53,8 +58,8 @@ class Jobs:
             return self._expire(key, job)
         new = copied(job)
         status = new.setdefault("status", {})
-        began = self._suspension(new, pods)
         failure = self._count(new, pods)
+        runs = self._suspension(new, pods)
         if failure:
             self._stop(new, pods)
         self._fill(new, pods)
@@ -64,14 +69,15 @@ class Jobs:
         written = self._world.set_status(key, lambda obj: obj.update(status=status)) or job
         self._release([*pods.counted, *pods.dropped])
         self._tell(job, written)
-        if began is False or failure or find(written, "FailureTarget") or find(written, "SuccessCriteriaMet"):
+        if not runs or failure or find(written, "FailureTarget") or find(written, "SuccessCriteriaMet"):
             return again
         return self._make_pods(written, pods, again)
 
     def _suspension(self, job: Obj, pods: Pods) -> bool:
         """Follows spec.suspend; returns whether the Job runs."""
         status = job["status"]
-        if job["spec"].get("suspend"):
+        over = status.get("succeeded", 0) >= (job["spec"].get("completions") or 1)
+        if job["spec"].get("suspend") and not over:
             self._stop(job, pods)
             put(job, "Suspended", "True", "JobSuspended", "Job suspended", probed=True)
             status.pop("startTime", None)
@@ -120,7 +126,7 @@ class Jobs:
         if not failure and status.get("failed", 0) > spec["backoffLimit"]:
             failure = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
         limit = spec.get("activeDeadlineSeconds")
-        timed = limit is not None and not spec.get("suspend")
+        timed = limit is not None and not spec.get("suspend") and "startTime" in status
         if not failure and timed and clock.since(status["startTime"]) >= limit:
             failure = ("DeadlineExceeded", "Job was active longer than specified deadline")
         return failure
@@ -139,9 +145,15 @@ class Jobs:
         status, spec = job["status"], job["spec"]
         if failure:
             put(job, "FailureTarget", "True", *failure, probed=True)
-            return 0.0
+            self._decided[job["metadata"]["uid"]] = time.monotonic()
+            return _BETWEEN_S
         decided = find(job, "FailureTarget")
         if decided:
+            left = _BETWEEN_S - (
+                time.monotonic() - self._decided.setdefault(job["metadata"]["uid"], time.monotonic())
+            )
+            if left > 0:
+                return left
             if not pods.terminating:
                 put(job, "Failed", "True", decided["reason"], decided["message"], probed=True)
             return None

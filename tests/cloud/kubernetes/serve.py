@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -56,7 +55,6 @@ def main(argv: list[str]) -> int:
         config.write_text(json.dumps(kubeconfig(cluster.api.url, settings), indent=1))
         print(json.dumps({**cluster.facts(), "kubeconfig": str(config), "folder": str(folder)}), flush=True)
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     run(cluster, ready)
     return 0
 

@@ -1,0 +1,126 @@
+"""Images that need no engine: a folder put on a base, or one that is given. Each ends as repository@digest."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.image_append import Change, append_layer
+from tasks.cloud.image_layer import check_folder, pack_layer
+from tasks.cloud.image_names import ImageName, checked_tag, image_name, made_tag, repository_name
+from tasks.cloud.registry import Registry
+from tasks.targets.types import Image
+
+Say = Callable[[str], None]
+
+DEFAULT_BASE = "docker.io/library/python:3.12-slim-bookworm"
+WORKDIR = "/app"
+"""Where the files of --script-dir are, and commands start."""
+
+KEY_LABEL = "slicebench.key"
+"""The label that says what an image was made of: a hash over all of it."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """An image that is in its registry: `image` is `repository@digest`, what pods are given.
+
+    `base` is the base by digest. `source` says what code it holds, `versions` what packages. `reused`: it was there.
+    """
+
+    image: str
+    tag: str
+    base: str = ""
+    device: str = ""
+    builder: str = ""
+    reused: bool = False
+    source: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def layer(
+    folder: Path,
+    repository: str,
+    registry: Registry,
+    say: Say,
+    *,
+    base: str = DEFAULT_BASE,
+    tag: str | None = None,
+    force: bool = False,
+) -> Made:
+    """Puts the files of a folder on a base, below /app, by the registry alone, and returns the image.
+
+    The same files on the same base are the same image, which is then not pushed again. Raises BadInput for what does
+    not exist, a folder that nobody means, or a tag that is another image; InfrastructureError when a registry fails.
+    """
+    place = target_of(repository, tag)
+    check_folder(folder)
+    under = registry.image(image_name(base))
+    with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
+        packed = pack_layer(folder, Path(work) / "layer.tar.gz", WORKDIR.strip("/"))
+        key = hashlib.sha256(f"{under.digest} {packed.diff_id} {WORKDIR}".encode()).hexdigest()
+        target = place if tag else place.tagged(made_tag(folder.resolve().name, "", "", key))
+        source = {"folder": str(folder.resolve()), "files": str(packed.files)}
+        made = Made(str(target), str(target.tag), under.name.pinned(), source=source)
+        if (there := taken(registry, target, key, force)) is not None:
+            say(f"{target} is there already")
+            return replace(made, image=there.pinned(), reused=True)
+        change = Change(
+            WORKDIR, {KEY_LABEL: key, "slicebench.base": made.base}, f"slicebench: files in {WORKDIR}"
+        )
+        say(f"{packed.files} files, {packed.size / 2**20:.1f} MiB, on {made.base}")
+        image = append_layer(registry, under, packed, change, target, say)
+    return replace(made, image=image.pinned())
+
+
+def given(text: str, registry: Registry) -> Made:
+    """Returns an image that somebody brings, by digest; then nothing is built. Raises BadInput where there is none."""
+    name = registry.resolve(image_name(text))
+    return Made(name.pinned(), name.tag or "", reused=True, source={"image": text})
+
+
+def as_image(made: Made) -> Image:
+    """Returns what a run records of its image: what pods are given, and what was asked for."""
+    return Image("container", made.image, "python", dict(made.source), dict(made.versions), made.reused)
+
+
+def one_way(docker_image: str | None, script_dir: str | None, base_image: str | None) -> None:
+    """Raises BadInput where an image is given and others are to be made as well: which one is meant?"""
+    flags = {"--script-dir": script_dir, "--base-image": base_image}
+    making = [flag for flag, value in flags.items() if value is not None]
+    if docker_image is not None and making:
+        raise BadInput(
+            f"--docker-image is taken as it is, and {' and '.join(making)} would make another one",
+            fix="leave one of them out",
+        )
+
+
+def target_of(repository: str, tag: str | None) -> ImageName:
+    """Returns where an image is to go. Raises BadInput for a repository or tag that is none."""
+    place = repository_name(repository)
+    return place.tagged(checked_tag(tag)) if tag is not None else place
+
+
+def taken(registry: Registry, target: ImageName, key: str, force: bool) -> ImageName | None:
+    """Returns the image of that tag when it is what would be made. Raises BadInput when it is another one."""
+    digest = registry.find(target)
+    if digest is None or force:
+        return None
+    config = registry.config(registry.image(target.at(digest)))
+    if ((config.get("config") or {}).get("Labels") or {}).get(KEY_LABEL) == key:
+        return target.at(digest)
+    raise BadInput(
+        f"{target} is there, and is another image", fix="choose another --tag, or write over it with --force"
+    )
+
+
+@contextmanager
+def opened() -> Iterator[Registry]:
+    """Yields the registries, and closes the connections to them."""
+    with Registry() as registry:
+        yield registry

@@ -1,0 +1,190 @@
+"""Images built with an engine: Python, JAX, Orbax or the code under test, and the runtime; keyed by what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud import image_builders
+from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
+from tasks.cloud.image_names import ImageName, image_name, made_tag
+from tasks.cloud.image_smoke import smoke_command
+from tasks.cloud.kits import Kit, make_kit
+from tasks.cloud.registry import Registry
+from tasks.cloud.registry_login import engine_logins
+from tasks.cloud.resolve import Lock, Request
+from tasks.cloud.trees import WORKING_TREE, scratch_folder
+from tasks.config.home import images_folder, kits_folder
+from tasks.config.spec import SourceSpec
+from tasks.stages.image import DEFAULT_BASE, KEY_LABEL, Made, taken, target_of
+from tasks.stages.image_context import fill_context, inputs_of, pip_settings
+from tasks.stages.recipes import RELEASED, asked_for, code_and_recipe
+from tasks.targets.types import Interpreter
+
+Say = Callable[[str], None]
+
+_LIBC = "glibc-2.36"
+"""What the base is taken to have: Debian 12's. Packages that need a newer one are not chosen."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An image to be built. `tag` None: made from what goes into it. `python` None: as the base says of itself.
+
+    `fresh`: nothing that was built before is used. `force`: the tag is written over whatever it stands for.
+    """
+
+    repository: str
+    source: SourceSpec
+    device: Literal["tpu", "gpu", "cpu"] = "tpu"
+    base: str = DEFAULT_BASE
+    tag: str | None = None
+    python: str | None = None
+    orbax_classes: bool = False
+    builder: image_builders.Name | None = None
+    fresh: bool = False
+    force: bool = False
+    smoke: bool = False
+
+
+def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = None) -> Made:
+    """Makes sure that an image is in its registry, and returns it. Everything is checked before anything is made.
+
+    What was built before of the same inputs is found by its tag, and not built again. Raises BadInput for what does
+    not exist, or a tag that is another image; InfrastructureError when engine, registry or package index fail.
+    """
+    place = target_of(wanted.repository, wanted.tag)
+    _check_index(wanted.source.jax_index)
+    base = registry.image(image_name(wanted.base))
+    python = wanted.python or _python_of(registry.config(base), wanted.base)
+    kit, about = _packages(wanted, python, lock or Lock(), say)
+    key = _key(kit, base.digest, fresh=wanted.fresh)
+    jax = kit.versions.get("jax", "")
+    target = place if wanted.tag else place.tagged(made_tag(ref_of(about), wanted.device, jax, key))
+    made = Made(
+        str(target), str(target.tag), base.name.pinned(), wanted.device,
+        source=about, versions={**kit.versions, "python": python},
+    )  # fmt: skip
+    there = taken(registry, target, key, wanted.force)
+    if there is not None:
+        say(f"{target} is there already")
+        made = replace(made, image=there.pinned(), reused=True)
+    if there is not None and not wanted.smoke:
+        return made
+    name = choose_builder(wanted.builder)
+    with scratch_folder(images_folder()) as work, engine_logins([base.name, target], name) as logins:
+        builder = Builder(name, logins)
+        if there is not None:
+            _smoke(builder, there, work, say)
+            return made
+        labels = {KEY_LABEL: key, "slicebench.jax": jax, **_labels(about)}
+        job = Job(_context(kit, work), base.name, target, labels, wanted.fresh, _secret(work))
+        digest = _carry_out(builder, job, work, say, smoke=wanted.smoke)
+    if registry.find(target.at(digest)) != digest:
+        raise InfrastructureError(f"{name} pushed {target} as {digest}, but the registry does not have that")
+    return replace(made, image=target.at(digest).pinned(), builder=name)
+
+
+def ref_of(about: Mapping[str, str]) -> str:
+    """Returns what of a source stands in a tag: branch, pr-N, tag, commit, or the folder's name."""
+    ref = about.get("ref", RELEASED)
+    if ref == WORKING_TREE:
+        return Path(about["repo"]).name
+    if pull := re.fullmatch(r"refs/pull/(\d+)/head", ref):
+        return f"pr-{pull[1]}"
+    if re.fullmatch(r"[0-9a-f]{7,40}", ref):
+        return ref[:12]
+    return re.sub(r"^refs/(heads|tags)/", "", ref)
+
+
+def _carry_out(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> str:
+    """Builds, tries out and pushes; returns the digest. What does not work is not pushed."""
+    say(f"building {job.target} with {builder.name}, on {job.base.pinned()}")
+    began = time.monotonic()
+    build_image(builder, job)
+    say(f"built in {time.monotonic() - began:.0f} s")
+    if smoke:
+        _smoke(builder, job.target, work, say)
+    say(f"pushing {job.target}")
+    return push_image(builder, job.target, work)
+
+
+def _check_index(index: str | None) -> None:
+    if index is not None and not index.startswith("https://"):
+        raise BadInput(f"--jax-index {index} cannot be seen by a build", fix="give an https:// URL")
+
+
+def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[Kit, dict[str, Any]]:
+    interpreter = Interpreter(python, "linux-x86_64", f"CPython {python} linux-x86_64 {_LIBC}")
+    request = Request(
+        jax=wanted.source.jax_version,
+        jax_index=wanted.source.jax_index,
+        gpu=wanted.device == "gpu",
+        tpu=wanted.device == "tpu",
+        extras=("image", *(("orbax-classes",) if wanted.orbax_classes else ())),
+        elsewhere=asked_for(interpreter),
+    )
+    about, recipe = code_and_recipe(wanted.source, request, lock, say, interpreter.identity)
+    return make_kit(recipe, kits_folder(), say=say)[0], about
+
+
+def _key(kit: Kit, base: str, *, fresh: bool) -> str:
+    inputs = inputs_of(kit, base)
+    if fresh:  # packages of the system may be newer: that is another image, and gets a tag of its own
+        inputs["fresh"] = uuid.uuid4().hex
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _python_of(config: Mapping[str, Any], base: str) -> str:
+    """Returns the version of Python that a base has, as the official images say it."""
+    for line in (config.get("config") or {}).get("Env") or ():
+        name, _, value = str(line).partition("=")
+        if name == "PYTHON_VERSION" and re.fullmatch(r"3\.\d+(\.\d+)?", value):
+            return value
+    raise BadInput(
+        f"{base} does not say which Python it has (PYTHON_VERSION)", fix="add --python 3.12, or what it has"
+    )
+
+
+def _context(kit: Kit, work: Path) -> Path:
+    context = work / "context"
+    context.mkdir()
+    fill_context(kit, context)
+    return context
+
+
+def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:
+    """Tries an image out. Raises InfrastructureError, naming what does not work in it."""
+    output = work / "smoke"
+    output.mkdir(exist_ok=True)
+    name = f"slicebench-{uuid.uuid4().hex[:12]}"
+    done = run_in(builder, image, smoke_command(image_builders.OUTPUT), output, name)
+    steps = [json.loads(line) for line in done.text.splitlines() if line.startswith("{")]
+    failed = [f"{step['step']}: {step['result']}" for step in steps if not step["ok"]]
+    if done.code != 0 or not list(output.iterdir()):
+        told = "; ".join(failed) or done.errors.strip()[-500:] or "it wrote nothing"
+        raise InfrastructureError(f"{image} does not work: {told}")
+    say(f"{image} works: {', '.join(str(step['step']) for step in steps)}")
+
+
+def _labels(about: Mapping[str, str]) -> dict[str, str]:
+    told = {"source": about.get("repo", ""), "revision": about.get("commit", "")}
+    return {f"org.opencontainers.image.{name}": value for name, value in told.items() if value}
+
+
+def _secret(work: Path) -> Path | None:
+    settings = pip_settings()
+    if settings is None:
+        return None
+    file = work / "pip.conf"
+    file.touch(mode=0o600)
+    file.write_text(settings)
+    return file

@@ -1,0 +1,143 @@
+"""`slicebench image build`: what is typed becomes what is built; what cannot go together is refused first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from tasks.stages import image_build
+from tasks.stages.image import DEFAULT_BASE, Made
+from tasks.stages.image_build import Wanted
+from tests.cloud.registry import Store, serve_registry
+from tests.tasks.cloud.test_registry import push_image
+
+TARGET = ("--repository", "gcr.io/p/orbax-benchmarks")
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
+    """What was to be built; nothing is."""
+    wanted: list[Wanted] = []
+
+    def note(one: Wanted, *_: Any) -> Made:
+        wanted.append(one)
+        return Made(f"gcr.io/p/i@sha256:{'0' * 64}", "t")
+
+    monkeypatch.setattr(image_build, "build", note)
+    return wanted
+
+
+# Rows of build_image.sh: there → the words here, and what they change.
+ROWS: dict[str, tuple[tuple[str, ...], Callable[[Wanted], bool]]] = {
+    "--project, --image": ((), lambda w: w.repository == "gcr.io/p/orbax-benchmarks"),
+    "--tag": (("--tag", "v1"), lambda w: w.tag == "v1"),
+    "no --tag: made": ((), lambda w: w.tag is None),
+    "--pr": (("--pr", "12"), lambda w: w.source.pr == 12 and w.source.repo is not None),
+    "--branch": (("--branch", "feat/x"), lambda w: w.source.branch == "feat/x"),
+    "a commit": (("--commit", "abcdef1"), lambda w: w.source.commit == "abcdef1"),
+    "--local-repo": (("--repo", "."), lambda w: w.source.repo == str(Path.cwd())),
+    "--repo-url": (("--repo", "https://x.y/z"), lambda w: w.source.repo == "https://x.y/z"),
+    "--jax-version": (("--jax-version", "0.10.1"), lambda w: w.source.jax_version == "0.10.1"),
+    "--jax-version newest": (("--jax-version", "newest"), lambda w: w.source.jax_version == "newest"),
+    "--jax-version nightly": (
+        ("--jax-version", "nightly", "--jax-index", "https://x.y/simple"),
+        lambda w: (w.source.jax_version, w.source.jax_index) == ("nightly", "https://x.y/simple"),
+    ),
+    "no --device": ((), lambda w: w.device == "tpu"),
+    "--device gpu": (("--device", "gpu"), lambda w: w.device == "gpu"),
+    "--device cpu": (("--device", "cpu"), lambda w: w.device == "cpu"),
+    "no --base-image": ((), lambda w: w.base == DEFAULT_BASE),
+    "--base-image": (("--base-image", "a.b/c"), lambda w: w.base == "a.b/c"),
+    "--no-cache": (("--no-cache",), lambda w: w.fresh and not w.force),
+    "TensorFlow and clu": (("--orbax-classes",), lambda w: w.orbax_classes),
+    "docker alone there": (("--builder", "buildah"), lambda w: w.builder == "buildah"),
+    "a tag that is there": (("--force",), lambda w: w.force),
+    "a smoke test": (("--smoke",), lambda w: w.smoke),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_of_the_build_script_has_its_place(
+    row: str, built: list[Wanted], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, holds = ROWS[row]
+    assert main(["image", "build", *TARGET, *words]) == 0
+    assert holds(built[0])
+    assert capsys.readouterr().out == f"gcr.io/p/i@sha256:{'0' * 64}\n"
+
+
+def test_where_it_goes_may_stand_in_the_environment(
+    built: list[Wanted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLICEBENCH_REPOSITORY", "gcr.io/p/j")
+    assert main(["image", "build"]) == 0 and built[0].repository == "gcr.io/p/j"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "--repository is missing"),
+        ((*TARGET, "--pr", "1", "--branch", "x"), "branch and pr exclude each other"),
+        ((*TARGET, "--branch", "a..b"), "is not a valid branch name"),
+        ((*TARGET, "--jax-version", "new"), "is not a JAX version"),
+        ((*TARGET, "--device", "npu"), "--device must be tpu or gpu or cpu, not npu"),
+        ((*TARGET, "--script-dir", ".", "--docker-image", "a.b/c"), "--docker-image is taken as it is"),
+        (("--docker-image", "a.b/c", "--base-image", "python:3.10"), "--docker-image is taken as it is"),
+        (("--docker-image", "a.b/c", "--pr", "1"), "--pr would have no effect"),
+        ((*TARGET, "--script-dir", ".", "--device", "tpu"), "--device would have no effect"),
+        ((*TARGET, "--script-dir", "/nonexistent"), "is not a folder"),
+        (("--repository", "gcr.io/p/i:v1", "--script-dir", "."), "has a tag"),
+    ],
+)
+def test_what_is_wrong_is_refused_first(
+    words: tuple[str, ...], told: str, built: list[Wanted], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["image", "build", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not built
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store()
+    push_image(store, "base", "v1")
+    return store
+
+
+@pytest.fixture
+def address(store: Store) -> Iterator[str]:
+    with serve_registry(store) as address:
+        yield address
+
+
+def test_a_folder_goes_onto_a_base_without_an_engine(
+    tmp_path: Path, address: str, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    words = [
+        "--script-dir",
+        str(tmp_path),
+        "--base-image",
+        f"{address}/base:v1",
+        "--repository",
+        f"{address}/mine",
+    ]
+    assert main(["image", "build", *words, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    (digest,) = store.repository("mine").tags.values()
+    assert made["image"] == f"{address}/mine@{digest}" and made["reused"] is False
+
+
+def test_a_given_image_is_resolved_and_every_call_can_be_seen(
+    address: str, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["image", "build", "--docker-image", f"{address}/base:v1", "--verbose"]) == 0
+    told = capsys.readouterr()
+    assert told.out == f"{address}/base@{store.repository('base').tags['v1']}\n"
+    assert f"registry: HEAD http://{address}/v2/base/manifests/v1: 200" in told.err
+    assert main(["image", "build", "--docker-image", f"{address}/base:v9"]) == 2
