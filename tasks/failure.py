@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runtime.contract.names import LOGS_FOLDER
 from tasks.artifacts import code_block, escaped, key_of, post_markdown
 from tasks.stages.context import Run
-from tasks.stages.past import worker_logs
+from tasks.stages.logs import worker_logs
 
 LINES = 100
 """How many of the last lines of each log are shown."""

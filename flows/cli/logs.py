@@ -14,7 +14,8 @@ from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
 from tasks.config.home import runs_folder
 from tasks.history.quantities import printable
-from tasks.stages.past import find_run, follow_logs, log_lines, worker_logs
+from tasks.stages.logs import follow_logs, log_lines, worker_logs
+from tasks.stages.past import find_run
 
 
 def logs(

@@ -14,7 +14,7 @@ from runtime.contract.names import STREAM_FILE
 from tasks.cloud.storage import Folder, read_json
 from tasks.explain.scene import Line, Seen
 from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE, RUN_LOG
-from tasks.stages.past import worker_logs
+from tasks.stages.logs import worker_logs
 from tasks.targets.streams import SUPERVISOR
 
 _LONGEST_LOG = 500

@@ -5,15 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder
 from tasks.config.commands import output_words
 from tasks.history.torn import torn
@@ -22,7 +19,6 @@ from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 LATEST = "latest"
 _AT_ONCE = 8
-_POLL_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -90,47 +86,6 @@ def find_run(output: Folder, word: str) -> Folder:
     if names:
         raise BadInput(f"{word!r} could be any of {', '.join(names[:5])}", fix="write more of its id")
     raise BadInput(f"there is no run {word!r} in {output.uri}", fix=_nearest(output, word))
-
-
-def worker_logs(folder: Folder) -> dict[int, str]:
-    """Returns the logs of the latest attempt: worker → name of the file in the run's folder."""
-    attempts: dict[int, dict[int, str]] = {}
-    for name in folder.names(LOGS_FOLDER):
-        path = Path(name)
-        worker = path.stem.removeprefix("worker-")
-        if path.suffix == ".log" and worker.isdecimal():
-            number = path.parent.name.removeprefix("attempt-")
-            attempts.setdefault(int(number) if number.isdecimal() else 1, {})[int(worker)] = name
-    return dict(sorted(attempts[max(attempts)].items())) if attempts else {}
-
-
-def log_lines(folder: Folder, logs: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yields (worker, line) of what is there, worker by worker."""
-    for worker, name in logs.items():
-        for line in (folder.read(name) or b"").decode(errors="replace").splitlines():
-            yield worker, line
-
-
-def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
-    """Yields (worker, line) as they are written, until the run has ended. Workers may appear later."""
-    read: dict[str, int] = {}
-    while True:
-        ended = has_ended(folder)  # asked before reading: what was written before the end is read
-        for worker, name in worker_logs(folder).items():
-            if only is None or worker == only:
-                data = folder.read(name, read.get(name, 0)) or b""
-                whole = len(data) if ended else data.rfind(b"\n") + 1
-                read[name] = read.get(name, 0) + whole
-                for line in data[:whole].decode(errors="replace").splitlines():
-                    yield worker, line
-        if ended:
-            return
-        time.sleep(_POLL_S)
-
-
-def has_ended(folder: Folder) -> bool:
-    """Says whether nothing more will be logged: while a pass of the run goes on, nothing tells how it ended."""
-    return folder.read(OUTCOME_FILE) is not None and read_asked(folder) is None
 
 
 def _past_run(output: Folder, name: str) -> PastRun | None:

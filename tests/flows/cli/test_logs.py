@@ -12,7 +12,7 @@ import pytest
 from flows.cli.main import main
 from tasks.cloud.storage import open_folder
 from tasks.leases.outcome import begin_pass
-from tasks.stages.past import follow_logs, has_ended
+from tasks.stages.logs import follow_logs, has_ended
 from tests.flows.cli.past import leave_run
 
 

@@ -11,7 +11,8 @@ from flows.cli.main import main
 from tasks.cloud.storage import open_folder
 from tasks.config.request import RunRequest
 from tasks.stages.asked import ASKED_FILE, asked_for, read_asked
-from tasks.stages.past import find_run, has_ended, past_runs
+from tasks.stages.logs import has_ended
+from tasks.stages.past import find_run, past_runs
 from tasks.stages.prepare import admit, begin, prepare
 
 
