@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from tasks.cloud.storage import open_folder
+from tasks.cloud.storage import is_there, open_folder
 from tasks.config.home import runs_folder
 from tasks.config.request import RunRequest
 from tasks.config.run_names import run_id_for, suite_stem
@@ -60,6 +60,6 @@ def this_attempt(request: RunRequest, run_id: str, run_count: int) -> RunRequest
     request = request.model_copy(update={"run_id": run_id})
     if run_count <= 1 or (request.resume and request.from_stage is None):
         return request
-    opened = open_folder(run_uri(run_id, request.output)).read(REQUEST_FILE) is not None
+    opened = is_there(open_folder(run_uri(run_id, request.output)), REQUEST_FILE)
     # `from_stage` was obeyed by the first attempt; obeying it again would throw away what that one finished.
     return request.model_copy(update={"resume": opened, "from_stage": None})

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from flows.cli.runs import Output
 from flows.cli.said import Json, print_json
 from runtime.contract.errors import ExitCode
-from tasks.cloud.storage import Folder, open_folder
+from tasks.cloud.storage import Folder, is_there, open_folder
 from tasks.config.home import runs_folder
 from tasks.stages.files import REPORT_FILE
 from tasks.stages.past import find_run
@@ -49,4 +49,4 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
 
 
 def _existing(folder: Folder) -> str | None:
-    return None if folder.read(REPORT_FILE) is None else f"{folder.uri}/{REPORT_FILE}"
+    return f"{folder.uri}/{REPORT_FILE}" if is_there(folder, REPORT_FILE) else None

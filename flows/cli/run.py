@@ -15,7 +15,7 @@ from flows.cli.verbose import show_calls
 from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
-from tasks.cloud.storage import Folder, open_folder
+from tasks.cloud.storage import Folder, is_there, open_folder
 from tasks.config import commands
 from tasks.config.request import RunRequest, Stage
 from tasks.config.spec import RunSpec
@@ -127,7 +127,7 @@ def _lacks_nothing(request: RunRequest, folder: Folder, terminal: Terminal) -> d
 
 def _what_next(folder: Folder) -> str:
     """Says how to go on; a run that ended before its folder was made has nothing to go on with."""
-    if folder.read(REQUEST_FILE) is None:
+    if not is_there(folder, REQUEST_FILE):
         return "nothing was made"
     return f"go on with: {commands.resume(folder.uri)}"
 

@@ -77,6 +77,11 @@ def open_folder(uri: str) -> Folder:
     return GsFolder(parts["bucket"], checked_name(prefix) if prefix else "")
 
 
+def is_there(folder: Folder, name: str) -> bool:
+    """Says whether there is such a file, an empty one too; of its content no more than a byte is read."""
+    return folder.read(name, -1) is not None
+
+
 def read_json(folder: Folder, name: str) -> Any:
     """Returns what a JSON file holds; None when it is not there or is damaged. For who goes on without it."""
     try:

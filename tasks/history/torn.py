@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 
 from runtime.contract.names import STAGES_FOLDER
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, is_there
 from tasks.config.commands import resume
 from tasks.history.results import POINTS_FILE, SAMPLES_FILE
 from tasks.history.verdict import VERDICTS_FILE
@@ -44,7 +44,7 @@ class Torn:
 
 def torn(folder: Folder) -> list[Torn]:
     """Returns what of a collected run is gone or cut short; other damage is for who reads the files to find."""
-    if folder.read(f"{STAGES_FOLDER}/collect.json") is None:
+    if not is_there(folder, f"{STAGES_FOLDER}/collect.json"):
         return []
     told = []
     for name in (POINTS_FILE, SAMPLES_FILE, VERDICTS_FILE):

@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.contract.errors import ExitCode, SlicebenchError
 from runtime.contract.names import STAGES, STAGES_FOLDER
-from tasks.cloud.storage import Folder, open_folder
+from tasks.cloud.storage import Folder, is_there, open_folder
 from tasks.leases import owner as owners
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, write_outcome
@@ -36,7 +36,7 @@ def tell_death(lease: Lease) -> str:
 def _tell(folder: Folder, lease: Lease, holder: Owner) -> str:
     request = _object(folder.read(REQUEST_FILE))
     # A folder that is gone, or that cannot be seen from here, is not made anew.
-    if request is None or folder.read(OUTCOME_FILE) is not None:
+    if request is None or is_there(folder, OUTCOME_FILE):
         return ""
     stage, last_mark = _place(folder)
     cause = _cause(holder, stage)

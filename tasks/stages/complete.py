@@ -31,5 +31,5 @@ def complete(folder: Folder) -> Mapping[str, Any] | None:
     outputs = markers["collect"].get("outputs")
     if not isinstance(outputs, dict) or not outputs.get("whole"):
         return None
-    judged = all(folder.read(name) for name in (VERDICTS_FILE, REPORT_FILE))
+    judged = all(folder.read(name, -1) for name in (VERDICTS_FILE, REPORT_FILE))  # there, and not empty
     return outcome if judged and not torn(folder) else None

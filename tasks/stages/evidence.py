@@ -11,7 +11,7 @@ from runtime.contract import progress
 from runtime.contract.counting import counted, which
 from runtime.contract.errors import Place
 from runtime.contract.names import STREAM_FILE
-from tasks.cloud.storage import Folder, read_json
+from tasks.cloud.storage import Folder, is_there, read_json
 from tasks.explain.scene import Line, Seen
 from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, REQUEST_FILE, RUN_LOG
 from tasks.stages.logs import worker_logs
@@ -27,7 +27,7 @@ _STACKS = f"{SUPERVISOR}stacks of the worker"
 
 def broken(folder: Folder) -> list[str]:
     """Says which of the files that tell how a run went are there but cannot be read."""
-    names = [name for name in (REQUEST_FILE, ATTEMPTS_FILE, OUTCOME_FILE) if folder.read(name) is not None]
+    names = [name for name in (REQUEST_FILE, ATTEMPTS_FILE, OUTCOME_FILE) if is_there(folder, name)]
     return [
         f"what {folder.uri}/{name} says: it is not whole JSON, as after a full disk"
         for name in names

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from runtime.contract.names import LOGS_FOLDER
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, is_there
 from tasks.stages.asked import read_asked
 from tasks.stages.files import OUTCOME_FILE
 
@@ -52,4 +52,4 @@ def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
 
 def has_ended(folder: Folder) -> bool:
     """Says whether nothing more will be logged: while a pass of the run goes on, nothing tells how it ended."""
-    return folder.read(OUTCOME_FILE) is not None and read_asked(folder) is None
+    return is_there(folder, OUTCOME_FILE) and read_asked(folder) is None

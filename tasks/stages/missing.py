@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.contract.names import samples_file
+from tasks.cloud.storage import is_there
 from tasks.stages.attempts import Started
 from tasks.stages.context import Run
 
@@ -27,7 +28,7 @@ def missing_points(run: Run, attempts: Sequence[Started]) -> tuple[int, ...]:
     whole = {
         of: results
         for of, results in parts.points.items()
-        if of[0] in counted and of not in damaged and run.folder.read(samples_file(*of)) is not None
+        if of[0] in counted and of not in damaged and is_there(run.folder, samples_file(*of))
     }
     outcomes = point_outcomes(run.spec.points, whole, run.plan.workers)
     return tuple(outcome.point for outcome in outcomes if outcome.status != "passed")

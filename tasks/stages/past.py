@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, is_there
 from tasks.config.commands import output_words
 from tasks.history.torn import torn
 from tasks.stages.asked import read_asked
@@ -91,7 +91,7 @@ def find_run(output: Folder, word: str) -> Folder:
 def _past_run(output: Folder, name: str) -> PastRun | None:
     folder = output.child(name)
     try:
-        if folder.read(REQUEST_FILE) is None:
+        if not is_there(folder, REQUEST_FILE):
             if (asked := read_asked(folder)) is None:
                 return None
             return PastRun(name, "starting", asked.suite_name, asked.target, asked.at)

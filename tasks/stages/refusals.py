@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Place, Problem
-from tasks.cloud.storage import Folder, open_folder, probe_writable
+from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
@@ -79,7 +79,7 @@ def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:
     if problem := probe(output):
         raise BadInput(problem)
     folder = output.child(spec.run_id)
-    if folder.read(REQUEST_FILE) is not None:
+    if is_there(folder, REQUEST_FILE):
         raise is_a_run_already(folder, spec)
     if not here:
         return folder

@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import LOGS_FOLDER, RESULTS_FOLDER, STAGES_FOLDER, SUITE_FILE
-from tasks.cloud.storage import Folder, read_json
+from tasks.cloud.storage import Folder, is_there, read_json
 from tasks.config.commands import resume
 from tasks.history.reading import load_results, load_verdicts
 from tasks.history.report.excerpt import excerpt
@@ -69,7 +69,7 @@ def _surroundings(folder: Folder, results: Results) -> Surroundings:
             for point in results.points
             if point.status != "passed" and (found := _failure_log(folder, point, logs)) is not None
         ],
-        files=[*(name for name in known if folder.read(name) is not None), *logs],
+        files=[*(name for name in known if is_there(folder, name)), *logs],
         hosts=_hosts(folder),
     )
 

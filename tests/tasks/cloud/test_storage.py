@@ -13,7 +13,7 @@ from google.cloud import storage as google_storage
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import local_storage
-from tasks.cloud.storage import Folder, open_folder, probe_writable, read_json
+from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable, read_json
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 
 __all__ = ["gcs_bucket", "gcs_url"]
@@ -52,6 +52,7 @@ def test_a_part_is_read_from_either_end(folder: Folder) -> None:
     ]
     assert [folder.read("empty", start) for start in (0, 4, -4)] == [b"", b"", b""]
     assert folder.read("absent", 4) is folder.read("absent", -4) is None
+    assert [is_there(folder, name) for name in ("a", "empty", "absent")] == [True, True, False]
 
 
 def test_create_never_replaces(folder: Folder) -> None:
