@@ -1,4 +1,4 @@
-"""The pipeline: one suite on one target, from source to verdict. What a person, a schedule or the command starts."""
+"""The pipeline as a Prefect flow: one suite on one target, source to verdict; its form, tasks, hooks and states."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from prefect.logging import get_run_logger
 from pydantic import BeforeValidator, PositiveFloat, PositiveInt
 
 from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
-from flows.calls import tell_calls
-from flows.ending import Ending, failed, nothing_to_do
-from flows.lease import hold, release_run
-from flows.narration import Narrator, drop_expected_tracebacks
-from flows.patience import undisturbed
-from runtime.contract.errors import ExitCode, SlicebenchError
+from flows.lease import release_run
+from flows.narration import Narrator
+from flows.pipeline import Stages, play
+from flows.prefect_log import drop_expected_tracebacks, logged_by
+from flows.states import IN_A_FLOW, state_of
 from tasks.build import build
 from tasks.collect import collect
 from tasks.compare import compare
@@ -26,10 +25,6 @@ from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
 from tasks.run import run_workload
-from tasks.stages.complete import complete
-from tasks.stages.context import Run
-from tasks.stages.prepare import begin, prepare
-from tasks.stages.run import something_to_measure
 from tasks.teardown import teardown
 from tasks.upload import upload
 
@@ -43,29 +38,17 @@ Text = Annotated[str, _none_is_empty]
 StageOrEmpty = Annotated[Literal["", Stage], _none_is_empty]
 
 
-def measure(run: Run, request: RunRequest) -> Ending:
-    """The stages, in order. Whatever happens, what was made goes back, and how it ended is written down."""
-    ending = Ending(run)
-    with ending.written_down():
-        with hold(run) as lease:
-            try:
-                begin(run, request)
-                if something_to_measure(run):
-                    image = build(run)
-                    workers = provision(run, lease)
-                    uploaded = upload(run, workers, image)
-                    ending.outcome = run_workload(run, uploaded, lease)
-                ending.results = collect(run)
-            except BaseException as error:
-                ending.error = error
-                raise
-            finally:
-                with undisturbed(run.say), ending.noting_what_stays():
-                    teardown(run, lease, failed=ending.failed)
-        # Hardware is not held for what needs none.
-        ending.verdicts = compare(run)
-        ending.report = report(run)
-    return ending
+STAGES = Stages(
+    build=build,
+    provision=provision,
+    upload=upload,
+    run_workload=run_workload,
+    collect=collect,
+    teardown=teardown,
+    compare=compare,
+    report=report,
+    post_failure=post_failure,
+)
 
 
 def give_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -127,20 +110,5 @@ def benchmark(
     """Runs one suite on one target and gives everything back."""
     request = request_of_this_run(as_filled_in(locals()))
     drop_expected_tracebacks()
-    say = Narrator(get_run_logger())
-    try:
-        if request.verbose:
-            tell_calls(say, again_s=60.0)  # workers are looked at every moment, for hours
-        run = prepare(request, say)
-        if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
-            return nothing_to_do(outcome, say)
-        say.write_to(run.folder)
-        ending = measure(run, request)
-        if ending.code is not ExitCode.DONE:
-            post_failure(ending.run, ending.causes)
-        return ending.state()
-    except SlicebenchError as error:
-        return failed(error, say)
-    finally:
-        tell_calls(None)
-        say.close()
+    say = Narrator(logged_by(get_run_logger()))
+    return state_of(play(request, say, STAGES, IN_A_FLOW))

@@ -1,33 +1,57 @@
-"""How a run ends: the exit code and causes of everything that happened in it, for outcome.json and for Prefect."""
+"""How a run ends: the exit code and causes of everything that happened in it, and the one line that sums it up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from prefect import runtime
-from prefect.client.schemas.objects import State
-from prefect.exceptions import TerminationSignal
-from prefect.states import Completed, Failed
-
-from flows.api import PrefectApi
-from flows.server import known_server
 from runtime.contract.errors import ExitCode, SlicebenchError, worst
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
 from tasks.leases.holding import Taken
-from tasks.stages.context import Run, Say
+from tasks.stages.context import Run
 from tasks.stages.finish import finish
 from tasks.stages.run import exit_code_of, outcome_of
 from tasks.targets.types import Outcome
 
-_ASK_S = 3.0
-"""Of the 30 s that Prefect leaves a cancelled flow run, no more than this goes to asking why it ends."""
-
 _INCOMPLETE = frozenset({"missing", "damaged", "newer_schema", "not_run"})
 """Troubles of collect that make the results less than what was asked for."""
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """What signals raise where a run is played, and what is said of one that is not Ctrl-C."""
+
+    raised: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit)
+    told: Callable[[], str] = lambda: "ended by a signal"
+
+    def behind(self, error: BaseException) -> BaseException | None:
+        """Returns what a signal raised, where an error is that or came of it.
+
+        A Ctrl-C within Prefect's task engine makes the engine fail while it tidies up, with an error of its own.
+        """
+        seen: BaseException | None = error
+        while seen is not None and not isinstance(seen, self.raised):
+            seen = seen.__cause__ or seen.__context__
+        return seen
+
+    def code_of(self, error: BaseException) -> ExitCode:
+        """Returns the exit code of an error that ended a run."""
+        if isinstance(error, SlicebenchError):
+            return error.exit_code
+        return ExitCode.INFRASTRUCTURE if self.behind(error) is None else ExitCode.INTERRUPTED
+
+    def words(self, error: BaseException) -> str:
+        """Returns what is told of an error that ended a run."""
+        if isinstance(error, SlicebenchError):
+            return str(error)
+        behind = self.behind(error)
+        if isinstance(behind, KeyboardInterrupt):
+            return "interrupted"
+        if behind is not None:
+            return self.told()
+        return f"slicebench itself failed: {type(error).__name__}: {error}"
 
 
 @dataclass
@@ -35,6 +59,7 @@ class Ending:
     """Filled in as the stages go by. `error` is what ended them early, if anything did."""
 
     run: Run
+    interruption: Interruption = field(default_factory=Interruption)
     outcome: Outcome | None = None
     results: Results | None = None
     verdicts: Verdicts | None = None
@@ -83,13 +108,12 @@ class Ending:
         code = worst(code for code, _ in self._found())
         return code in (ExitCode.WORKLOAD_FAILED, ExitCode.INFRASTRUCTURE)
 
-    def state(self) -> State[Any]:
-        """Returns the flow run's last state; its message leads with the exit code's name."""
+    @property
+    def message(self) -> str:
+        """How it ended in one line: the verdict, or the exit code's name and the causes."""
         if self.code is ExitCode.DONE:
-            return Completed(
-                message=f"{self.verdicts.overall}: {self.verdicts.reason}" if self.verdicts else None
-            )
-        return Failed(message=f"{self.code.name}: {one_line(self.causes)}")
+            return f"{self.verdicts.overall}: {self.verdicts.reason}" if self.verdicts else ""
+        return f"{self.code.name}: {one_line(self.causes)}"
 
     def _found(self) -> Iterator[tuple[ExitCode, str]]:
         """Yields every code that applies and why; what was noticed first comes first, as the likely root."""
@@ -108,68 +132,12 @@ class Ending:
         if self.verdicts is not None and self.verdicts.overall is Verdict.REGRESSED:
             yield ExitCode.REGRESSION, self.verdicts.reason
         if self.error is not None:
-            yield _code_of(self.error), _told(self.error)
+            yield self.interruption.code_of(self.error), self.interruption.words(self.error)
         if self.not_given_back is not None:
-            yield _code_of(self.not_given_back), _told(self.not_given_back)
-
-
-def failed(error: SlicebenchError, say: Say) -> State[Any]:
-    """Returns the state of a run that never began, having said everything that is wrong."""
-    say(str(error))
-    lines = str(error).splitlines()
-    return Failed(message=f"{error.exit_code.name}: {one_line(lines)}")
-
-
-def nothing_to_do(outcome: Mapping[str, Any], say: Say) -> State[Any]:
-    """Returns the state of a run that was to go on and lacks nothing: that of how it had ended."""
-    code, verdict = ExitCode(outcome["exit_code"]), outcome.get("verdict")
-    say(f"run {outcome.get('run_id')} is finished and lacks nothing: nothing was done")
-    if code is ExitCode.DONE:
-        return Completed(message=f"{verdict}: nothing was left to do")
-    return Failed(message=f"{code.name}: {one_line([str(cause) for cause in outcome.get('causes') or ()])}")
+            yield self.not_given_back.exit_code, str(self.not_given_back)
 
 
 def one_line(causes: list[str]) -> str:
     """Returns the first cause, and how many more there are."""
     first = causes[0].splitlines()[0] if causes and causes[0] else "no cause is known"
     return first if len(causes) <= 1 else f"{first} (and {len(causes) - 1} more)"
-
-
-def _cancelled_in_prefect() -> bool:
-    """Whether the signal that ended this flow run came because its server was told to cancel it."""
-    server, flow_run_id = known_server(), runtime.flow_run.id
-    if server is None or flow_run_id is None:
-        return False
-    try:
-        with PrefectApi(server, timeout_s=_ASK_S) as api:
-            return api.flow_run(str(flow_run_id)).state_type in ("CANCELLING", "CANCELLED")
-    except SlicebenchError:
-        return False
-
-
-def _code_of(error: BaseException) -> ExitCode:
-    if isinstance(error, SlicebenchError):
-        return error.exit_code
-    return ExitCode.INFRASTRUCTURE if _signal_behind(error) is None else ExitCode.INTERRUPTED
-
-
-def _signal_behind(error: BaseException) -> BaseException | None:
-    """Returns what a signal raised, where an error is that or came of it.
-
-    A Ctrl-C within Prefect's task engine makes the engine fail while it tidies up, with an error of its own.
-    """
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, KeyboardInterrupt | TerminationSignal | SystemExit):
-        seen = seen.__cause__ or seen.__context__
-    return seen
-
-
-def _told(error: BaseException) -> str:
-    if isinstance(error, SlicebenchError):
-        return str(error)
-    behind = _signal_behind(error)
-    if isinstance(behind, KeyboardInterrupt):
-        return "interrupted"
-    if behind is not None:
-        return "cancelled in Prefect" if _cancelled_in_prefect() else "ended by a signal"
-    return f"slicebench itself failed: {type(error).__name__}: {error}"

@@ -1,21 +1,16 @@
-"""What a run says while it goes: to Prefect in a sampled stream, whole to run.log, and to whoever listens here."""
+"""What a run says while it goes: whole to run.log, to whoever listens here, and in a sampled stream to a log."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
-
-from prefect.exceptions import MissingContextError
-from prefect.logging import get_run_logger
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import InfrastructureError, SlicebenchError
+from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.follow import Sampler
 from tasks.stages.files import RUN_LOG
@@ -39,14 +34,15 @@ def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 class Narrator:
-    """The `say` of a run. Any thread may call it; it must be closed so that run.log is whole."""
+    """The `say` of a run. Any thread may call it; it must be closed so that run.log is whole.
+
+    `log` gets a sampled stream of the lines.
+    """
 
     def __init__(
-        self,
-        logger: logging.Logger | logging.LoggerAdapter[Any],
-        clock: Callable[[], float] = time.monotonic,
+        self, log: Callable[[str], None] = lambda line: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._logger = logger
+        self._log = log
         self._listener = _listener.get()
         self._sampler = Sampler(LINES_A_SECOND, clock)
         self._lock = threading.Lock()
@@ -111,31 +107,6 @@ class Narrator:
                 self._trouble = str(error)
                 self._log(f"{RUN_LOG} lacks its last lines: {error}")
 
-    def _log(self, text: str) -> None:
-        try:
-            # Within a task this is the task's own logger, so that the line stands below its stage in the UI.
-            get_run_logger().info("%s", text)
-        except MissingContextError:
-            # Followers say things from threads of their own, which know no run.
-            self._logger.info("%s", text)
-
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-class _OneLine(logging.Filter):
-    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], SlicebenchError):
-            record.exc_info = None
-        return True
-
-
-def drop_expected_tracebacks() -> None:
-    """Makes Prefect log expected errors as one line. May be called again."""
-    for name in ("prefect.flow_runs", "prefect.task_runs"):
-        logger = logging.getLogger(name)
-        if not any(isinstance(known, _OneLine) for known in logger.filters):
-            logger.addFilter(_OneLine())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from pydantic import Field
@@ -61,6 +61,11 @@ for _group, _names in _GROUPS.items():
 
 NO_FLAGS = Flags.model_validate({})
 
+_Where = Literal["through the server", "here", "directly"]
+_THROUGH_SERVER: _Where = "through the server"
+_HERE: _Where = "here"
+_DIRECTLY: _Where = "directly"
+
 
 def run(
     suite: Annotated[str | None, Parameter(help="Suite to run: a path, or a name in configs/suites/")] = None,
@@ -74,6 +79,15 @@ def run(
         bool,
         Parameter(help="Go through the Prefect server when one is up", negative="--no-server", group=_LAST),
     ] = True,
+    direct: Annotated[
+        bool,
+        Parameter(
+            help="Without Prefect: the run starts some 10 s sooner, and is in no UI",
+            negative="",
+            show_default=False,
+            group=_LAST,
+        ),
+    ] = False,
     json: Annotated[
         bool, Parameter(help="Print one JSON object on stdout", negative="", show_default=False, group=_SAID)
     ] = False,
@@ -81,7 +95,8 @@ def run(
     """Run one suite on one target: build, provision, upload, run, collect, tear down, compare, report."""
     show_calls(flags.verbose)
     terminal = Terminal(verbose=flags.verbose)
-    request, spec = _checked(request_of(suite, flags, resume), terminal, go_through_server=server)
+    where = _DIRECTLY if direct else _THROUGH_SERVER if server else _HERE
+    request, spec = _checked(request_of(suite, flags, resume), terminal, where)
     assert request.run_id is not None
     folder = open_folder(run_uri(request.run_id, request.output))
     outcome = _lacks_nothing(request, folder, terminal)
@@ -93,7 +108,7 @@ def run(
     before = folder.read(OUTCOME_FILE)
     try:
         with asked_for(folder, spec):
-            message = _run_somewhere(request, folder, terminal, go_through_server=server)
+            message = _run_somewhere(request, folder, terminal, where)
     except (KeyboardInterrupt, Interrupted):
         message = f"{ExitCode.INTERRUPTED.name}: interrupted"
     outcome = _outcome(folder, before, request.run_id, message)
@@ -189,9 +204,7 @@ def _flag(name: str) -> str:
     return {"from_stage": "from"}.get(name, name.replace("_", "-"))
 
 
-def _checked(
-    request: RunRequest, terminal: Terminal, *, go_through_server: bool
-) -> tuple[RunRequest, RunSpec]:
+def _checked(request: RunRequest, terminal: Terminal, where: _Where) -> tuple[RunRequest, RunSpec]:
     """Refuses, before anything slow is imported or made, what cannot run; returns the request settled and named.
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
@@ -202,22 +215,24 @@ def _checked(
         terminal.tell("looking at the source …")
     elif not request.resume and request.jax_version != "locked":
         terminal.tell(f"looking for JAX {request.jax_version} …")
-    chosen = known_server() if go_through_server else None
+    chosen = known_server() if where == _THROUGH_SERVER else None
     spec, folder = admit(request, here=chosen is None or chosen.is_here)
     if request.resume:
         return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")}), spec
     return settled(request, spec), spec
 
 
-def _run_somewhere(
-    request: RunRequest, folder: Folder, terminal: Terminal, *, go_through_server: bool
-) -> str:
-    """Runs through the server, or here when there is none; returns its last state's message."""
+def _run_somewhere(request: RunRequest, folder: Folder, terminal: Terminal, where: _Where) -> str:
+    """Runs through the server, or here when there is none or none is wanted; returns in a line how it ended."""
+    show_calls(False)  # the run tells its own, wherever it is; here nothing is left to do but to listen
+    if where == _DIRECTLY:
+        from flows.direct import run_directly
+
+        return run_directly(request, terminal)
     from flows.here import run_here
     from flows.through import NoServer, run_through_server
 
-    show_calls(False)  # the run tells its own, wherever it is; here nothing is left to do but to listen
-    if go_through_server:
+    if where == _THROUGH_SERVER:
         try:
             return run_through_server(request, folder, terminal)
         except NoServer as reason:

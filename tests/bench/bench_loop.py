@@ -101,7 +101,7 @@ def _run(hosts: Sequence[Sshd], folder: Path, number: int) -> str:
     target.write_text(
         target_yaml(hosts, str(hosts[0].home / "venv/bin/python")) + f"folder: {hosts[0].home / 'there'}\n"
     )
-    words = ["run", str(folder / "suite.yaml"), "--target", str(target), "--json", "--no-server"]
+    words = ["run", str(folder / "suite.yaml"), "--target", str(target), "--json", "--direct"]
     words += ["--output", str(folder / "runs"), "--run-id", f"loop-{number}"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "JAX_"))}
     home = {"SLICEBENCH_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT), "DO_NOT_TRACK": "1"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows import ending
+from flows.ending import Interruption
+from flows.states import IN_A_FLOW
 from runtime.contract.errors import ExitCode
 from tests.flows.prefect_stub import PrefectStub
 
@@ -19,13 +20,13 @@ def test_a_run_that_was_cancelled_says_so(
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", "f1")
     server.flow_run = {"id": "f1", "name": "n", "parameters": {}}
     server.end(state)
-    assert ending._told(TerminationSignal(15)) == told
+    assert IN_A_FLOW.words(TerminationSignal(15)) == told
 
 
 def test_without_the_server_the_signal_is_told(server: PrefectStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", "f1")
     server.close()
-    assert ending._told(TerminationSignal(15)) == "ended by a signal"
+    assert IN_A_FLOW.words(TerminationSignal(15)) == "ended by a signal"
 
 
 def test_an_error_that_a_signal_caused_in_prefects_engine_is_the_signal() -> None:
@@ -35,6 +36,9 @@ def test_an_error_that_a_signal_caused_in_prefects_engine_is_the_signal() -> Non
         finally:
             raise ValueError("Task run is not set")
     except ValueError as error:
-        assert (ending._code_of(error), ending._told(error)) == (ExitCode.INTERRUPTED, "interrupted")
-    bug = ending._told(ValueError("Task run is not set"))
+        assert (Interruption().code_of(error), Interruption().words(error)) == (
+            ExitCode.INTERRUPTED,
+            "interrupted",
+        )
+    bug = Interruption().words(ValueError("Task run is not set"))
     assert bug == "slicebench itself failed: ValueError: Task run is not set"

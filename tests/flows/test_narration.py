@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from flows.calls import tell_calls
-from flows.narration import Narrator, drop_expected_tracebacks, heard_by
+from flows.narration import Narrator, heard_by
+from flows.prefect_log import drop_expected_tracebacks, logged_by
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.calls import calling
 from tasks.cloud.storage import Folder, open_folder
@@ -24,7 +25,7 @@ def lines(folder: Folder) -> list[str]:
 
 def test_run_log_holds_every_line_also_those_said_before_there_was_a_folder(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path))
-    say = Narrator(LOGGER)
+    say = Narrator(logged_by(LOGGER))
     say("before")
     say.write_to(folder)
     for number in range(250):
@@ -36,7 +37,7 @@ def test_run_log_holds_every_line_also_those_said_before_there_was_a_folder(tmp_
 
 def test_at_most_a_hundred_lines_go_to_prefect_in_any_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now, told = 0.0, list[float]()
-    say = Narrator(LOGGER, lambda: now)
+    say = Narrator(logged_by(LOGGER), lambda: now)
     monkeypatch.setattr(LOGGER, "info", lambda *_: told.append(now))
     for number in range(3000):
         now = number / 1000 + (0.7 if number > 1500 else 0.0)
@@ -50,7 +51,7 @@ def test_at_most_a_hundred_lines_go_to_prefect_in_any_second(monkeypatch: pytest
 def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path))
     for attempt in ("first", "second"):
-        say = Narrator(LOGGER)
+        say = Narrator(logged_by(LOGGER))
         say.write_to(folder)
         say(attempt)
         say.close()
@@ -59,7 +60,7 @@ def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
 
 def test_a_line_can_be_read_soon_although_nothing_is_said_after_it(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path))
-    say = Narrator(LOGGER)
+    say = Narrator(logged_by(LOGGER))
     say.write_to(folder)
     say("now comes a long silence")
     deadline = time.monotonic() + 10
@@ -78,7 +79,7 @@ def test_a_storage_that_fails_is_told_and_does_not_end_the_run(
     def full(name: str, content: bytes) -> None:
         raise InfrastructureError("no space left on device")
 
-    say = Narrator(LOGGER)
+    say = Narrator(logged_by(LOGGER))
     say.write_to(folder)
     monkeypatch.setattr(folder, "write", full)
     say("something")
@@ -97,7 +98,7 @@ def test_writing_the_log_is_no_call_to_tell_in_it(tmp_path: Path, monkeypatch: p
         written.release()
 
     monkeypatch.setattr(folder, "write", remote)
-    say = Narrator(LOGGER)
+    say = Narrator(logged_by(LOGGER))
     tell_calls(say)
     say.write_to(folder)
     say("something")
@@ -116,7 +117,7 @@ def test_writing_the_log_is_no_call_to_tell_in_it(tmp_path: Path, monkeypatch: p
 def test_a_listener_in_this_process_hears_every_line() -> None:
     heard: list[str] = []
     with heard_by(heard.append):
-        say = Narrator(LOGGER)
+        say = Narrator(logged_by(LOGGER))
     say("hello")
     assert heard == ["hello"]
 

@@ -1,4 +1,4 @@
-"""A run without a server, ended from outside: by Ctrl-C in the terminal, by SIGTERM, by kill -9."""
+"""A run without a server, or without Prefect, ended from outside: by Ctrl-C in the terminal, SIGTERM, kill -9."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LONG = ("--set", "num_repeats=20000")
 
 
 class Alone:
-    """A `slicebench run --no-server` that is measuring, in a process group of its own as a terminal makes it."""
+    """A `slicebench run` that is measuring, in a process group of its own as a terminal makes it."""
 
-    def __init__(self, home: Path, *words: str) -> None:
+    def __init__(self, home: Path, *words: str, way: str = "--no-server") -> None:
         self.home = home
         self.environment = os.environ | {"SLICEBENCH_HOME": str(home), "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli.main", "run", *words, "--no-server", "--run-id", "r"],
+            [sys.executable, "-m", "flows.cli.main", "run", *words, way, "--run-id", "r"],
             cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -76,9 +76,9 @@ class Alone:
         return found
 
 
-@pytest.fixture
-def run(home: Path) -> Iterator[Alone]:
-    alone = Alone(home, "quickstart", *LONG)
+@pytest.fixture(params=["--no-server", "--direct"])
+def run(home: Path, request: pytest.FixtureRequest) -> Iterator[Alone]:
+    alone = Alone(home, "quickstart", *LONG, way=request.param)
     try:
         alone.wait_until_measuring()
         yield alone
