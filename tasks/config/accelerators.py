@@ -78,6 +78,10 @@ class Accelerator:
     def tolerations(self) -> list[dict[str, str]]:
         """What pods must tolerate of the taints that such nodes have."""
         taints = [{"key": self.resource, "operator": "Exists"}] if self.kind != "cpu" else []
+        if self.gpu_direct is not None:  # what GKE's own recipes for such node pools set
+            taints.append(
+                {"key": "user-workload", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
+            )
         if self.arm:
             taints.append({"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64"})
         return taints

@@ -144,7 +144,7 @@ class GkeTargetConfig(BaseModel):
     host_network: bool | Literal["auto"] = Field(
         "auto",
         description="Whether pods use their hosts' networks: faster, but without Workload Identity. "
-        "auto: on accelerators of GKE, unless service_account is given",
+        "auto: on accelerators of GKE, unless service_account or gpu_networks are given",
     )
     privileged: bool | Literal["auto"] = Field(
         "auto", description="Whether containers are privileged; auto: on TPUs and GPUs of GKE"
@@ -171,6 +171,9 @@ class GkeTargetConfig(BaseModel):
         default_factory=dict, description="Labels that nodes must have as well"
     )
     tolerations: tuple[str, ...] = Field((), description="Keys of taints that are tolerated as well")
+    pod_annotations: Mapping[str, str] = Field(
+        default_factory=dict, description="Annotations of the pods, such as Kueue's podset-required-topology"
+    )
     lock: bool = Field(False, description="One run at a time on this cluster, where no queue sees to it")
 
     max_restarts: int = Field(
@@ -281,6 +284,8 @@ class GkeTargetConfig(BaseModel):
             yield f"devices_per_worker follows from the type {self.type}"
         if self.pathways is not None and not shape.pathways:
             yield f"Pathways runs on TPUs, not on {self.type}"
+        if self.gpu_networks and self.host_network is True:
+            yield "gpu_networks are the pod's own: they do not go with host_network: true"
         if self.gpu_networks is not None and shape.gpu_direct is None:
             yield f"gpu_networks are for GPUs that reach each other directly, not for {self.type}"
         if shape.gpu_direct is not None and shape.hosts > 1 and self.gpu_networks is None:
@@ -319,7 +324,7 @@ class GkeTargetConfig(BaseModel):
     def uses_host_network(self) -> bool:
         """Whether pods use their hosts' networks."""
         if self.host_network == "auto":
-            return self.on_gke and self.service_account is None
+            return self.on_gke and self.service_account is None and not self.gpu_networks
         return self.host_network
 
     @property

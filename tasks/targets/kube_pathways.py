@@ -160,6 +160,7 @@ def _workers(
         containers=[server],
         selector={**shape.node_selector, **config.node_selector},
         tolerations=shape.tolerations,
+        annotations=config.pod_annotations,
         restart_policy="OnFailure",
     )
     template = job(

@@ -43,6 +43,7 @@ def worker_pod(config: GkeTargetConfig, submission: Submission) -> Object:
         selector={**config.shape.node_selector, **_of_capacity(config), **config.node_selector},
         tolerations=config.shape.tolerations,
         affinity=_affinity(config),
+        annotations=config.pod_annotations,
     )
 
 
@@ -68,6 +69,7 @@ def pod_template(
     selector: Mapping[str, str],
     tolerations: Sequence[Object] = (),
     affinity: Object | None = None,
+    annotations: Mapping[str, str] | None = None,
     restart_policy: str = "Never",
 ) -> Object:
     """Returns a pod template with what all pods of a JobSet have in common."""
@@ -89,7 +91,7 @@ def pod_template(
     )
     # 0 is a wish too: to be killed at once.
     spec["terminationGracePeriodSeconds"] = config.limits.termination_grace_s
-    metadata = given(labels=dict(submission.labels), annotations=parts.annotations)
+    metadata = given(labels=dict(submission.labels), annotations={**parts.annotations, **(annotations or {})})
     return given(metadata=metadata) | {"spec": spec}
 
 
@@ -163,7 +165,7 @@ def container(
 
 def where_it_is(config: GkeTargetConfig, name: str) -> dict[str, str | Object]:
     """Returns the variables that tell a pod which it is, and how many there are."""
-    shape, first = config.shape, f"{name}-{SLICE_JOB}-0-0.{name}"
+    shape, first = config.shape, address_of(name)
     processes = shape.hosts * config.containers_per_host
     env: dict[str, str | Object] = {
         "JOBSET_NAME": name,
@@ -189,6 +191,11 @@ def where_it_is(config: GkeTargetConfig, name: str) -> dict[str, str | Object]:
             "GPUS_PER_NODE": str(shape.chips_per_host),
         }
     return env
+
+
+def address_of(name: str, job: int = 0, pod: int = 0) -> str:
+    """Returns the name by which one pod of a workload finds another; by default the first one of all."""
+    return f"{name}-{SLICE_JOB}-{job}-{pod}.{name}"
 
 
 def _ramdisk(config: GkeTargetConfig) -> Object:

@@ -156,6 +156,7 @@ def test_selectors_and_tolerations() -> None:
     assert accelerator("v6e-16").tolerations == [{"key": "google.com/tpu", "operator": "Exists"}]
     assert [each["key"] for each in accelerator("gb200-4").tolerations] == [
         "nvidia.com/gpu",
+        "user-workload",
         "kubernetes.io/arch",
     ]
     assert accelerator("cpu", nodes=3).tolerations == []

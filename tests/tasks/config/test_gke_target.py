@@ -61,6 +61,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "exclusive_topology": ({}, {"exclusive_topology": None}),
     "node_selector": ({}, {"node_selector": {"a/b": "c"}}),
     "tolerations": ({}, {"tolerations": "dedicated"}),
+    "pod_annotations": ({}, {"pod_annotations": {"a/b": "c"}}),
     "lock": ({"queue": None}, {"queue": None, "lock": True}),
     "max_restarts": ({}, {"max_restarts": 3}),
     "restart_on_user_code_failure": (
@@ -184,6 +185,7 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
         ({"devices_per_worker": 4}, "follows from the type"),
         ({"type": "h100-80gb-8", "nodes": 2}, "GPUDirect-TCPX: name .* gpu_networks"),
         ({"gpu_networks": ["a"]}, "not for v5litepod-16"),
+        ({**H100, "host_network": True}, "do not go with host_network: true"),
         ({"restart_exit_codes": "1"}, "max_restarts: 0"),
         ({"restart_on_user_code_failure": True}, "max_restarts: 0"),
         (

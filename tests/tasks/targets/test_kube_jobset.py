@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +33,7 @@ from tests.tasks.targets.kube_made import (
     seen,
     submission,
 )
+from tests.waiting import until
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True).filter(lambda name: name != "XLA_FLAGS")
@@ -249,6 +253,26 @@ def test_dumps_are_copied_by_a_container_that_outlives_the_worker() -> None:
     assert given["XLA_FLAGS"] == "-b --xla_dump_to=/xla-dump"
 
 
+def test_the_copier_copies_meanwhile_and_once_more_at_its_end(tmp_path: Path) -> None:
+    (copier,) = pod_of(made({"debug_dump": {"to": "gs://bucket/dumps"}}))["spec"]["initContainers"]
+    log = tmp_path / "log"
+    gcloud = tmp_path / "gcloud"
+    gcloud.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexit 1\n')  # a copy that fails does not end it
+    gcloud.chmod(0o755)
+    env = {**seen(copier), "POD_NAME": "pod-1", "EVERY_S": "0.1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process = subprocess.Popen([expanded(word, env) for word in copier["command"]], env=env)
+    try:
+        until(lambda: log.exists() and len(log.read_text().splitlines()) >= 2, 20)
+        before = len(log.read_text().splitlines())
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+        lines = log.read_text().splitlines()
+        assert len(lines) > before
+        assert set(lines) == {"storage rsync --recursive /xla-dump gs://bucket/dumps/pod-1"}
+    finally:
+        process.kill()
+
+
 def test_the_collector_reads_the_host_and_ends_after_the_worker() -> None:
     jobset = made({"ops_agent": {"interval_s": 30}})
     (agent,) = pod_of(jobset)["spec"]["initContainers"]
@@ -336,6 +360,7 @@ def test_gpus_of_several_hosts_get_their_networks(
     assert [each["network"] for each in interfaces] == ["default", *names]
     assert [each["name"] for each in pod["spec"].get("initContainers", [])] == sidecar
     assert mount in [each["name"] for each in main_of(jobset)["volumeMounts"]]
+    assert "hostNetwork" not in pod["spec"]
     assert checked(jobset) == []
     plain = made({"type": name, "nodes": 2, "slices": 1, "gpu_networks": []})
     assert "metadata" not in pod_of(plain)
