@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 from base64 import b64encode
@@ -13,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from msgspec import DecodeError
+from msgspec.json import decode
+
 from tasks.cloud.calls import calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable
@@ -21,8 +23,9 @@ from tasks.cloud.kubernetes_transport import refusal, untrusted
 
 _AT_ONCE = 64
 """Requests that may be on their way to an answer: more would only wait in the server's queue, and be throttled."""
-_IDLE = 64
 _ANSWER_S = 30.0
+_IDLE_S = 10.0
+"""How long a connection that nobody uses is kept: the log of a container that ended is soon asked for once more."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,8 @@ class Link:
         async with self.stream(doing, path, params) as answer, asyncio.timeout(_ANSWER_S):
             content = b"".join([part async for part in answer.body()])
         try:
-            return json.loads(content)
-        except ValueError as error:
+            return decode(content)
+        except DecodeError as error:
             raise Unavailable(f"cannot {doing} in {self.access.name}: the answer is no JSON") from error
 
     @asynccontextmanager
@@ -128,7 +131,7 @@ class Link:
             )
 
     def _keep(self, connection: Connection) -> None:
-        if connection.reusable and len(self._idle) < _IDLE:
+        if connection.reusable:
             self._idle.append(connection)
         else:
             connection.close()
@@ -151,11 +154,14 @@ class Link:
 
     async def _sweep(self) -> None:
         """Ends connections on which nothing has come for long: the other end may be gone without a word."""
+        clock = asyncio.get_running_loop().time
         while True:
-            await asyncio.sleep(self.patience.silence_s / 10)
-            limit = asyncio.get_running_loop().time() - self.patience.silence_s
-            for connection in [one for one in self._busy if one.heard_at < limit]:
+            await asyncio.sleep(min(_IDLE_S, self.patience.silence_s / 10))
+            for connection in [one for one in self._busy if one.heard_at < clock() - self.patience.silence_s]:
                 connection.close(f"nothing came for {self.patience.silence_s:g} s")
+            for connection in [one for one in self._idle if one.heard_at < clock() - _IDLE_S]:
+                self._idle.remove(connection)
+                connection.close()
 
     # Whether the server is there
 

@@ -24,8 +24,8 @@ _LONGEST = 1 << 20
 """Bytes of one line; what is beyond is dropped, so that a program that never ends a line cannot fill our memory."""
 _LINGER_S = 10.0
 """How long a log may be silent once its container has ended, before it is asked for anew."""
-_LOOK_S = 1.0
-"""How long is waited for news of a pod whose log ended without any, before it is asked for again."""
+_LOOK_S = 0.5
+"""How long is waited for news of a pod whose log ended by itself, before it is asked for again."""
 _UNREADABLE_S = 60.0
 """How long a node may fail to give the log of a container that has ended, before that is given up."""
 
@@ -75,6 +75,7 @@ class Logs:
         self._link, self._put, self._group, self._containers = link, put, group, containers
         self._pods: dict[str, _Pod] = {}
         self._readers: set[_Reader] = set()
+        group.create_task(self._sweep())
 
     def changed(self, change: Change) -> None:
         """Takes news of a pod; those of other kinds are no business of logs."""
@@ -97,6 +98,13 @@ class Logs:
 
     def _ended(self, reader: _Reader, task: asyncio.Task[None]) -> None:
         self._readers.discard(reader)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_LINGER_S / 4)
+            since = asyncio.get_running_loop().time() - _LINGER_S
+            for reader in list(self._readers):
+                reader.end_silence(since)
 
     async def drained(self, within_s: float) -> bool:
         """Waits until all pods have ended and all they said is read. Returns whether that came about in time."""
@@ -162,6 +170,7 @@ class _Reader:
         self.moved = asyncio.Event()
         """Set, and another one takes its place, when the log of one start was read to its end."""
         self._done = -1  # the newest start whose log was read
+        self._source: Source | None = None
         self._answer: Connection | None = None
 
     @property
@@ -188,7 +197,8 @@ class _Reader:
 
     async def _read(self, source: Source) -> LogEnd:
         """Reads the log of one start of the container, and returns how that ended."""
-        seam, trial, whole = Seam(), self._link.trial(served=True), False
+        self._source, whole = source, False
+        seam, trial = Seam(), self._link.trial(served=True)
         while True:
             newest, ended = self._pod.state(self._container).restart, self._has_ended(source)
             if newest > source.restart + 1:
@@ -196,7 +206,6 @@ class _Reader:
             params = {"container": self._container, "follow": "true", "timestamps": "true", **seam.resume()}
             if newest > source.restart:
                 params["previous"] = "true"
-            before = seam.count
             try:
                 whole = await self._piece(source, params, seam, trial, ended)
             except NotFound:
@@ -212,7 +221,7 @@ class _Reader:
                 continue
             if ended:
                 return LogEnd(source, not seam.words, seam.words)
-            if seam.count == before and not self._has_ended(source):
+            if not self._has_ended(source):  # it was cut, or news of its end is on its way
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await self._pod.news.wait()
@@ -228,7 +237,6 @@ class _Reader:
         unless the container has ended: then it is a last line without an end.
         """
         path = POD.path(self._pod.namespace, self._pod.name, "log")
-        watchman = asyncio.get_running_loop().create_task(self._end_silence(source))
         rest = b""
         try:
             async with self._link.stream(f"read the log of pod {self._pod.name}", path, params) as answer:
@@ -245,19 +253,12 @@ class _Reader:
             return True
         finally:
             self._answer = None
-            watchman.cancel()
 
-    async def _end_silence(self, source: Source) -> None:
-        """Ends the answer when it goes on, without bringing anything, though the container has ended."""
-        while not self._has_ended(source):
-            await self._pod.news.wait()
-        clock = asyncio.get_running_loop().time
-        while True:
-            silent_s = clock() - self._answer.heard_at if self._answer is not None else 0.0
-            if self._answer is not None and silent_s >= _LINGER_S:
-                self._answer.close("the container has ended, and nothing more came")
-                return
-            await asyncio.sleep(_LINGER_S - silent_s)
+    def end_silence(self, since: float) -> None:
+        """Ends an answer that goes on though the container has ended, when nothing came `since` (the loop's clock)."""
+        source, answer = self._source, self._answer
+        if source is not None and answer is not None and answer.heard_at < since and self._has_ended(source):
+            answer.close("the container has ended, and nothing more came")
 
 
 def _lines(source: Source, fresh: list[bytes]) -> list[Line]:

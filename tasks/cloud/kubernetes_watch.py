@@ -7,11 +7,13 @@ and compared with those that were told of: nothing is told twice, and what went 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import DecodeError
+from msgspec.json import decode, encode
 
 from tasks.cloud.kubernetes import clean, items_of
 from tasks.cloud.kubernetes_access import Access
@@ -20,6 +22,7 @@ from tasks.cloud.kubernetes_errors import (
     KubernetesError,
     NotServed,
     PermissionDenied,
+    Unavailable,
     error_for,
     told_by,
 )
@@ -154,7 +157,7 @@ class Watch:
         while True:
             page = await self._link.json(f"list {self._query.kind.full_plural}", self._path, params)
             for one in items_of(page, self._query.kind):
-                there[one["metadata"]["uid"]] = one, json.dumps({"object": one}).encode()
+                there[one["metadata"]["uid"]] = one, encode({"object": one})
             if not page["metadata"].get("continue"):
                 break
             params["continue"] = page["metadata"]["continue"]
@@ -178,18 +181,19 @@ class Watch:
         async with self._link.stream(doing, self._path, params) as answer:
             trial.passed()
             async for lines in whole_lines(answer.body()):
-                changes = [self._taken(line, doing) for line in lines]
+                try:
+                    changes = [self._taken(line, doing) for line in lines]
+                except (DecodeError, KeyError, TypeError) as error:
+                    raise Unavailable(f"cannot {doing}: what comes is no watch's ({error})") from error
                 await self._put([change for change in changes if change is not None])
         if self._version == before and loop.time() - begin < 1.0:  # it has nothing to give and no time
             await asyncio.sleep(self._link.patience.first_pause_s)
 
     def _taken(self, line: bytes, doing: str) -> Change | None:
-        event = json.loads(line)
+        event = decode(line)
         if event["type"] == "ERROR":
             status = event["object"]
-            raise error_for(
-                told_by(status.get("code", 500), json.dumps(status).encode()), doing, self._link.access.name
-            )
+            raise error_for(told_by(status.get("code", 500), encode(status)), doing, self._link.access.name)
         one = clean(event["object"])
         self._version = str(one["metadata"]["resourceVersion"])
         if event["type"] == "BOOKMARK":
@@ -211,7 +215,7 @@ class Watch:
     def _gone(self, uid: str) -> Change | None:
         """Returns the change for an object that is not there any more."""
         _, text = self._told.pop(uid)
-        return self._kept("DELETED", clean(json.loads(text)["object"])) if text else None
+        return self._kept("DELETED", clean(decode(text)["object"])) if text else None
 
     def _kept(self, type_: ChangeType, one: Object) -> Change | None:
         if self._query.keep is not None and not self._query.keep(one):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import json
 import ssl
 import sys
@@ -17,10 +15,6 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from runtime.contract.errors import BadInput
 from tasks.cloud import kubernetes_errors as errors
@@ -28,6 +22,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import Access, by_endpoint
 from tasks.cloud.kubernetes_config import by_context, contexts
 from tasks.cloud.timing import Timing
+from tests.cloud.authority import Authority
 from tests.tasks.cloud.scripted_server import Reply, Scripted, scripted, status
 
 QUICK = Timing(try_s=5.0, total_s=0.2, first_pause_s=0.01, longest_pause_s=0.05)
@@ -260,58 +255,6 @@ def test_a_program_that_is_not_installed_is_told_with_how_to_get_it(
 # TLS
 
 
-class Authority:
-    """A certificate authority with a server of its own."""
-
-    def __init__(self) -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = self._signed("authority", self.key, None)
-
-    def issue(self, name: str) -> tuple[bytes, bytes]:
-        """Returns a certificate for a name and 127.0.0.1, and its key, both as PEM."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName(
-            [
-                x509.DNSName(name),
-                *([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))] if name == "api" else []),
-            ]
-        )
-        return _pem(self._signed(name, key, names)), _key_pem(key)
-
-    @property
-    def pem(self) -> bytes:
-        return _pem(self.certificate)
-
-    def _signed(
-        self, name: str, key: ec.EllipticCurvePrivateKey, names: x509.SubjectAlternativeName | None
-    ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(authority)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=names is None, path_length=None), critical=True)
-        )
-        if names is not None:
-            builder = builder.add_extension(names, critical=False)
-        return builder.sign(self.key, hashes.SHA256())
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
 def b64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
@@ -331,13 +274,11 @@ def tls_server(authority: Authority, folder: Path, name: str = "api", demand: bo
         def log_message(self, *words: object) -> None:
             pass
 
-    certificate, key = authority.issue(name)
-    (folder / "server.pem").write_bytes(certificate + key)
-    (folder / "authority.pem").write_bytes(authority.pem)
+    authority.furnish(folder, name)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "server.pem")
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
     if demand:
-        context.load_verify_locations(folder / "authority.pem")
+        context.load_verify_locations(folder / "ca.pem")
         context.verify_mode = ssl.CERT_REQUIRED
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *words: None  # type: ignore[method-assign]
@@ -355,7 +296,7 @@ def test_a_server_is_trusted_by_the_authority_of_its_cluster_only(write: Writer,
     with tls_server(authority, tmp_path) as url:
         data = {"server": url, "certificate-authority-data": b64(authority.pem)}
         assert version(by_context("kind-a", write(cluster=data))) == "v1.36.0"
-        file = {"server": url, "certificate-authority": "authority.pem"}  # from where the kubeconfig lies
+        file = {"server": url, "certificate-authority": "ca.pem"}  # from where the kubeconfig lies
         assert version(by_context("kind-a", write(cluster=file))) == "v1.36.0"
         careless = {"server": url, "insecure-skip-tls-verify": True}
         assert version(by_context("kind-a", write(cluster=careless))) == "v1.36.0"

@@ -6,19 +6,22 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_access import by_endpoint
 from tasks.cloud.kubernetes_config import by_context
-from tasks.cloud.kubernetes_errors import PermissionDenied, Unreachable
+from tasks.cloud.kubernetes_errors import PermissionDenied, Unreachable, Untrusted
 from tasks.cloud.kubernetes_follow import Followed, follow
 from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET, POD, Object
 from tasks.cloud.kubernetes_link import Patience
 from tasks.cloud.kubernetes_logs import Line, LogEnd
 from tasks.cloud.kubernetes_watch import Change, Contact, Query, watch
 from tasks.cloud.timing import Timing
+from tests.cloud.authority import Authority
 from tests.cloud.kubernetes.manifests import TPU, config_map, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.waiting import until
@@ -271,7 +274,7 @@ def test_a_node_whose_clock_is_set_back_loses_and_repeats_nothing(
 
 
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(
-    kube: Kubernetes, cluster: KubernetesStandIn, tmp_path: Any
+    kube: Kubernetes, cluster: KubernetesStandIn, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     following = Following(kube, made(kube, "busy", WAITS.format(file=str(go))))
@@ -290,7 +293,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(
     assert cluster.calls().count("watch pods default/") == 2
 
 
-def test_a_cluster_without_kueue_is_followed_as_well(tmp_path: Any) -> None:
+def test_a_cluster_without_kueue_is_followed_as_well(tmp_path: Path) -> None:
     pools = [tpu_pool("np-0", *TPU.values(), hosts=4)]
     with KubernetesStandIn.started(tmp_path, nodes=pools, without=("kueue",)) as bare:
         kube = Kubernetes(by_context("standin", str(bare.kubeconfig)))
@@ -357,3 +360,30 @@ def test_events_that_may_not_be_seen_are_done_without(kube: Kubernetes, cluster:
     )
     told = Following(kube, made(kube, "blind", "print('hello')")).end()
     assert sorted(told.lines.values()) == [["hello"]] * 2
+
+
+def test_following_over_tls_takes_another_token_when_one_is_refused(tmp_path: Path) -> None:
+    Authority().furnish(tmp_path)
+    pools = [tpu_pool("np-0", *TPU.values(), hosts=4)]
+    with KubernetesStandIn.started(
+        tmp_path, nodes=pools, certificates=str(tmp_path), token="second"
+    ) as guarded:
+        asked: list[bool] = []
+
+        def tokens(refused: bool) -> str:
+            asked.append(refused)
+            return "second" if refused else "first"
+
+        access = by_endpoint("the cluster", guarded.url, (tmp_path / "ca.pem").read_text(), tokens)
+        kube = Kubernetes(access)
+        told = Following(kube, made(kube, "guarded", COUNTS.format(lines=20, pause=0.01))).end()
+        assert list(told.lines.values()) == [[f"line {number}" for number in range(20)]] * 2
+        assert asked.count(True) >= 5
+        stranger = by_endpoint("the cluster", guarded.url, Authority().pem.decode(), tokens)
+        with pytest.raises(Untrusted, match="certificate is not trusted"):
+            next(watch(stranger, [Query(POD, "default")], QUICK))
+        nobody = by_endpoint(
+            "the cluster", guarded.url, (tmp_path / "ca.pem").read_text(), lambda refused: "first"
+        )
+        with pytest.raises(PermissionDenied, match="log in again"):
+            next(watch(nobody, [Query(POD, "default")], QUICK))
