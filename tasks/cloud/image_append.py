@@ -62,6 +62,7 @@ def appended_manifest(
     """Returns the manifest of the new image, of the base's kind."""
     manifest = copy.deepcopy(dict(base))
     manifest["mediaType"] = media_type
+    manifest.pop("subject", None)  # what the base was said about, the new image is not
     manifest["config"] = {
         "mediaType": _CONFIG[media_type],
         "digest": _digest(config),

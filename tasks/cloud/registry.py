@@ -15,6 +15,7 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.image_names import ImageName
 from tasks.cloud.registry_errors import Denied, NotThere, RegistryError, Rejected, Unavailable
 from tasks.cloud.registry_wire import Answer, Wire, next_url
+from tasks.cloud.timing import pauses
 
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -132,7 +133,7 @@ class Registry:
     def upload(self, name: ImageName, file: Path, digest: str) -> None:
         """Uploads a blob; where a connection broke it goes on from what has arrived."""
         size = file.stat().st_size
-        for pause in (*self._wire.timing.pauses(), None):
+        for pause in pauses(self._wire.timing):
             begun = self._wire.ask(name, "POST", self._wire.url(name, "blobs/uploads/"), scope="pull,push")
             try:
                 where = self._send(name, next_url(begun), file, size)
@@ -149,7 +150,7 @@ class Registry:
     def download(self, name: ImageName, digest: str, into: Path) -> None:
         """Downloads a blob, checked against its digest; where a connection broke it goes on from what has arrived."""
         into.write_bytes(b"")
-        for pause in (*self._wire.timing.pauses(), None):
+        for pause in pauses(self._wire.timing):
             try:
                 self._fetch(name, digest, into)
                 break
@@ -198,7 +199,7 @@ class Registry:
     def _send(self, name: ImageName, where: str, file: Path, size: int) -> str:
         """Sends a whole file in one request, or what is missing in another; returns where the upload is completed."""
         offset = 0
-        for pause in (*self._wire.timing.pauses(), None):
+        for pause in pauses(self._wire.timing):
             try:
                 return next_url(self._patch(name, where, file, offset, size))
             except Unavailable:

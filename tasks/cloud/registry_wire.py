@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from tasks.cloud.calls import calling
 from tasks.cloud.image_names import ImageName
 from tasks.cloud.registry_errors import Denied, RegistryError, Throttled, Unavailable, error_for, is_google
 from tasks.cloud.registry_login import Login, login_for
+from tasks.cloud.timing import Timing, pauses
 
 if TYPE_CHECKING:
     import httpx
@@ -23,26 +25,11 @@ Body = Callable[[], Iterator[bytes]]
 
 _LONGEST_ANSWER = 8 << 20
 """Bytes of an answer that is taken into memory: manifests are limited to 4 MiB by the registries themselves."""
+_CONNECT_S = 10.0
 _LONGEST_WAIT_S = 60.0
+_PATIENT = Timing(try_s=60.0)
+"""Registries may take long to hash what they were sent."""
 _CHALLENGE = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds: to connect, for the next bytes, the first and the longest pause between tries; how often to try."""
-
-    connect_s: float = 10.0
-    read_s: float = 60.0
-    first_pause_s: float = 0.5
-    longest_pause_s: float = 20.0
-    tries: int = 6
-
-    def pauses(self) -> Iterator[float]:
-        """Yields how long to wait after each try but the last."""
-        pause = self.first_pause_s
-        for _ in range(self.tries - 1):
-            yield pause
-            pause = min(2 * pause, self.longest_pause_s)
 
 
 @dataclass(frozen=True)
@@ -65,10 +52,11 @@ class Wire:
         login: Callable[[ImageName], Login | None] = login_for,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.timing = timing or Timing()
+        self.timing = timing or _PATIENT
         self.pause = pause
         self._login = login
         self._clients: dict[bool, httpx.Client] = {}
+        self._making = threading.Lock()
         self._logins: dict[str, Login | None] = {}
         self._tokens: dict[tuple[str, str], str] = {}
 
@@ -97,7 +85,7 @@ class Wire:
 
         `scope`: what a token must allow on the repository. Raises RegistryError.
         """
-        for pause in (*self.timing.pauses(), None):
+        for pause in pauses(self.timing):
             try:
                 with self.sending(name, method, url, scope, headers or {}, body) as response:
                     return Answer(response.status_code, _plain(response), _read(response), str(response.url))
@@ -162,9 +150,10 @@ class Wire:
     def _client(self, loopback: bool) -> httpx.Client:
         import httpx
 
-        if loopback not in self._clients:
-            timing = self.timing
-            limits = httpx.Timeout(timing.read_s, connect=timing.connect_s)
+        with self._making:
+            if loopback in self._clients:
+                return self._clients[loopback]
+            limits = httpx.Timeout(self.timing.try_s, connect=_CONNECT_S)
             agent = {"User-Agent": "slicebench"}
             # No proxy stands between us and ourselves.
             self._clients[loopback] = httpx.Client(timeout=limits, headers=agent, trust_env=not loopback)
@@ -197,9 +186,11 @@ class Wire:
             raise Denied(
                 f"{name.host} sends us to {realm or 'nowhere'} for a token, where no password is sent"
             )
-        asked = {"service": wanted.get("service", ""), "scope": _scope(name, scope).split()}
+        asked: dict[str, str | list[str]] = {"scope": _scope(name, scope).split()}
+        if "service" in wanted:
+            asked["service"] = wanted["service"]
         headers = {"Authorization": login.basic} if login is not None else {}
-        for pause in (*self.timing.pauses(), None):
+        for pause in pauses(self.timing):
             with calling("registry", f"GET {_shown(realm)} ({_scope(name, scope)})") as call:
                 response = self._client(name.loopback).get(realm, params=asked, headers=headers)
                 call.result = str(response.status_code)

@@ -17,7 +17,7 @@ from tasks.cloud import image_builders
 from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
 from tasks.cloud.image_names import ImageName, image_name, made_tag
 from tasks.cloud.image_smoke import smoke_command
-from tasks.cloud.kits import Kit, make_kit
+from tasks.cloud.kits import Kit, make_kit, prune_kits
 from tasks.cloud.registry import Registry
 from tasks.cloud.registry_login import engine_logins
 from tasks.cloud.resolve import Lock, Request
@@ -30,6 +30,9 @@ from tasks.stages.recipes import RELEASED, asked_for, code_and_recipe
 from tasks.targets.types import Interpreter
 
 Say = Callable[[str], None]
+
+_LEFT_S = 86400.0
+"""How long what a killed build was made from stays: no build takes that long."""
 
 _LIBC = "glibc-2.36"
 """What the base is taken to have: Debian 12's. Packages that need a newer one are not chosen."""
@@ -85,9 +88,15 @@ def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = N
         if there is not None:
             _smoke(builder, there, work, say)
             return made
+        prune_kits(images_folder(), older_than_s=_LEFT_S)
         labels = {KEY_LABEL: key, "slicebench.jax": jax, **_labels(about)}
         job = Job(_context(kit, work), base.name, target, labels, wanted.fresh, _secret(work))
-        digest = _carry_out(builder, job, work, say, smoke=wanted.smoke)
+        _carry_out(builder, job, work, say, smoke=wanted.smoke)
+        if (there := taken(registry, target, key, wanted.force)) is not None:
+            say(f"{target} was pushed by somebody else meanwhile: it stays")
+            return replace(made, image=there.pinned(), reused=True)
+        say(f"pushing {target}")
+        digest = push_image(builder, target, work)
     if registry.find(target.at(digest)) != digest:
         raise InfrastructureError(f"{name} pushed {target} as {digest}, but the registry does not have that")
     return replace(made, image=target.at(digest).pinned(), builder=name)
@@ -105,16 +114,14 @@ def ref_of(about: Mapping[str, str]) -> str:
     return re.sub(r"^refs/(heads|tags)/", "", ref)
 
 
-def _carry_out(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> str:
-    """Builds, tries out and pushes; returns the digest. What does not work is not pushed."""
+def _carry_out(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> None:
+    """Builds, and tries out what was built."""
     say(f"building {job.target} with {builder.name}, on {job.base.pinned()}")
     began = time.monotonic()
     build_image(builder, job)
     say(f"built in {time.monotonic() - began:.0f} s")
     if smoke:
         _smoke(builder, job.target, work, say)
-    say(f"pushing {job.target}")
-    return push_image(builder, job.target, work)
 
 
 def _check_index(index: str | None) -> None:

@@ -255,6 +255,25 @@ def test_what_does_not_work_is_not_pushed(
     assert engine.words()[9:] == ["from", "run", "rm"], "what is there already is tried out too"
 
 
+def test_who_pushes_the_same_meanwhile_keeps_the_tag(
+    wanted: Wanted,
+    registry: Registry,
+    engine: Engine,
+    locked: Lock,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs: list[str] = []
+
+    def build_while_others_push(_: Any, job: Any) -> None:
+        config = {"config": {"Labels": dict(job.labels)}}
+        theirs.append(push_image(store, "mine", str(job.target.tag), (b"theirs",), config=config))
+
+    monkeypatch.setattr("tasks.stages.image_build.build_image", build_while_others_push)
+    made = build(wanted, registry, quiet, lock=locked)
+    assert made.image.endswith(theirs[0]) and made.reused and "push" not in engine.words()
+
+
 def test_a_push_that_the_registry_does_not_know_of_is_no_image(
     wanted: Wanted, registry: Registry, engine: Engine, locked: Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
