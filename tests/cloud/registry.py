@@ -54,13 +54,15 @@ class Repository:
 class Store:
     """All that the registry holds. `login`: user:password that may push; with one, pulling needs a token as well.
 
-    `asked` are "METHOD path" of all requests, in order, `tokens` the scopes of each token that was given.
+    `asked` are "METHOD path" of all requests, in order, `ranges` those of blobs that were asked for in part,
+    `tokens` the scopes of each token that was given.
     """
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     uploads: dict[str, bytearray] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     login: str | None = None
     realm: str = ""
@@ -204,6 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         if begin is None:
             return self._answer(200, content, {"Docker-Content-Digest": digest})
         first = int(begin[1])
+        self.store.ranges.append(begin[0])
         told = f"bytes {first}-{len(content) - 1}/{len(content)}"
         return self._answer(206, content[first:], {"Content-Range": told})
 

@@ -182,6 +182,7 @@ def test_a_broken_download_goes_on_where_it_was(
     store.faults = [Fault(f"GET .*{digest}", "short", after=1 << 20)]
     registry.download(named("a"), digest, tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == blob.read_bytes()
+    assert store.ranges == [f"bytes={1 << 20}-"]
 
 
 @pytest.mark.parametrize("fits", ["POST", "PATCH", "PUT"])
@@ -191,6 +192,7 @@ def test_a_lost_answer_is_looked_after(
     store.faults = [Fault(fits, "lost")]
     digest = upload(registry, named("a"), blob)
     assert store.repository("a").blobs[digest] == blob.read_bytes()
+    assert sum(one.startswith("PATCH") for one in store.asked) == 1, "what has arrived is not sent again"
 
 
 def test_an_upload_that_the_registry_forgot_begins_anew(
