@@ -87,10 +87,8 @@ class Accelerator:
         return taints
 
     def __str__(self) -> str:
-        machines = (
-            f"{counted(self.hosts, 'host')} of {self.machine_type}" if self.machine_type else "any host"
-        )
-        return f"{self.name} ({counted(self.chips, self.unit)} on {machines})"
+        hosts = f"{counted(self.hosts, 'host')} of {self.machine_type or 'any kind'}"
+        return f"{self.name} ({counted(self.chips, self.unit)} on {hosts})" if self.machine_type else hosts
 
     @property
     def unit(self) -> str:

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
@@ -34,7 +42,23 @@ def _range(text: str) -> Iterator[int]:
     yield from range(first, last + 1)
 
 
-ExitCodes = Annotated[tuple[int, ...], BeforeValidator(_codes)]
+# What validators take besides, schemas must take as well: editors show them.
+_CODE: dict[str, Any] = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 255}, {"type": "string"}]}
+ExitCodes = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_codes),
+    WithJsonSchema({"anyOf": [*_CODE["anyOf"], {"type": "array", "items": _CODE}]}),
+]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+Processors = Annotated[
+    str,
+    Field(pattern=patterns.PROCESSORS, coerce_numbers_to_str=True),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": patterns.PROCESSORS}]}),
+]
 
 
 class ClusterPlace(BaseModel):
@@ -50,15 +74,10 @@ class ClusterPlace(BaseModel):
         None,
         description="How what is made is paid for; not given: spot. Given, pods go to nodes of that kind only",
     )
-    reservations: tuple[str, ...] = Field(
+    reservations: Names = Field(
         (),
         description="For capacity: reservation, its name or projects/P/reservations/R; several are filled in order",
     )
-
-    @field_validator("reservations", mode="before")
-    @classmethod
-    def _one_or_many(cls, names: Any) -> Any:
-        return (names,) if isinstance(names, str) else names
 
     @model_validator(mode="after")
     def _belong_together(self) -> ClusterPlace:
@@ -132,9 +151,7 @@ class GkeTargetConfig(BaseModel):
     )
     container_name: str = Field("worker", description="Name of the container, as logs and kubectl show it")
     env: Mapping[str, str] = Field(default_factory=dict, description="Environment of the workers; no secrets")
-    cpu: Annotated[str, Field(pattern=patterns.PROCESSORS)] | None = Field(
-        None, description="Processors that each worker asks for, as 24 or 500m", coerce_numbers_to_str=True
-    )
+    cpu: Processors | None = Field(None, description="Processors that each worker asks for, as 24 or 500m")
     memory: str | None = Field(
         None, pattern=size.PATTERN, description="Memory that each worker asks for, as 100GiB"
     )
@@ -170,7 +187,7 @@ class GkeTargetConfig(BaseModel):
     node_selector: Mapping[str, str] = Field(
         default_factory=dict, description="Labels that nodes must have as well"
     )
-    tolerations: tuple[str, ...] = Field((), description="Keys of taints that are tolerated as well")
+    tolerations: Names = Field((), description="Keys of taints that are tolerated as well")
     pod_annotations: Mapping[str, str] = Field(
         default_factory=dict, description="Annotations of the pods, such as Kueue's podset-required-topology"
     )
@@ -224,11 +241,6 @@ class GkeTargetConfig(BaseModel):
                 kind = "cpu"
             return {**fields, "platform": kind}
         return fields
-
-    @field_validator("tolerations", mode="before")
-    @classmethod
-    def _one_or_many(cls, keys: Any) -> Any:
-        return (keys,) if isinstance(keys, str) else keys
 
     @field_validator("type")
     @classmethod

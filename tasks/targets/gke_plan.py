@@ -138,6 +138,10 @@ def _warnings(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
     if config.slices > 1 and shape.kind == "tpu" and shape.hosts == 1 and config.pathways is None:
         what = f"GKE joins slices of several hosts into one program, and {config.type} is one host"
         yield Problem("warning", None, what, fix="take a type of more hosts, or slices: 1")
+    if shape.kind == "tpu" and shape.topology == "2x4" and shape.hosts == 2:
+        what = f"{config.type} is two hosts of four chips, as in xpk"
+        one = shape.machine_type.replace("-4t", "-8t")
+        yield Problem("warning", None, what, fix=f"one host of eight is type: {one}")
     if not config.wait:
         yield Problem(
             "warning", None, f"the run does not wait: the cluster ends it after {config.limits.workload_s} s"

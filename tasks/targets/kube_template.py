@@ -146,11 +146,11 @@ def container(
     env = variables(
         {key: from_field(path) for key, path in submission.fields.items()},
         place,
+        parts.env,
         literals(config.env),
         literals(submission.env),
         secrets,
         kube_sidecars.xla_flags(config, {**config.env, **submission.env}),
-        parts.env,
     )
     return given(
         name=name,

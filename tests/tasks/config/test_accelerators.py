@@ -163,6 +163,12 @@ def test_selectors_and_tolerations() -> None:
     assert (accelerator("cpu", nodes=3).hosts, accelerator("h100-80gb-8", nodes=4).chips) == (3, 32)
 
 
+def test_types_are_told_in_words() -> None:
+    assert str(accelerator("v6e-1")) == "v6e-1 (1 chip on 1 host of ct6e-standard-1t)"
+    assert str(accelerator("l4-8", nodes=2)) == "l4-8 (16 GPUs on 2 hosts of g2-standard-96)"
+    assert str(accelerator("cpu", nodes=2)) == "2 hosts of any kind"
+
+
 def test_capacity_kinds() -> None:
     assert "flex_start" not in accelerator("v4-8").capacities
     assert "flex_start" in accelerator("v6e-16").capacities

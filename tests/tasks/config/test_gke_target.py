@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pydantic
 import pytest
 from pydantic import BaseModel
@@ -15,6 +17,7 @@ from runtime.contract.job import Deadlines
 from tasks.config.gke_parts import Pathways
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import load_target
+from tasks.config.schemas import target_schema
 from tasks.config.spec import RunSpec, SourceSpec
 from tasks.targets.gke import GkeTarget
 from tasks.targets.kube_jobset import jobset
@@ -146,6 +149,18 @@ def test_each_field_changes_what_is_asked_or_planned(field: str) -> None:
     one, other = FIELDS[field]
     assert asked(one) != asked(other)
     assert asked(one) == asked(one)
+
+
+def test_what_the_model_takes_the_schema_takes() -> None:
+    schema = jsonschema.Draft202012Validator(target_schema())
+    for one, other in FIELDS.values():
+        for fields in (one, other):
+            written = {"kind": "gke", "type": "v5litepod-16", **fields}
+            if "cluster" not in fields:
+                written.setdefault("context", "c")
+            schema.validate(json.loads(json.dumps(written)))
+    wrong = {"kind": "gke", "context": "c", "type": "cpu", "restart_exit_codes": [0]}
+    assert not schema.is_valid(wrong)
 
 
 def fields_of(model: type[BaseModel], path: str = "") -> Iterator[str]:

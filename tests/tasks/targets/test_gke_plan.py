@@ -66,6 +66,7 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
     [
         ({}, "v5litepod-16 is the type of one slice: 2 slices x v5litepod-16 .* are 32 chips"),
         ({"type": "v5p-8"}, "v5p-8 is one host, take a type of more hosts"),
+        ({"type": "v5litepod-8"}, "two hosts of four chips, .* one host of eight is type: ct5lp-hightpu-8t"),
         ({"queue": None}, "outside of all quota"),
         ({"wait": False, "limits": {"workload_s": 60}}, "the cluster ends it after 60 s"),
         ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),

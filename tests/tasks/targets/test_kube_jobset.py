@@ -293,6 +293,13 @@ def test_an_uploader_does_not_hold_up_success() -> None:
     assert checked(jobset) == []
 
 
+def test_a_variable_of_the_users_wins() -> None:
+    fields = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a"]}
+    assert seen(main_of(made(fields)))["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
+    mine = {"LD_LIBRARY_PATH": "/mine", "JAX_COORDINATOR_PORT": "7000"}
+    assert mine.items() <= seen(main_of(made({**fields, "env": {"LD_LIBRARY_PATH": "x"}}, env=mine))).items()
+
+
 def test_ramdisks() -> None:
     def volume(**disk: Any) -> Object:
         jobset = made({"ramdisk": disk})
@@ -358,6 +365,9 @@ def test_gpus_of_several_hosts_get_their_networks(
     pod = pod_of(jobset)
     interfaces = json.loads(pod["metadata"]["annotations"]["networking.gke.io/interfaces"])
     assert [each["network"] for each in interfaces] == ["default", *names]
+    assert [each["interfaceName"] for each in interfaces] == [
+        f"eth{number}" for number in range(networks + 1)
+    ]
     assert [each["name"] for each in pod["spec"].get("initContainers", [])] == sidecar
     assert mount in [each["name"] for each in main_of(jobset)["volumeMounts"]]
     assert "hostNetwork" not in pod["spec"]

@@ -25,11 +25,9 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plain]:
         yield Plain(started.url)
 
 
-@pytest.mark.parametrize("field", FIELDS)
-def test_whatever_a_target_says_the_server_takes_it(api: Plain, field: str) -> None:
-    for number, fields in enumerate(FIELDS[field]):
-        name = f"{field.replace('.', '-').replace('_', '-')[:30]}-{number}"
-        made = jobset(config(**{**fields, "namespace": "default"}), submission(name=name))
+def test_whatever_a_target_says_the_server_takes_it(api: Plain) -> None:
+    for number, (_, fields) in enumerate(FIELDS.values()):
+        made = jobset(config(**{**fields, "namespace": "default"}), submission(name=f"w{number}"))
         api.post(JOBSETS, made, dryRun="All", fieldValidation="Strict")
 
 
