@@ -85,6 +85,7 @@ def build(
 ) -> int:
     """Make an image for workers and push it; print repository@digest, which is what pods are given."""
     show_calls(verbose)
+    from flows.signals import interrupting
     from tasks.stages import image
 
     source = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
@@ -106,7 +107,7 @@ def build(
             "--repository is missing", fix="say where the image goes: HOST/PATH, or SLICEBENCH_REPOSITORY"
         )
     base = base_image or image.DEFAULT_BASE
-    with image.opened() as registry:
+    with interrupting(say), image.opened() as registry:
         if script_dir is not None:
             _refuse("--script-dir puts files on a base as it is", engine)
             made = image.layer(Path(script_dir), repository, registry, say, base=base, tag=tag, force=force)

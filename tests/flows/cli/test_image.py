@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,23 @@ def test_what_is_wrong_is_refused_first(
     assert main(["image", "build", *words]) == 2
     assert told in capsys.readouterr().err
     assert not built
+
+
+def test_a_build_that_is_asked_to_stop_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaned: list[bool] = []
+
+    def stopped(*_: Any) -> Made:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            cleaned.append(True)
+        raise AssertionError("unreachable")
+
+    monkeypatch.setattr(image_build, "build", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(["image", "build", *TARGET])
+    assert ended.value.code == 130 and cleaned == [True]
 
 
 @pytest.fixture
