@@ -111,6 +111,7 @@ def fetch(environ: Mapping[str, str], folder: Path) -> Errand:
         "scratch": str(errand.stream.parent),
         "python": job.get("python") or sys.executable,
         "renewal_file": None if renewal is None else str(errand.renewed),
+        "local_directory": job.get("local_directory") and f"{job['local_directory']}-w{place.worker:04d}",
     }
     errand.renewed.touch()
     with os.fdopen(os.open(errand.job, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

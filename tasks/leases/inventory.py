@@ -88,6 +88,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.directories import DirectoryInventory
     from tasks.leases.glance import Glance
     from tasks.leases.hosts import inventories as host_inventories
+    from tasks.leases.jobsets import JOBSET, JobSetInventory
     from tasks.leases.locks import LockInventory
     from tasks.leases.processes import ProcessInventory
     from tasks.leases.shares import KIND as SHARE
@@ -100,6 +101,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     if scratch is not None:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
-    things: Inventories = {**here, **host_inventories(ledger), **tpus}
+    jobsets: Inventories = {JOBSET: JobSetInventory(ledger)}
+    things: Inventories = {**here, **host_inventories(ledger), **tpus, **jobsets}
     locks = LockInventory(ledger, after=frozenset(things))
     return {**things, "lock": locks, SHARE: ShareInventory(ledger)}

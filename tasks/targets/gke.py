@@ -1,79 +1,174 @@
-"""The GKE target: so far it plans. Running comes with what follows its pods."""
+"""The GKE target: pods of a JobSet, on GKE or on any cluster that a context of a kubeconfig names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 from runtime.contract.errors import BadInput, Problem
+from runtime.contract.names import SUITE_FILE
+from runtime.contract.pod import RENEWAL_FILE
 from tasks.cloud.google_place import choose_project, choose_zone
-from tasks.cloud.storage import Folder
+from tasks.cloud.image_names import image_name
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_places import access_to, place_of
+from tasks.cloud.registry import Registry
+from tasks.cloud.storage import Folder, open_folder
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
-from tasks.leases.holding import Holding
-from tasks.targets import gke_plan
-from tasks.targets.types import Bundle, Event, Image, Interpreter, Plan, Uploaded, Workers, WorkloadRef
+from tasks.leases.holding import OVERDUE_S, Holding
+from tasks.leases.jobsets import JOBSET, end
+from tasks.targets import gke_plan, gke_preflight
+from tasks.targets.gke_follow import Following
+from tasks.targets.gke_send import send_code, send_job
+from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
+from tasks.targets.kube_template import SLICE_JOB
+from tasks.targets.types import (
+    Bundle,
+    Event,
+    Image,
+    Plan,
+    Uploaded,
+    Worker,
+    Workers,
+    Workload,
+    WorkloadRef,
+)
 
 
 class GkeTarget:
-    """Pods of a JobSet behind the Protocol."""
+    """Pods of a JobSet behind the Protocol. What they need they fetch from the run's folder, and leave there."""
 
-    def __init__(self, config: GkeTargetConfig) -> None:
+    def __init__(
+        self,
+        config: GkeTargetConfig,
+        *,
+        say: Callable[[str], None] = lambda line: None,
+        lease_s: float = OVERDUE_S,
+    ) -> None:
         if config.cluster is not None and config.cluster.location is None:
             placed = config.cluster.model_copy(update={"location": choose_zone(None).value})
             config = config.model_copy(update={"cluster": placed})
         self._config = config
+        self._say = say
+        self._lease_s = lease_s
+        self._stopped: set[str] = set()
 
     def plan(self, spec: RunSpec) -> Plan:
         """See Target."""
-        return gke_plan.plan(spec, self._config, self.scope())
+        return gke_plan.plan(spec, self._config, self.place())
 
-    def scope(self) -> str:
+    def place(self) -> str:
         """Returns where the cluster's names count: a context of a kubeconfig, or PROJECT/LOCATION/NAME."""
         cluster = self._config.cluster
         if cluster is None:
-            return f"context {self._config.context}"
+            assert self._config.context is not None
+            return place_of(self._config.context, self._config.kubeconfig)
         return f"{choose_project(cluster.project).value}/{cluster.location}/{cluster.name}"
 
     def preflight(self, plan: Plan) -> list[Problem]:
-        """See Target."""
-        return []
+        """See Target. Asks the cluster about all that a workload names, what we may, and what it says to it."""
+        if self._config.cluster is not None:
+            return [_only_contexts()]
+        name = next(ref.name for ref in plan.resources if ref.kind == JOBSET)
+        workload = Workload("preflight", "gs://preflight/preflight")
+        planned = submission(
+            self._config, name, self._config.image or "image", workload, "job.json", {}, "token"
+        )
+        return gke_preflight.preflight(self._cluster, self._config, planned)
 
-    def image(self) -> Image | None:
-        """See Target."""
-        return None
+    def image(self) -> Image:
+        """See Target. A tag is looked up: pods get its digest."""
+        if self._config.image is None:
+            raise BadInput(
+                "the target names no image, and a run does not build one yet",
+                fix="make one with slicebench image build, and write image: into the target file",
+            )
+        named = image_name(self._config.image)
+        with Registry() as registry:
+            found = named if named.digest else registry.resolve(named)
+        return Image("container", found.pinned(), "python", {"image": self._config.image}, {}, True)
 
-    def interpreter(self) -> Interpreter | None:
-        """See Target."""
-        return None
+    def interpreter(self) -> None:
+        """See Target. It is the image's."""
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
-        """See Target."""
-        raise _not_yet()
+        """See Target. The cluster is there, and is used as it is; pods come with the workload."""
+        if self._config.cluster is not None:
+            raise BadInput(_only_contexts())
+        lease.live()
+        name = name_of_attempt(self._config, lease.lease.lease_id, 1)
+        per_slice = plan.workers // self._config.slices or 1
+        per_host = self._config.containers_per_host
+        items = [
+            Worker(
+                index,
+                index // per_slice,
+                f"{name}-{SLICE_JOB}-{index // per_slice}-{index % per_slice // per_host}.{name}",
+            )
+            for index in range(plan.workers)
+        ]
+        return Workers(items, items[0].address, plan.devices_per_worker, plan.platform)
 
     def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:
-        """See Target."""
-        raise _not_yet()
+        """See Target. Into the run's folder, where the suite is already, and from where pods fetch both."""
+        code = send_code(open_folder(bundle.workload.output), bundle)
+        return Uploaded(SUITE_FILE, code, workers, image, bundle.workload)
 
     def start(self, uploaded: Uploaded, attempt: int, lease: Holding) -> WorkloadRef:
-        """See Target."""
-        raise _not_yet()
+        """See Target. Each attempt is a JobSet of its own name; one that is there is followed as it is."""
+        config, workload = self._config, uploaded.workload
+        run, cluster = open_folder(workload.output), self._cluster()
+        disk = config.ramdisk
+        local = f"{disk.directory}/{workload.run_id}" if disk is not None else None
+        job = send_job(run, uploaded, attempt, lease.lease.lease_id, self._lease_s, local)
+        _renew(run)
+        name = name_of_attempt(config, lease.lease.lease_id, attempt)
+        asked = submission(
+            config, name, uploaded.image.reference, workload, job, lease.resource_labels, new_token()
+        )
+        scope = f"{self.place()}/{config.namespace}"
+        made = lease.create(
+            JOBSET, scope, name, lambda: submit(cluster, config, asked), dead_man=gke_plan.dead_man(config)
+        )
+        assert made.uid is not None
+        self._say(f"JobSet {name} is submitted to {cluster.access.name}")
+        return WorkloadRef("gke", scope, name, made.uid, attempt, (workload.output,))
 
     def renew(self, ref: WorkloadRef) -> None:
         """See Target."""
-        raise _not_yet()
+        _renew(self._run(ref))
 
     def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
-        """See Target."""
-        raise _not_yet()
+        """See Target. A JobSet that its cluster takes away, or starts again by itself, is over as this attempt."""
+        cluster = Kubernetes(access_to(ref.scope))
+        return Following(self._config, cluster, self._run(ref), ref, lambda: ref.uid in self._stopped).events(
+            since
+        )
 
     def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
         """See Target. Workers write into the run's folder."""
         return []
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
-        """See Target."""
-        raise _not_yet()
+        """See Target. Deletes the JobSet; its pods have their own grace, and a second when `grace_s` is over."""
+        self._stopped.add(ref.uid)
+        end(Kubernetes(access_to(ref.scope)), ref.name, ref.uid, grace_s)
+
+    def _cluster(self) -> Kubernetes:
+        return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"))
+
+    def _run(self, ref: WorkloadRef) -> Folder:
+        return open_folder(ref.scratch[0])
 
 
-def _not_yet() -> BadInput:
-    return BadInput("targets of kind gke are planned, and not run yet", fix="use slicebench plan")
+def _renew(run: Folder) -> None:
+    """Changes what pods look at. Its content is for people: what counts is that it is another one."""
+    run.write(RENEWAL_FILE, f"{time.time():.3f}\n".encode())
+
+
+def _only_contexts() -> Problem:
+    what = "clusters of GKE by name are planned, and not run on yet"
+    return Problem(
+        "error", None, what, fix="get credentials for it, and name their context: in the target file"
+    )

@@ -104,12 +104,16 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
             )
             yield ResourceRef(NODE_POOL, scope, f"{name}-np-{number}", dead_man=ends)
     name, where = workload_name(spec, config), f"{scope}/{config.namespace}"
-    limit = config.limits.workload_s
-    yield ResourceRef(
-        JOBSET, where, name, dead_man=f"the cluster, {limit} s after it began" if limit else "none"
-    )
+    yield ResourceRef(JOBSET, where, name, dead_man=dead_man(config))
     if spec.secret_env:
         yield ResourceRef(SECRET, where, f"{name}-env", dead_man="goes with its JobSet")
+
+
+def dead_man(config: GkeTargetConfig) -> str:
+    """Returns what ends a JobSet when everybody else is dead: pods end when nobody renews, and so the JobSet."""
+    limit, stays = config.limits.workload_s, config.limits.ttl_s
+    ends = "its pods end themselves when nobody renews" + (f", or {limit} s after it began" if limit else "")
+    return ends if stays is None else f"{ends}; the cluster deletes it {stays} s later"
 
 
 def _makes_cluster(config: GkeTargetConfig) -> bool:

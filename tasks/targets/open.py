@@ -20,7 +20,7 @@ def open_target(config: TargetConfig, say: Callable[[str], None] = lambda line: 
     if isinstance(config, GkeTargetConfig):
         from tasks.targets.gke import GkeTarget
 
-        return GkeTarget(config)
+        return GkeTarget(config, say=say)
     from tasks.cloud.ssh import shared_pool
     from tasks.cloud.ssh_book import AddressBook
 

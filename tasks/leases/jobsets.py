@@ -1,0 +1,135 @@
+"""The inventory of JobSets, known by their labels, in all clusters and namespaces that the ledger names.
+
+A JobSet is gone when its pods are: after it is deleted they still end, on chips that nobody else can have by then. Its
+Secret goes with it, for it owns that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
+from tasks.cloud.kubernetes_places import access_to, cluster_at, is_place
+from tasks.cloud.labels import LEDGER, read_labels
+from tasks.cloud.timing import Timing
+from tasks.leases.inventory import Found, Pace, PartlyListed
+from tasks.leases.ledger import Ledger
+from tasks.leases.resource import ResourceRef
+
+JOBSET = "jobset"
+
+_NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
+_TIMING = Timing(total_s=30.0)
+"""Short: whoever releases looks again and again, and renews in between."""
+_LOOK_S, _KILLED_S = 0.2, 5.0
+
+
+class JobSetInventory:
+    """See Inventory. A scope is a cluster and a namespace, see kubernetes_places; a name alone may be anybody's."""
+
+    kind = JOBSET
+    pace = Pace(look_every_s=0.3, goes_within_s=300.0, remote=True)
+    settle_s = 5.0
+    after: frozenset[str] = frozenset()
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def sees(self, scope: str) -> bool:
+        """See Inventory. This machine must have a context of that name."""
+        try:
+            return is_place(scope) and bool(access_to(scope))
+        except InfrastructureError:
+            return False
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        """See Inventory. Looks wherever the lease made some; for a lease that is not known, wherever any did."""
+        found: list[Found] = []
+        silent: dict[str, InfrastructureError] = {}
+        for scope in self._scopes(lease_id):
+            try:
+                cluster = cluster_at(scope, _TIMING)
+                found += (one for one in self._in(cluster, scope) if lease_id in (None, one.lease_id))
+            except InfrastructureError as error:
+                silent[scope.partition("/")[0]] = error
+        if silent:
+            raise PartlyListed(self.kind, found, silent)
+        return found
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        """See Inventory. Without a uid its name and this ledger's label tell it; they name one lease only."""
+        cluster = cluster_at(ref.scope, _TIMING)
+        there = cluster.find(JOB_SET, ref.name)
+        if ref.uid is None:
+            return replace(ref, uid=_uid(there)) if there is not None and self._is_ours(there) else None
+        if there is not None and _uid(there) == ref.uid:
+            return ref
+        return ref if _pods(cluster, ref.uid) else None
+
+    def delete(self, ref: ResourceRef, *, force: bool) -> None:
+        """See Inventory. Not forced, pods have their own grace; forced, a second."""
+        cluster = cluster_at(ref.scope, _TIMING)
+        if ref.uid is None and self.get(ref) is None:
+            return
+        cluster.delete(JOB_SET, ref.name, uid=ref.uid)
+        if force and ref.uid is not None:
+            hurry(cluster, ref.uid)
+
+    def _scopes(self, lease_id: str | None) -> Sequence[str]:
+        lease = self._ledger.read(lease_id) if lease_id else None
+        leases = [lease] if lease else self._ledger.listing().leases
+        return sorted({ref.scope for one in leases for ref in one.resources if ref.kind == JOBSET})
+
+    def _in(self, cluster: Kubernetes, scope: str) -> Iterator[Found]:
+        """Yields what carries this ledger's label: JobSets, and those of which only pods are left."""
+        ours = {LEDGER: self._ledger.id}
+        for jobset in cluster.list(JOB_SET, labels=ours).items:
+            if labelled := read_labels(jobset["metadata"].get("labels") or {}):
+                name = jobset["metadata"]["name"]
+                yield Found(labelled.lease_id, ResourceRef(JOBSET, scope, name, _uid(jobset)))
+        seen: set[str] = set()
+        for pod in cluster.list(POD, labels=ours).items:
+            labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+            labelled, uid = read_labels(labels), labels.get(_UID, "")
+            if labelled and uid and uid not in seen:
+                seen.add(uid)
+                yield Found(labelled.lease_id, ResourceRef(JOBSET, scope, labels.get(_NAME, ""), uid))
+
+    def _is_ours(self, jobset: Object) -> bool:
+        labelled = read_labels(jobset["metadata"].get("labels") or {})
+        return labelled is not None and labelled.ledger_id == self._ledger.id
+
+
+def end(cluster: Kubernetes, name: str, uid: str, grace_s: float) -> None:
+    """Deletes a JobSet and waits, at most `grace_s` and a little, until its pods are gone. Releasing looks again."""
+    cluster.delete(JOB_SET, name, uid=uid)
+    if not _gone(cluster, uid, grace_s):
+        hurry(cluster, uid)
+        _gone(cluster, uid, _KILLED_S)
+
+
+def _gone(cluster: Kubernetes, uid: str, limit_s: float) -> bool:
+    until = time.monotonic() + limit_s
+    while _pods(cluster, uid):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def hurry(cluster: Kubernetes, uid: str) -> None:
+    """Leaves a second to the pods of a JobSet that was deleted. None is struck off without its node's word."""
+    for pod in _pods(cluster, uid):
+        cluster.delete(POD, pod["metadata"]["name"], uid=_uid(pod), grace_s=1)
+
+
+def _pods(cluster: Kubernetes, uid: str) -> Sequence[Object]:
+    return cluster.list(POD, labels={_UID: uid}).items
+
+
+def _uid(one: Object) -> str:
+    return str(one["metadata"]["uid"])

@@ -1,0 +1,239 @@
+"""Follows the workers of one JobSet to their end: records from their pods' logs, states from its objects.
+
+A pod's log is the stream of its supervisor. A start of the JobSet is one attempt: when its cluster takes it away or
+starts it again, that is told as PREEMPTED and the following ends. How supervisors ended that were told to stop is held
+back until it is known who told them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from runtime.contract import progress
+from runtime.contract.errors import ExitCode, InfrastructureError
+from runtime.contract.pod import stream_file
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import KubernetesError
+from tasks.cloud.kubernetes_follow import Followed, follow
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
+from tasks.cloud.kubernetes_link import Patience
+from tasks.cloud.kubernetes_logs import Line
+from tasks.cloud.kubernetes_watch import Change, Contact
+from tasks.cloud.storage import Folder
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.gke_watch import Seen, lost_nodes, objects_of, taken_away, waiting
+from tasks.targets.kube_queue import position
+from tasks.targets.kube_states import Found, KubeState
+from tasks.targets.kube_template import container_names
+from tasks.targets.streams import LOST, event_of
+from tasks.targets.types import PREEMPTED, Event, Exited, LogLine, State, WorkloadRef
+
+_OF_ITS_OWN = frozenset({ExitCode.DONE, ExitCode.WORKLOAD_FAILED, ExitCode.BAD_INPUT})
+"""Exit codes that say what the workload came to, whatever the cluster does meanwhile."""
+
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds to wait until the cluster says why workers ended: when all did, and when some fell silent.
+
+    It marks a node as unreachable after 40 s.
+    """
+
+    all_ended_s: float = 10.0
+    some_silent_s: float = 75.0
+
+
+@dataclass
+class Workers:
+    """How far each worker is: the last record that was told of, and how it ended. `held` is not told yet."""
+
+    cursors: dict[int, int]
+    pods: dict[int, str] = field(default_factory=dict)
+    ended: dict[int, Exited] = field(default_factory=dict)
+    held: dict[int, Exited] = field(default_factory=dict)
+
+    def said(self, worker: int, text: str) -> Event | None:
+        """Returns the event of a line; None for one that was told already, or that is held back."""
+        try:
+            record = progress.parse_record(text.encode())
+        except ValueError:  # of the container, not of its supervisor
+            return LogLine(worker, self.cursors.get(worker, 0), text)
+        if record.seq <= self.cursors.get(worker, 0):
+            return None
+        self.cursors[worker] = record.seq
+        event = event_of(worker, record)
+        if not isinstance(event, Exited):
+            return event
+        if event.code in _OF_ITS_OWN:
+            self.ended[worker] = event
+            return event
+        self.held[worker] = event
+        return None
+
+    def silent(self, count: int) -> list[int]:
+        """Returns the workers, of so many, that did not say how they ended."""
+        return [worker for worker in range(count) if worker not in self.ended and worker not in self.held]
+
+
+class Following:
+    """One workload that is followed. `stopping`: we ask it to end ourselves."""
+
+    def __init__(
+        self,
+        config: GkeTargetConfig,
+        cluster: Kubernetes,
+        run: Folder,
+        ref: WorkloadRef,
+        stopping: Callable[[], bool],
+        *,
+        limits: Limits | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._config, self._cluster, self._run, self._ref = config, cluster, run, ref
+        self._stopping = stopping
+        self._limits = limits or Limits()
+        self._patience = patience
+        self._count = config.workers
+        self._seen = Seen(config, ref.uid)
+        self._began: int | None = None
+
+    def events(self, since: Mapping[int, int]) -> Iterator[Event]:
+        """Yields what workers say after their cursors, and states, until all have ended. See Target."""
+        workers = Workers(dict(since))
+        if since:
+            self._began = 1
+        taken = ""
+        with closing(self._stream()) as followed:
+            for one in followed:
+                yield from self._told(one, workers)
+                taken = self._taken()
+                if taken or len(workers.ended) + len(workers.held) == self._count:
+                    break
+        yield from self._left_behind(workers)
+        yield from self._how_it_ended(workers, taken)
+
+    def _stream(self) -> Generator[Followed, None, None]:
+        names = container_names(self._config)
+
+        def containers(pod: Object) -> list[str]:
+            return [one["name"] for one in pod["spec"]["containers"] if one["name"] in names]
+
+        def over(change: Change) -> bool:
+            ended = bool(change.object.get("status", {}).get("terminalState"))
+            return change.kind == JOB_SET and (ended or change.type == "DELETED")
+
+        ref = self._ref
+        access = self._cluster.access
+        yield from follow(
+            access,
+            access.namespace,
+            ref.name,
+            ref.uid,
+            until=over,
+            containers=containers,
+            patience=self._patience,
+        )
+
+    def _told(self, one: Followed, workers: Workers) -> Iterator[Event]:
+        match one:
+            case Change():
+                if self._seen.take(one) and self._seen.found is not None and not self._taken():
+                    yield _state(self._placed(waiting(self._seen.found)))
+            case Line():
+                worker = self._seen.worker_of(one.source.uid, one.source.container)
+                if worker is not None:
+                    if self._began is None:
+                        self._began = self._seen.found.attempt if self._seen.found else 1
+                    if workers.pods.setdefault(worker, one.source.uid) == one.source.uid:
+                        event = workers.said(worker, one.text)
+                        if event is not None:
+                            yield event
+            case Contact(lost=""):
+                yield State("running", "the cluster answers again")
+            case Contact():
+                yield State("unreachable", one.lost, "it is asked again; the workload may still be running")
+
+    def _placed(self, found: Found) -> Found:
+        """Returns the state with its place among all that wait, asked for when it is news."""
+        if found.state != KubeState.QUEUED or self._seen.workload is None:
+            return found
+        try:
+            others = self._cluster.list(WORKLOAD, ALL_NAMESPACES).items
+        except KubernetesError:  # we may see those of our namespace only
+            return found
+        return replace(found, position=position(self._seen.workload, others))
+
+    def _taken(self) -> str:
+        """Returns why what was begun does not go on; empty for what never began, or what we end ourselves."""
+        if self._began is None or self._seen.found is None or self._stopping():
+            return ""
+        return taken_away(self._seen.found, self._began)
+
+    def _left_behind(self, workers: Workers) -> Iterator[Event]:
+        """Yields what pods left in the run's folder and nobody could hear: they are deleted with their logs."""
+        for worker in workers.silent(self._count):
+            try:
+                content = self._run.read(stream_file(self._ref.attempt, worker))
+            except InfrastructureError as error:
+                yield LogLine(worker, workers.cursors.get(worker, 0), f"what it left cannot be read: {error}")
+                continue
+            for line in (content or b"").decode("utf-8", "replace").splitlines():
+                event = workers.said(worker, line)
+                if event is not None:
+                    yield event
+
+    def _how_it_ended(self, workers: Workers, taken: str) -> Iterator[Event]:
+        """Yields the ends that were held back, and those that nobody told, once it is known who is behind them."""
+        silent = workers.silent(self._count)
+        if not silent and not workers.held:
+            return
+        why = ""
+        if not self._stopping():
+            taken, why = (taken, "") if taken else self._judge(bool(silent))
+        for worker, exited in sorted(workers.held.items()):
+            told = why and exited.code == ExitCode.INTERRUPTED
+            yield Exited(worker, LOST, why) if told else exited
+        for worker in silent:
+            yield Exited(worker, LOST, taken or why or "its pod is gone, and it left no word of how it ended")
+        if taken:
+            yield State(PREEMPTED, taken)
+
+    def _judge(self, silent: bool) -> tuple[str, str]:
+        """Returns why the cluster took the workload away, or else how the cluster says that it ended."""
+        until = time.monotonic() + (self._limits.some_silent_s if silent else self._limits.all_ended_s)
+        nodes = self._seen.nodes()
+        while True:
+            try:
+                found = self._seen.replace(objects_of(self._cluster, self._ref.name, self._ref.uid))
+                nodes = {**nodes, **self._seen.nodes()}
+                taken = self._taken() or lost_nodes(self._cluster, nodes)
+            except KubernetesError as error:
+                found, taken = None, ""
+                unknown = f"nobody can say why: {error}"
+            if taken:
+                return taken, ""
+            if found is not None and found.over:
+                return "", _in_words(found)
+            if time.monotonic() > until:
+                return "", _in_words(found) if found is not None and found.cause else (
+                    unknown if found is None else ""
+                )
+            time.sleep(_LOOK_S)
+
+
+def _in_words(found: Found) -> str:
+    if found.state == KubeState.SUCCEEDED:
+        return ""
+    return str(found.cause) if found.cause else f"{found.reason}: {found.message}"
+
+
+def _state(found: Found) -> State:
+    told = str(found.message)
+    if found.position is not None:
+        told = f"{told} ({found.position})" if told else str(found.position)
+    return State(str(found.state).lower(), found.reason, told)

@@ -1,0 +1,130 @@
+"""What would stop a workload on a cluster: the API, controllers, what it names that is not there, rights, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from runtime.contract.yamlfile import nearest
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied, Refused
+from tasks.cloud.kubernetes_kinds import (
+    JOB,
+    JOB_SET,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    POD,
+    PRIORITY_CLASS,
+    SECRET,
+    SERVICE_ACCOUNT,
+    Kind,
+)
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.kube_check import checked, job_of
+from tasks.targets.kube_jobset import groups, jobset
+from tasks.targets.kube_submission import Submission
+
+_RIGHTS: Sequence[tuple[str, Kind, str]] = (
+    ("create", JOB_SET, ""), ("get", JOB_SET, ""), ("watch", JOB_SET, ""), ("delete", JOB_SET, ""),
+    ("create", SECRET, ""), ("list", POD, ""), ("watch", POD, ""), ("get", POD, "log"), ("list", JOB, ""),
+)  # fmt: skip
+
+
+def preflight(
+    connect: Callable[[], Kubernetes], config: GkeTargetConfig, planned: Submission
+) -> list[Problem]:
+    """Returns what is wrong. `planned` is what would be submitted, as far as it is known yet."""
+    if wrong := checked(jobset(config, planned)):
+        return wrong
+    try:
+        cluster = connect()
+        cluster.version()
+    except BadInput as error:
+        return list(error.problems)
+    except InfrastructureError as error:
+        return [Problem("error", None, f"the cluster does not answer: {error}")]
+    try:
+        if problems := [*_lacking(cluster, config), *_forbidden(cluster, config)]:
+            return problems
+        return list(_refused(cluster, config, planned))
+    except KubernetesError as error:
+        return [Problem("error", None, f"the cluster cannot be looked over: {error}")]
+
+
+def _lacking(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
+    name = cluster.access.name
+    if _missing(cluster, NAMESPACE, config.namespace):
+        what = f"{name} has no namespace {config.namespace}"
+        yield Problem("error", None, what, fix=f"make it: kubectl create namespace {config.namespace}")
+    if not cluster.serves(JOB_SET):
+        yield Problem(
+            "error", None, f"{name} has no JobSet, which workloads are made of", fix="install it: docs/gke.md"
+        )
+    if config.queue is not None:
+        yield from _queue(cluster, config, config.queue)
+    if config.priority is not None and _missing(cluster, PRIORITY_CLASS, config.priority):
+        what = f"{name} has no priority class {config.priority}"
+        why = "a workload that names one that is not there waits for ever, and nobody says so"
+        yield Problem("error", None, what, why, "write another priority:, or priority: null")
+    account = config.service_account
+    if account is not None and _missing(cluster, SERVICE_ACCOUNT, account):
+        yield Problem(
+            "error", None, f"namespace {config.namespace} of {name} has no service account {account}"
+        )
+
+
+def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator[Problem]:
+    name = cluster.access.name
+    if not cluster.serves(LOCAL_QUEUE):
+        what = f"{name} has no Kueue, and so no queue {queue}"
+        yield Problem(
+            "error", None, what, fix="install it, or write queue: null to take what is free at once"
+        )
+        return
+    try:
+        there = [str(one["metadata"]["name"]) for one in cluster.list(LOCAL_QUEUE).items]
+    except PermissionDenied:
+        return
+    if queue not in there:
+        what = f"namespace {config.namespace} of {name} has no queue {queue}"
+        near = nearest(queue, there) if there else None
+        fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
+        yield Problem("error", None, what, "a workload would wait for it for ever", fix)
+
+
+def _missing(cluster: Kubernetes, kind: Kind, name: str) -> bool:
+    """Whether an object is known not to be there: who may not look is told so when it matters."""
+    try:
+        return cluster.find(kind, name) is None
+    except PermissionDenied:
+        return False
+
+
+def _forbidden(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
+    try:
+        lacking = [
+            f"{verb} {kind.full_plural}{f'/{sub}' if sub else ''}"
+            for verb, kind, sub in _RIGHTS
+            if not cluster.may(verb, kind, sub=sub)
+        ]
+    except (NotServed, PermissionDenied):
+        return
+    if lacking:
+        what = f"{cluster.access.name} does not let you {', '.join(lacking)} in namespace {config.namespace}"
+        yield Problem(
+            "error", None, what, fix="have somebody grant it: a Role and a RoleBinding, see docs/gke.md"
+        )
+
+
+def _refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) -> Iterator[Problem]:
+    """Has the server try it, and a Job of it as well: JobSet does not look at its pods."""
+    made = jobset(config, replace(planned, labels={}))
+    try:
+        cluster.try_create(JOB_SET, made)
+        for group in groups(config):
+            cluster.try_create(JOB, job_of(made, group.name))
+    except Refused as error:
+        yield Problem("error", None, f"{cluster.access.name} refuses the workload: {error}")
+    except PermissionDenied as error:
+        yield Problem("warning", None, f"the workload cannot be tried before it is submitted: {error}")

@@ -1,0 +1,148 @@
+"""A workload as it is told by its cluster: its objects, its state, which pod is which worker, what became of nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied
+from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, NODE, POD, WORKLOAD, Kind, Object
+from tasks.cloud.kubernetes_watch import JOB_SET_UID, JOB_UID, Change
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets import kube_pathways
+from tasks.targets.kube_objects import is_true, metadata, select, uid_of
+from tasks.targets.kube_pods import node_of, slot_of
+from tasks.targets.kube_states import Found, KubeState, look
+from tasks.targets.kube_template import SLICE_JOB, container_names
+
+_MANY, _SELDOM_S = 100, 0.25
+"""Of so many objects not every change is worth a look at all of them; seconds between looks then."""
+
+
+class Seen:
+    """What a watch has told of one JobSet. `found` is what the last look came to."""
+
+    def __init__(self, config: GkeTargetConfig, uid: str) -> None:
+        self._config, self._uid = config, uid
+        self._objects: dict[str, Object] = {}
+        self._deleted: Object | None = None
+        self._looked_at = 0.0
+        self._names = {name: number for number, name in enumerate(container_names(config))}
+        self._workers: dict[tuple[str, str], int] = {}
+        self.found: Found | None = None
+
+    @property
+    def workload(self) -> Object | None:
+        """Kueue's Workload of it, if there is one."""
+        return next((one for one in self._objects.values() if one.get("kind") == "Workload"), None)
+
+    def take(self, change: Change) -> bool:
+        """Takes what changed; returns whether the state is news."""
+        one = change.object
+        if change.kind == POD:
+            self._know(one)
+        if change.type == "DELETED":
+            self._objects.pop(uid_of(one), None)
+            if change.kind == JOB_SET:
+                self._deleted = one
+        else:
+            self._objects[uid_of(one)] = one
+        if change.kind == POD and len(self._objects) > _MANY:
+            now = time.monotonic()
+            if now - self._looked_at < _SELDOM_S:
+                return False
+        return self.look()
+
+    def look(self) -> bool:
+        """Looks at all; returns whether the state is news."""
+        self._looked_at = time.monotonic()
+        before = self.found
+        self.found = look(select(self._uid, self._objects.values(), self._deleted), before)
+        return before is None or before.key != self.found.key
+
+    def replace(self, objects: Sequence[Object]) -> Found:
+        """Takes what is there now in place of all that was told, and looks."""
+        if self._deleted is None and not any(uid_of(one) == self._uid for one in objects):
+            self._deleted = self._objects.get(self._uid)
+        self._objects = {uid_of(one): one for one in objects}
+        self.look()
+        assert self.found is not None
+        return self.found
+
+    def worker_of(self, pod_uid: str, container: str) -> int | None:
+        """Returns which worker a container is or was; None where it is none."""
+        return self._workers.get((pod_uid, container))
+
+    def _know(self, pod: Object) -> None:
+        for name, number in self._names.items():
+            if (worker := worker_of(self._config, pod, number)) is not None:
+                self._workers[uid_of(pod), name] = worker
+
+    def nodes(self) -> Mapping[str, str]:
+        """Returns the node of each pod by the pod's name, as far as they have any."""
+        pods = [one for one in self._objects.values() if one.get("kind") == "Pod"]
+        return {str(metadata(pod).get("name")): node for pod in pods if (node := node_of(pod))}
+
+
+def worker_of(config: GkeTargetConfig, pod: Object, container: int) -> int | None:
+    """Returns which worker the so many-th worker container of a pod is; None for a pod that is none of the workers'."""
+    slot = slot_of(pod)
+    if config.pathways is not None:
+        return 0 if slot.replicated_job == kube_pathways.HEAD else None
+    if slot.replicated_job != SLICE_JOB:
+        return None
+    host = slot.job_index * config.shape.hosts + max(slot.index, 0)
+    return host * config.containers_per_host + container
+
+
+def objects_of(cluster: Kubernetes, name: str, uid: str) -> list[Object]:
+    """Returns all that is there of a JobSet now."""
+    found = [cluster.find(JOB_SET, name)]
+    selections: Sequence[tuple[Kind, str]] = (
+        (WORKLOAD, f"{JOB_UID}={uid}"),
+        (JOB, f"{JOB_SET_UID}={uid}"),
+        (POD, f"{JOB_SET_UID}={uid}"),
+    )
+    for kind, selector in selections:
+        try:
+            found += cluster.list(kind, labels=selector).items
+        except (NotServed, PermissionDenied):
+            if kind != WORKLOAD:
+                raise
+    return [one for one in found if one is not None and (one.get("kind") != "JobSet" or uid_of(one) == uid)]
+
+
+def lost_nodes(cluster: Kubernetes, nodes: Mapping[str, str]) -> str:
+    """Returns in words which of some pods' nodes are gone or silent; empty: none, or we may not look."""
+    told: dict[str, str] = {}
+    for pod, node in nodes.items():
+        if node in told:
+            continue
+        try:
+            there = cluster.find(NODE, node)
+        except KubernetesError:
+            continue
+        if there is None:
+            told[node] = f"node {node} of pod {pod} is gone"
+        elif is_true(there, "Ready") is None:
+            told[node] = f"node {node} of pod {pod} does not answer"
+    return "; ".join(told.values())
+
+
+def taken_away(found: Found, began: int) -> str:
+    """Returns why a workload does not go on as the start that is followed: it was preempted, or started again by JobSet
+    or Kueue; empty: it does. `began` is which start that was.
+    """
+    if found.state == KubeState.PREEMPTED:
+        return f"{found.reason}: {found.message}" if found.reason else found.message
+    if found.attempt > began:
+        cause = found.causes.get(began - 1) or found.cause
+        return f"it was started again{f' after: {cause}' if cause else ''}"
+    return ""
+
+
+def waiting(found: Found) -> Found:
+    """Returns the state as one tells it of a workload that never began: evicted, it waits as before."""
+    return replace(found, state=KubeState.QUEUED) if found.state == KubeState.PREEMPTED else found
