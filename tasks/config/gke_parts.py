@@ -50,6 +50,31 @@ class RamDisk(BaseModel):
         return self
 
 
+class Shared(BaseModel):
+    """A folder that all pods, and the machine that runs start from, see at the same path: outputs may lie there."""
+
+    model_config = _FORBID
+
+    directory: str = Field(pattern=r"^/[^:]+$", description="Where it is, on this machine and in every pod")
+    claim: str | None = Field(None, description="PersistentVolumeClaim of the namespace that it is on")
+    nfs: str | None = Field(None, pattern=r"^[^:/]+:/.*$", description="In place of a claim: SERVER:/PATH")
+    host_path: str | None = Field(
+        None,
+        pattern=r"^/.+$",
+        description="In place of both: a folder that all nodes have, as those of kind can",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Shared:
+        if sum(each is not None for each in (self.claim, self.nfs, self.host_path)) != 1:
+            raise ValueError("say by one of claim:, nfs: and host_path: what it is on")
+        return self
+
+    def holds(self, output: str) -> bool:
+        """Whether an output lies in it."""
+        return f"{output.rstrip('/')}/".startswith(f"{self.directory.rstrip('/')}/")
+
+
 class DebugDump(BaseModel):
     """XLA dumps: written beside the worker, and copied to a bucket by a container that outlives its crash."""
 

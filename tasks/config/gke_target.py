@@ -21,7 +21,7 @@ from runtime.contract.job import Platform
 from tasks.config import patterns, size
 from tasks.config.accelerators import Accelerator, Capacity, accelerator
 from tasks.config.envfile import looks_secret
-from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, TensorBoard
+from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _CODES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
@@ -206,6 +206,9 @@ class GkeTargetConfig(BaseModel):
         (), description="Exit codes of the program after which it is started again as well: 1, 3-5"
     )
 
+    shared: Shared | None = Field(
+        None, description="A folder that pods share with this machine; without it outputs are buckets"
+    )
     ramdisk: RamDisk | None = Field(None, description="A folder in the hosts' memory, for local checkpoints")
     debug_dump: DebugDump | None = Field(
         None, description="XLA dumps in a bucket, whatever becomes of the worker"
@@ -223,6 +226,7 @@ class GkeTargetConfig(BaseModel):
     nested: ClassVar[_Models] = {
         "cluster": ClusterPlace,
         "limits": GkeLimits,
+        "shared": Shared,
         "ramdisk": RamDisk,
         "debug_dump": DebugDump,
         "ops_agent": OpsAgent,

@@ -111,9 +111,8 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
 
 def dead_man(config: GkeTargetConfig) -> str:
     """Returns what ends a JobSet when everybody else is dead: pods end when nobody renews, and so the JobSet."""
-    limit, stays = config.limits.workload_s, config.limits.ttl_s
-    ends = "its pods end themselves when nobody renews" + (f", or {limit} s after it began" if limit else "")
-    return ends if stays is None else f"{ends}; the cluster deletes it {stays} s later"
+    limit = config.limits.workload_s
+    return "its pods end themselves when nobody renews" + (f", or {limit} s after it began" if limit else "")
 
 
 def _makes_cluster(config: GkeTargetConfig) -> bool:
@@ -122,9 +121,12 @@ def _makes_cluster(config: GkeTargetConfig) -> bool:
 
 def _refused(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
     """Yields what would fail once there are pods, or leave things behind."""
-    if "://" not in spec.output:
+    if "://" not in spec.output and not (config.shared and config.shared.holds(spec.output)):
         what = f"{spec.output} would be in pods, and go with them"
-        yield Problem("error", None, what, fix="give --output gs://BUCKET/FOLDER")
+        fix = "give --output gs://BUCKET/FOLDER"
+        if config.shared is not None:
+            fix += f", or a folder in {config.shared.directory}"
+        yield Problem("error", None, what, fix=fix)
     if problem := name_problem(workload_name(spec, config), groups(config)):
         yield problem
     if config.pathways is not None:

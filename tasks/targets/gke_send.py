@@ -53,7 +53,7 @@ def send_job(
     """Writes what all workers of an attempt are told; returns its name. No secret is in it, and who each of them is, it
     finds out by itself. `local`: a folder in the hosts' memory.
     """
-    seat = Seat(SUITE_FILE, uploaded.code, "", "", "", RENEWAL_FILE, local)
+    seat = Seat(SUITE_FILE, uploaded.code, "", "", uploaded.image.python, RENEWAL_FILE, local)
     told = jobs(uploaded, attempt, lease_id, "", lease_s, [seat] * len(uploaded.workers.items))[0]
     job: Job = replace(told, token="", env={})
     folder.write(job_file(attempt), job.to_json().encode())

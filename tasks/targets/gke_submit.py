@@ -19,7 +19,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import JOB_SET, SECRET
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_jobset import groups, jobset, secret
-from tasks.targets.kube_names import jobset_name
+from tasks.targets.kube_names import jobset_name, name_problem
 from tasks.targets.kube_submission import Submission
 from tasks.targets.kube_template import SLICE_JOB
 from tasks.targets.types import Workload
@@ -35,7 +35,7 @@ def name_of_attempt(config: GkeTargetConfig, lease_id: str, attempt: int) -> str
     part = "" if attempt == 1 else f"a{attempt}"
     if config.workload_name is not None:
         named = config.workload_name if attempt == 1 else f"{config.workload_name}-{part}"
-        if attempt == 1 or jobset_name(named, groups(config)) == named:
+        if attempt == 1 or name_problem(named, groups(config)) is None:
             return named
     return jobset_name(lease_id, groups(config), part)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tasks.config import size
+from tasks.config.gke_parts import Shared
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_gpudirect, kube_sidecars
 from tasks.targets.kube_submission import (
@@ -55,6 +56,9 @@ def worker_parts(config: GkeTargetConfig, submission: Submission) -> Parts:
     if config.ramdisk is not None:
         parts.mounts.append({"name": "ramdisk", "mountPath": config.ramdisk.directory})
         parts.volumes.append({"name": "ramdisk", **_ramdisk(config)})
+    if config.shared is not None:
+        parts.mounts.append({"name": "shared", "mountPath": config.shared.directory})
+        parts.volumes.append({"name": "shared", **_shared(config.shared)})
     for more in (kube_gpudirect.parts(config), kube_sidecars.parts(config, submission)):
         parts.add(more)
     return parts
@@ -204,6 +208,15 @@ def _ramdisk(config: GkeTargetConfig) -> Object:
     if disk.size is not None:
         return {"emptyDir": {"medium": "Memory", "sizeLimit": str(size.in_bytes(disk.size))}}
     return {"csi": {"driver": _RAMDISK_DRIVERS[disk.by]}}
+
+
+def _shared(folder: Shared) -> Object:
+    if folder.claim is not None:
+        return {"persistentVolumeClaim": {"claimName": folder.claim}}
+    if folder.nfs is not None:
+        server, _, path = folder.nfs.partition(":")
+        return {"nfs": {"server": server, "path": path}}
+    return {"hostPath": {"path": folder.host_path, "type": "Directory"}}
 
 
 def _of_capacity(config: GkeTargetConfig) -> dict[str, str]:

@@ -162,6 +162,8 @@ def _mounts(world: World, pod: Obj, container: dict[str, Any], folder: Path) -> 
     for mount in container.get("volumeMounts") or []:
         volume = volumes.get(mount["name"], {})
         place = _made(folder / "volumes" / mount["name"])
+        if host := volume.get("hostPath"):
+            place = Path(host["path"])  # of this machine, which is every node's
         for kind, named in (("secret", "secretName"), ("configMap", "name")):
             if source := volume.get(kind):
                 for key, value in _data(world, pod, kind, {**source, "name": source[named]}).items():

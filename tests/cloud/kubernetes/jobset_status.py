@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.cloud.kubernetes.conditions import find, holds
@@ -65,9 +66,12 @@ def _action(policy: dict[str, Any], first: Obj) -> str:
     failed = find(first, "Failed")
     for rule in policy.get("rules") or []:
         reasons = rule.get("onJobFailureReasons") or []
+        patterns = rule.get("onJobFailureMessagePatterns") or []
         targets = rule.get("targetReplicatedJobs") or []
-        if (not reasons or failed["reason"] in reasons) and (
-            not targets or first["metadata"]["labels"][RJOB] in targets
+        if (
+            (not reasons or failed["reason"] in reasons)
+            and (not patterns or any(re.search(one, failed["message"]) for one in patterns))
+            and (not targets or first["metadata"]["labels"][RJOB] in targets)
         ):
             return str(rule["action"])
     return "RestartJobSet"

@@ -72,6 +72,22 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"max_restarts": 3, "restart_on_user_code_failure": True},
     ),
     "restart_exit_codes": ({"max_restarts": 3}, {"max_restarts": 3, "restart_exit_codes": 1}),
+    "shared.directory": (
+        {"shared": {"directory": "/a", "claim": "c"}},
+        {"shared": {"directory": "/b", "claim": "c"}},
+    ),
+    "shared.claim": (
+        {"shared": {"directory": "/a", "claim": "c"}},
+        {"shared": {"directory": "/a", "claim": "d"}},
+    ),
+    "shared.nfs": (
+        {"shared": {"directory": "/a", "claim": "c"}},
+        {"shared": {"directory": "/a", "nfs": "server:/export"}},
+    ),
+    "shared.host_path": (
+        {"shared": {"directory": "/a", "claim": "c"}},
+        {"shared": {"directory": "/a", "host_path": "/c"}},
+    ),
     "ramdisk.directory": ({"ramdisk": {}}, {"ramdisk": {"directory": "/ram"}}),
     "ramdisk.by": ({"ramdisk": {}}, {"ramdisk": {"by": "multi_tier"}}),
     "ramdisk.size": (
@@ -183,6 +199,11 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
     ("fields", "words"),
     [
         ({"type": "v5e-8"}, "did you mean v5litepod-8"),
+        ({"shared": {"directory": "/a"}}, "say by one of claim:, nfs: and host_path:"),
+        (
+            {"shared": {"directory": "/a", "claim": "c", "nfs": "s:/p"}},
+            "say by one of claim:, nfs: and host_path:",
+        ),
         ({"topology": "4x8"}, "topology 4x8 does not fit v5litepod-16, which is 16 chips, write 4x4"),
         ({"nodes": 2}, "nodes: 2 does not go with v5litepod-16, which is 4 hosts"),
         ({"context": None}, "name either a context: or a cluster:"),

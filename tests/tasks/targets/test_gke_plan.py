@@ -32,10 +32,11 @@ def test_workers_and_devices_follow_from_the_type() -> None:
 
 def test_a_run_on_a_context_makes_a_jobset_and_a_secret_if_it_has_secrets() -> None:
     (jobset,) = planned().resources
-    assert (jobset.kind, jobset.scope, jobset.dead_man) == ("jobset", "context c/default", "none")
+    ends = "its pods end themselves when nobody renews"
+    assert (jobset.kind, jobset.scope, jobset.dead_man) == ("jobset", "context c/default", ends)
     with_limit = planned({"limits": {"workload_s": 60}}, secret_env=frozenset({"A"}))
     assert [(each.kind, each.dead_man) for each in with_limit.resources] == [
-        ("jobset", "the cluster, 60 s after it began"),
+        ("jobset", f"{ends}, or 60 s after it began"),
         ("secret", "goes with its JobSet"),
     ]
     assert (with_limit.price_per_hour, with_limit.keepable) == (0.0, ())
@@ -102,3 +103,11 @@ def test_long_names_of_runs_become_names_of_jobsets() -> None:
     plan = planned({"slices": 20}, run_id="nightly-of-everything-20261129-010203-ab12-and-more")
     name = plan.resources[0].name
     assert len(name) <= 42 and name.startswith("sb-nightly-of-everything")
+
+
+def test_an_output_on_this_machine_must_be_one_that_pods_share() -> None:
+    shared = {"shared": {"directory": "/data/runs", "claim": "runs"}, "context": "c"}
+    assert planned(shared, output="/data/runs/mine").output == "/data/runs/mine"
+    with pytest.raises(BadInput, match="/data/runs-of-others would be in pods") as refused:
+        planned(shared, output="/data/runs-of-others")
+    assert refused.value.problems[0].fix == "give --output gs://BUCKET/FOLDER, or a folder in /data/runs"

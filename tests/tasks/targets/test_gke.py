@@ -1,0 +1,151 @@
+"""Runs in pods of a stand-in cluster: followed to their end, through preemption and bad luck, and nothing is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, ExitCode
+from tasks.leases.lease import State
+from tasks.stages.provision import provision
+from tasks.stages.run import exit_code_of
+from tasks.stages.teardown import teardown
+from tasks.stages.upload import upload
+from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.tasks.targets import gke_runs
+from tests.tasks.targets.gke_runs import STANDING, Pods, hold, play
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    with gke_runs.cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "out").mkdir()
+    yield Pods(cluster, tmp_path / "out")
+    cluster.assert_nothing_left(but=STANDING)
+
+
+def test_a_run_goes_through_and_leaves_nothing(pods: Pods) -> None:
+    run, holding = pods.run(), hold("run-1")
+    try:
+        outcome = play(run, holding)
+    finally:
+        release = teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE
+    assert release.lease.state is State.GONE
+    for worker in (0, 1):
+        log = (pods.folder / f"run-1/logs/worker-{worker:04d}.log").read_text().splitlines()
+        assert log.count(f"stand-in of worker {worker} from point 0") == 1
+        assert (pods.folder / f"run-1/results/points-a1-w{worker:04d}.jsonl").exists()
+    assert any(line.startswith("running: Started") for line in pods.said), pods.said
+
+
+def test_a_benchmark_that_fails_is_a_failed_workload(pods: Pods) -> None:
+    run, holding = pods.run(do={"1.0": "fail:leaf a/b differs"}), hold("run-1")
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert [(one.n, one.end) for one in outcome.attempts] == [(1, "failed")]
+    assert "leaf a/b differs" in outcome.attempts[0].cause
+
+
+class Ears:
+    """Hears what is said; once certain words are, something is done, in a thread of its own."""
+
+    def __init__(self, words: str, then: Callable[[], object]) -> None:
+        self.said: list[str] = []
+        self._words, self._then = words, then
+        self._done = False
+
+    def __call__(self, line: str) -> None:
+        self.said.append(line)
+        if self._words in line and not self._done:
+            self._done = True
+            threading.Thread(target=self._then).start()
+
+
+def test_a_jobset_that_somebody_deletes_is_a_lost_attempt(pods: Pods) -> None:
+    api = Plain(pods.cluster.url)
+    ears = Ears("stand-in of worker 1", lambda: api.delete(f"{JOBSETS}/sb-run-1-e1"))
+    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold("run-1")
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert [one.end for one in outcome.attempts] == ["lost"], ears.said
+    assert "its JobSet was deleted before it ended" in outcome.attempts[0].cause
+
+
+def test_a_pod_that_is_evicted_makes_another_attempt_of_what_is_missing(pods: Pods) -> None:
+    api = Plain(pods.cluster.url)
+
+    def drain() -> None:
+        pod = next(name for name in api.names(PODS) if "slice-job-0-1-" in name)
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        api.post(f"{PODS}/{pod}/eviction", body)
+
+    ears = Ears("stand-in of worker 1", drain)
+    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold("run-1")
+    healthy = pods.run(say=ears)
+
+    def heal(line: str) -> None:
+        ears(line)
+        if "attempt 2 of" in line:
+            run.spec.__dict__["suite_text"] = healthy.spec.suite_text
+
+    run = replace(run, say=heal)
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], ears.said
+    assert "Eviction" in outcome.attempts[0].cause
+    assert (pods.folder / "run-1/results/points-a2-w0000.jsonl").exists()
+
+
+def test_the_api_may_be_away_for_a_while(pods: Pods) -> None:
+    ears = Ears("starting: ", lambda: pods.cluster.down(3.0))
+    run, holding = pods.run(say=ears), hold("run-1")
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE, ears.said
+    log = (pods.folder / "run-1/logs/worker-0001.log").read_text().splitlines()
+    assert log.count("stand-in of worker 1 from point 0") == 1
+
+
+def test_what_is_missing_is_told_before_anything_is_made(pods: Pods) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"queue": "no-queue"}, "no-queue"),
+        ({"priority": "no-class"}, "has no priority class no-class"),
+        ({"namespace": "no-space"}, "has no namespace no-space"),
+        ({"context": "other"}, "other"),
+    ]
+    for more, what in cases:
+        run, holding = pods.run(**more), hold("run-1")
+        with pytest.raises(BadInput, match=what):
+            play(run, holding)
+        teardown(run, holding)
+
+
+def test_pods_end_when_their_run_falls_silent(pods: Pods) -> None:
+    run, holding = pods.run(do={"0.1": "hang"}, lease_s=2.0), hold("run-1")
+    uploaded = upload(run, provision(run, holding), gke_runs.IMAGE)
+    run.target.start(uploaded, 1, holding)
+    api = Plain(pods.cluster.url)
+    ended = api.ended("sb-run-1-e1", 60.0)
+    assert ended["status"]["terminalState"] == "Failed"
+    teardown(run, holding)
