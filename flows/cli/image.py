@@ -95,10 +95,7 @@ def build(
     }  # fmt: skip
     image.one_way(docker_image, script_dir, base_image)
     if docker_image is not None:
-        _refuse(
-            "--docker-image is taken as it is",
-            {**engine, "repository": repository, "tag": tag, "force": force},
-        )
+        _refuse("--docker-image is taken as it is", {**engine, "tag": tag, "force": force})
         with image.opened() as registry:
             _show(image.given(docker_image, registry), json)
         return ExitCode.DONE

@@ -31,6 +31,7 @@ from tasks.targets.types import Interpreter
 
 Say = Callable[[str], None]
 
+_PYTHON = re.compile(r"3\.\d+(\.\d+)?")
 _LEFT_S = 86400.0
 """How long what a killed build was made from stays: no build takes that long."""
 
@@ -66,8 +67,9 @@ def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = N
     """
     place = target_of(wanted.repository, wanted.tag)
     _check_index(wanted.source.jax_index)
+    _check_python(wanted.python)
     base = registry.image(image_name(wanted.base))
-    python = wanted.python or _python_of(registry.config(base), wanted.base)
+    python = wanted.python or _said_python(registry.config(base), wanted.base)
     kit, about = _packages(wanted, python, lock or Lock(), say)
     key = _key(kit, base.digest, fresh=wanted.fresh)
     jax = kit.versions.get("jax", "")
@@ -150,11 +152,16 @@ def _key(kit: Kit, base: str, *, fresh: bool) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _python_of(config: Mapping[str, Any], base: str) -> str:
+def _check_python(python: str | None) -> None:
+    if python is not None and not _PYTHON.fullmatch(python):
+        raise BadInput(f"--python {python!r} is not a version of Python", fix="write it like 3.12 or 3.12.1")
+
+
+def _said_python(config: Mapping[str, Any], base: str) -> str:
     """Returns the version of Python that a base has, as the official images say it."""
     for line in (config.get("config") or {}).get("Env") or ():
         name, _, value = str(line).partition("=")
-        if name == "PYTHON_VERSION" and re.fullmatch(r"3\.\d+(\.\d+)?", value):
+        if name == "PYTHON_VERSION" and _PYTHON.fullmatch(value):
             return value
     raise BadInput(
         f"{base} does not say which Python it has (PYTHON_VERSION)", fix="add --python 3.12, or what it has"

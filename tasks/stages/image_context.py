@@ -58,13 +58,9 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> str | None:
         "extra-index-url": env.get("UV_INDEX") or env.get("UV_EXTRA_INDEX_URL"),
         "find-links": env.get("UV_FIND_LINKS"),
     }
-    lines = [
-        f"{option} = {' '.join(reached)}"
-        for option, value in named.items()
-        if (
-            reached := _ADDRESS.findall(value or "")
-        )  # uv's may have names (NAME=URL), which pip does not know
-    ]
+    # uv's may have names (NAME=URL), which pip does not know.
+    reached = {option: _ADDRESS.findall(value or "") for option, value in named.items()}
+    lines = [f"{option} = {' '.join(addresses)}" for option, addresses in reached.items() if addresses]
     return "\n".join(["[global]", *lines, ""]) if lines else None
 
 

@@ -207,6 +207,7 @@ def test_another_jax_is_another_image(
         ({"tag": "feat/x"}, "is not a tag"),
         ({"base": "{address}/nothing:v1"}, "there is no image"),
         ({"base": "{address}/bare:v1"}, "does not say which Python it has"),
+        ({"python": "three"}, "is not a version of Python"),
         ({"source": SourceSpec(jax_version="0.8.8")}, "there is no JAX 0.8.8"),
         ({"source": SourceSpec(jax_version="nightly", jax_index="/wheels")}, "cannot be seen by a build"),
     ],
