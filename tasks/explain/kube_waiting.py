@@ -147,7 +147,7 @@ def no_workload(scene: KubeScene) -> Trouble | None:
     queue = label(jobset, QUEUE_NAME)
     if scene.objects.workload is not None or not queue or age < NO_WORKLOAD_AFTER_S:
         return None
-    if scene.found.over or unknown_priority_class(scene):
+    if scene.found.over or not spec(jobset).get("suspend") or unknown_priority_class(scene):
         return None
     return trouble(
         "no_workload",

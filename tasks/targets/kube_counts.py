@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tasks.targets.kube_objects import Object, Objects, in_order, is_true, number, spec, status, subject
 from tasks.targets.kube_pods import started_at
 
 
-def expected_pods(jobset: Object | None) -> int:
-    """Returns how many pods a JobSet has when all of it runs."""
-    jobs = spec(jobset).get("replicatedJobs") or ()
-    return sum(number(one.get("replicas", 1)) * pods_each(one) for one in jobs)
+def expected_pods(now: Objects, sets: Collection[str] = ()) -> int:
+    """Returns how many pods a JobSet has when all of it runs, of some of its replicated jobs or of all. Where it is not
+    known Kueue's Workload tells.
+    """
+    if now.jobset is None and now.deleted is None:
+        podsets = spec(now.workload).get("podSets") or ()
+        return sum(number(one.get("count", 1)) for one in podsets if not sets or one.get("name") in sets)
+    jobs = spec(now.jobset or now.deleted).get("replicatedJobs") or ()
+    counted = [one for one in jobs if not sets or one.get("name") in sets]
+    return sum(number(one.get("replicas", 1)) * pods_each(one) for one in counted)
 
 
 def pods_each(replicated_job: Object) -> int:

@@ -138,14 +138,14 @@ def _workers(now: Objects, found: Found) -> tuple[int, int, int]:
     """Returns how many workers it needs, how many of them run, and how many have ended well."""
     sets = _worker_sets(now)
     if found.state == KubeState.SUCCEEDED:
-        return _needed(now, sets), 0, _needed(now, sets)
+        return expected_pods(now, sets), 0, expected_pods(now, sets)
     if not now.jobs and not now.pods:
-        return (_needed(now, sets), *_as_told(now, sets))
+        return (expected_pods(now, sets), *_as_told(now, sets))
     admitted = is_true(now.workload, "Admitted")
     pods = current(now.pods, found.restarts, admitted.since if admitted else None)
     mine = [pod for pod in pods if not sets or label(pod, REPLICATED_JOB) in sets]
     done = sum(status(pod).get("phase") == "Succeeded" for pod in mine)
-    return _needed(now, sets), sum(map(is_running, mine)), done
+    return expected_pods(now, sets), sum(map(is_running, mine)), done
 
 
 def _as_told(now: Objects, sets: Collection[str]) -> tuple[int, int]:
@@ -191,12 +191,3 @@ def _accelerated(pod: Object) -> bool:
         resources = container.get("resources") or {}
         asked += [*(resources.get("limits") or {}), *(resources.get("requests") or {})]
     return any(resource in ("google.com/tpu", "nvidia.com/gpu", "amd.com/gpu") for resource in asked)
-
-
-def _needed(now: Objects, sets: Collection[str]) -> int:
-    if now.jobset is not None:
-        jobs = spec(now.jobset).get("replicatedJobs") or ()
-        counted = [one for one in jobs if not sets or one.get("name") in sets]
-        return expected_pods({"spec": {"replicatedJobs": counted}})
-    podsets = spec(now.workload).get("podSets") or ()
-    return sum(number(one.get("count", 1)) for one in podsets if not sets or one.get("name") in sets)

@@ -74,7 +74,7 @@ class Found:
 
     `reason` is a word, `message` the evidence for people; `since` is seconds since the epoch, as the cluster tells it.
     `restarts` are those that JobSet counted, `evictions` those of Kueue. `causes` says by attempt, from 0, why it
-    failed; of attempts that failed before the first look nothing may be left.
+    failed; of attempts that failed before the first look nothing may be left. `seen`: its JobSet was there once.
     """
 
     state: KubeState
@@ -86,6 +86,7 @@ class Found:
     evicted: bool = False
     position: Position | None = None
     causes: Mapping[int, Cause] = field(default_factory=dict)
+    seen: bool = False
 
     @property
     def over(self) -> bool:
@@ -109,13 +110,16 @@ class Found:
 
 
 def look(now: Objects, last: Found | None = None) -> Found:
-    """Returns the state of a JobSet from its objects and from what the look before came to."""
+    """Returns the state of a JobSet from its objects and from what the look before came to.
+
+    A watch tells of one kind after the other when it begins: that something is not known yet is not taken for its end.
+    """
     if last is not None and last.over and last.state != KubeState.GONE:
         return last
     jobset = now.jobset or now.deleted
-    seen_before = last is not None or now.workload is None
-    if jobset is None and seen_before and not is_true(now.workload, "Finished"):
-        return _not_there(last)
+    seen = jobset is not None or (last is not None and last.seen)
+    if jobset is None and (seen or now.workload is None) and not is_true(now.workload, "Finished"):
+        return _not_there(now, last)
     evicted = is_true(now.workload, "Evicted")
     restarts = max(number(status(jobset).get("restarts")), last.restarts if last else 0)
     base = Found(
@@ -124,6 +128,7 @@ def look(now: Objects, last: Found | None = None) -> Found:
         evictions=max(evictions(now.workload), _seen_evictions(evicted, last)),
         evicted=evicted is not None,
         causes=_causes(now, restarts, evicted, last),
+        seen=seen,
     )
     for judge in (_ended, _deleted, _evicted, _queued, _provisioning, _started):
         if (found := judge(now, base)) is not None:
@@ -131,15 +136,19 @@ def look(now: Objects, last: Found | None = None) -> Found:
     return _starting(now, base)
 
 
-def _not_there(last: Found | None) -> Found:
-    if last is None:
-        return Found(KubeState.GONE, "NotFound", "there is no JobSet of this name")
-    if last.state == KubeState.GONE:
-        return last
-    told = f"it was {last.state} when it was last seen and is not there any more: how it ended is not known"
-    return replace(
-        last, state=KubeState.GONE, reason="ResultUnknown", message=told, since=None, position=None
-    )
+def _not_there(now: Objects, last: Found | None) -> Found:
+    if last is not None and last.seen:
+        if last.state == KubeState.GONE:
+            return last
+        told = (
+            f"it was {last.state} when it was last seen and is not there any more: how it ended is not known"
+        )
+        return replace(
+            last, state=KubeState.GONE, reason="ResultUnknown", message=told, since=None, position=None
+        )
+    if now.jobs or now.pods or now.events:
+        return Found(KubeState.QUEUED, "NotSeen", "nothing was told of its JobSet yet")
+    return Found(KubeState.GONE, "NotFound", "there is no JobSet of this name")
 
 
 def _ended(now: Objects, base: Found) -> Found | None:
@@ -207,15 +216,17 @@ def _queued(now: Objects, base: Found) -> Found | None:
 
 
 def _queued_without_workload(now: Objects, base: Found) -> Found | None:
-    """Without a queue's name Kueue has nothing to do with it; with one its Workload comes after a moment, if at all."""
+    """Without a queue's name Kueue has nothing to do with it; with one its Workload comes after a moment, if at all,
+    and it is suspended until Kueue lets it go on.
+    """
     since = created_at(now.jobset)
+    if not spec(now.jobset).get("suspend"):
+        return None
     if label(now.jobset, QUEUE_NAME):
         told = "Kueue has made no Workload for it yet"
         return replace(base, state=KubeState.QUEUED, reason="NoWorkload", message=told, since=since)
-    if spec(now.jobset).get("suspend"):
-        told = "it is suspended, and names no queue whose turn it could wait for"
-        return replace(base, state=KubeState.QUEUED, reason="Suspended", message=told, since=since)
-    return None
+    told = "it is suspended, and names no queue whose turn it could wait for"
+    return replace(base, state=KubeState.QUEUED, reason="Suspended", message=told, since=since)
 
 
 def _provisioning(now: Objects, base: Found) -> Found | None:
@@ -235,7 +246,7 @@ def _provisioning(now: Objects, base: Found) -> Found | None:
     homeless = [why for pod in pods if (why := unschedulable(pod)) is not None]
     if not homeless:
         return None
-    count = f"{len(homeless)} of {expected_pods(now.jobset) or len(pods)} pods have no node"
+    count = f"{len(homeless)} of {expected_pods(now) or len(pods)} pods have no node"
     return replace(_as(base, KubeState.PROVISIONING, homeless[0]), message=f"{count}: {homeless[0].message}")
 
 
@@ -244,18 +255,16 @@ def _started(now: Objects, base: Found) -> Found | None:
     pods = _current(now, base.restarts)
     word = "Started" if base.attempt == 1 else "Recovered"
     running = replace(base, state=KubeState.RUNNING, reason=word, since=running_since(now, pods))
-    expected = expected_pods(now.jobset) or len(pods)
+    expected = expected_pods(now) or len(pods)
     if (cause := first_cause(now.jobs, pods, base.restarts)) is not None:
         return _failing(base, base.causes.get(base.restarts, cause), pods)
-    if now.jobs or pods:
-        up, ended = sum(map(is_running, pods)), sum(map(has_ended, pods))
-        if not pods or up + ended < expected:
-            return None
-        told = f"{up} of {expected} pods run" + (f", {ended} have ended" if ended else "")
-        return replace(running, message=told)
-    if not all_ready(now):
-        return None
-    return replace(running, message="JobSet says that all of its Jobs are ready")
+    up, ended = sum(map(is_running, pods)), sum(map(has_ended, pods))
+    if pods and up + ended == len(pods) and (len(pods) >= expected or all_ready(now)):
+        told = f"{max(up, expected - ended)} of {max(expected, len(pods))} pods run"
+        return replace(running, message=f"{told}, {ended} have ended" if ended else told)
+    if not now.pods and all_ready(now):
+        return replace(running, message="JobSet says that all of its Jobs are ready")
+    return None
 
 
 def _failing(base: Found, cause: Cause, pods: Sequence[Object]) -> Found:
@@ -280,7 +289,7 @@ def _starting(now: Objects, base: Found) -> Found:
         return replace(base, reason=stuck.reason, message=told)
     if pods:
         up = sum(is_running(pod) or has_ended(pod) for pod in pods)
-        told = f"{up} of {expected_pods(now.jobset) or len(pods)} pods have started"
+        told = f"{up} of {expected_pods(now) or len(pods)} pods have started"
         return replace(base, reason="PodsStarting", message=told)
     if base.restarts:
         cause = base.causes.get(base.restarts - 1)

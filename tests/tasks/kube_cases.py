@@ -119,6 +119,7 @@ def _workload(name: str, told: Told, owner: str) -> Told:
     if told.get("admitted"):
         status["admission"] = {"clusterQueue": told["admitted"]}
     spec: dict[str, Any] = {"queueName": told.get("queue", "q"), "priority": told.get("priority", 0)}
+    spec |= {"podSets": [{"name": "s", "count": told["pods"]}]} if "pods" in told else {}
     spec |= {"active": told["active"]} if "active" in told else {}
     spec |= {"priorityClassRef": {"name": told["class"]}} if "class" in told else {}
     owners = [{"kind": "JobSet", "name": "w" if owner == "js" else owner, "uid": owner}]
