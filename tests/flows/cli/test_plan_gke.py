@@ -45,7 +45,16 @@ def test_shipped_targets_are_planned(
     monkeypatch.setenv("SLICEBENCH_PROJECT", "mine")
     suite = tmp_path / "suite.yaml"
     suite.write_text(SUITE.format(ici=ici, dcn=dcn))
-    words = [str(suite), "--target", target, "--output", f"{gcs_bucket}/runs", "--run-id", "r1"]
+    words = [
+        str(suite),
+        "--target",
+        target,
+        "--output",
+        f"{gcs_bucket}/runs",
+        "--run-id",
+        "r1",
+        "--skip-preflight",
+    ]
     assert main(["plan", *words, "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert [each["kind"] for each in told["resources"]] == made
