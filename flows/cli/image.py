@@ -86,6 +86,7 @@ def build(
     """Make an image for workers and push it; print repository@digest, which is what pods are given."""
     show_calls(verbose)
     from flows.signals import interrupting
+    from tasks.cloud.registry import Registry
     from tasks.stages import image
 
     source = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
@@ -96,7 +97,7 @@ def build(
     image.one_way(docker_image, script_dir, base_image)
     if docker_image is not None:
         _refuse("--docker-image is taken as it is", {**engine, "tag": tag, "force": force})
-        with image.opened() as registry:
+        with Registry() as registry:
             _show(image.given(docker_image, registry), json)
         return ExitCode.DONE
     if repository is None:
@@ -104,7 +105,7 @@ def build(
             "--repository is missing", fix="say where the image goes: HOST/PATH, or SLICEBENCH_REPOSITORY"
         )
     base = base_image or image.DEFAULT_BASE
-    with interrupting(say), image.opened() as registry:
+    with interrupting(say), Registry() as registry:
         if script_dir is not None:
             _refuse("--script-dir puts files on a base as it is", engine)
             made = image.layer(Path(script_dir), repository, registry, say, base=base, tag=tag, force=force)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tasks.cloud.image_append import Change, append_layer
 from tasks.cloud.image_layer import check_folder, pack_layer
 from tasks.cloud.image_names import ImageName, checked_tag, image_name, made_tag, repository_name
 from tasks.cloud.registry import Registry
-from tasks.targets.types import Image
 
 Say = Callable[[str], None]
 
@@ -84,11 +82,6 @@ def given(text: str, registry: Registry) -> Made:
     return Made(name.pinned(), name.tag or "", reused=True, source={"image": text})
 
 
-def as_image(made: Made) -> Image:
-    """Returns what a run records of its image: what pods are given, and what was asked for."""
-    return Image("container", made.image, "python", dict(made.source), dict(made.versions), made.reused)
-
-
 def one_way(docker_image: str | None, script_dir: str | None, base_image: str | None) -> None:
     """Raises BadInput where an image is given and others are to be made as well: which one is meant?"""
     flags = {"--script-dir": script_dir, "--base-image": base_image}
@@ -117,10 +110,3 @@ def taken(registry: Registry, target: ImageName, key: str, force: bool) -> Image
     raise BadInput(
         f"{target} is there, and is another image", fix="choose another --tag, or write over it with --force"
     )
-
-
-@contextmanager
-def opened() -> Iterator[Registry]:
-    """Yields the registries, and closes the connections to them."""
-    with Registry() as registry:
-        yield registry

@@ -19,7 +19,7 @@ from tasks.cloud.registry_wire import Wire
 from tasks.cloud.resolve import Lock
 from tasks.config.home import images_folder
 from tasks.config.spec import SourceSpec
-from tasks.stages.image import as_image, given, layer
+from tasks.stages.image import given, layer
 from tasks.stages.image_build import Wanted, build, ref_of
 from tasks.stages.image_context import pip_settings
 from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
@@ -348,8 +348,8 @@ def test_a_layer_does_not_take_a_tag_of_another_image(
 def test_an_image_that_is_given_is_pinned_and_told_as_it_was_written(
     address: str, registry: Registry, store: Store
 ) -> None:
-    image = as_image(given(f"{address}/base:v1", registry))
-    assert image.kind == "container" and image.source == {"image": f"{address}/base:v1"} and image.reused
-    assert image.reference == f"{address}/base@{store.repository('base').tags['v1']}"
+    made = given(f"{address}/base:v1", registry)
+    assert made.source == {"image": f"{address}/base:v1"} and made.reused
+    assert made.image == f"{address}/base@{store.repository('base').tags['v1']}"
     with pytest.raises(BadInput, match="there are: v1"):
         given(f"{address}/base:v2", registry)
