@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.config.test_gke_target import FIELDS
 from tests.tasks.targets.kube_made import PATHWAYS, config, submission
 from tests.tasks.targets.test_kube_jobset import HARD
+from tests.waiting import until
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 PRINTS = "import json, os, sys; print(json.dumps([dict(os.environ), sys.argv[1:]]))"
@@ -44,9 +46,9 @@ def test_a_program_finds_what_it_was_given(api: Plain) -> None:
     kept = secret(target, what, uid)
     assert kept is not None
     api.post(SECRETS, kept)
-    assert api.ended("given")["status"]["terminalState"] == "Completed"
+    assert api.ended("given", 60)["status"]["terminalState"] == "Completed"
     places = set()
-    for name in api.names(PODS):
+    for name in api.names(PODS, labelSelector="jobset.sigs.k8s.io/jobset-name=given"):
         seen, argv = json.loads(api.text(f"{PODS}/{name}/log"))
         assert argv == HARD
         assert {**env, "MY_TOKEN": "$(HARD_0) hunter2"}.items() <= seen.items()
@@ -58,3 +60,70 @@ def test_a_program_finds_what_it_was_given(api: Plain) -> None:
 def test_pathways_is_taken(api: Plain) -> None:
     made = jobset(config(pathways=PATHWAYS), submission(name="a" * 39))
     api.post(JOBSETS, made, dryRun="All", fieldValidation="Strict")
+
+
+# Waits in its first attempt until it is taken away or told how to end; later attempts end at once.
+ONCE = """
+import os, pathlib, sys, time
+code = int(sys.argv[1])
+if os.environ["ATTEMPT"] != "0":
+    sys.exit(0)
+if code:
+    sys.exit(code)
+print("waits", flush=True)
+time.sleep(60)
+"""
+ATTEMPT = {"ATTEMPT": "metadata.annotations['jobset.sigs.k8s.io/restart-attempt']"}
+
+
+def started(api: Plain, name: str, code: int, **fields: Any) -> None:
+    target = config(
+        type="cpu",
+        slices=1,
+        queue=None,
+        priority=None,
+        cpu="100m",
+        limits={"termination_grace_s": 1},
+        **fields,
+    )
+    command = ["python", "-c", ONCE, str(code)]
+    api.post(JOBSETS, jobset(target, submission(name=name, command=command, fields=ATTEMPT)))
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "state", "restarts"),
+    [
+        (1, {}, "Failed", 0),
+        (1, {"max_restarts": 2}, "Failed", 0),
+        (42, {"max_restarts": 2}, "Completed", 1),
+        (3, {"max_restarts": 2, "restart_exit_codes": "3-5"}, "Completed", 1),
+        (1, {"max_restarts": 2, "restart_on_user_code_failure": True}, "Completed", 1),
+    ],
+)
+def test_a_program_that_fails_starts_again_only_when_asked(
+    api: Plain, code: int, fields: dict[str, Any], state: str, restarts: int
+) -> None:
+    name = f"ends-{code}-{len(fields)}-{restarts}"
+    started(api, name, code, **fields)
+    status = api.ended(name, 60)["status"]
+    assert (status["terminalState"], status.get("restarts", 0)) == (state, restarts)
+
+
+def test_a_pod_that_is_taken_away_starts_again_without_counting(api: Plain) -> None:
+    started(api, "taken", 0)
+    selector = "jobset.sigs.k8s.io/jobset-name=taken"
+    until(lambda: any("waits" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)), 30)
+    (pod,) = running(api, selector)
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}}
+    api.post(f"{PODS}/{pod}/eviction", body)
+    status = api.ended("taken", 60)["status"]
+    assert (status["terminalState"], status["restarts"], status.get("restartsCountTowardsMax", 0)) == (
+        "Completed",
+        1,
+        0,
+    )
+
+
+def running(api: Plain, selector: str) -> list[str]:
+    items = api.get(PODS, labelSelector=selector)["items"]
+    return [each["metadata"]["name"] for each in items if each.get("status", {}).get("phase") == "Running"]
