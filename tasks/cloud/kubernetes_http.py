@@ -23,6 +23,10 @@ class Broken(Exception):
     """The connection ended or failed before the answer was whole, or the answer is no HTTP."""
 
 
+class Silent(Broken):
+    """Nothing came for so long that we ended the connection."""
+
+
 class Unconnected(Broken):
     """No connection came about: nothing was asked. `__cause__` says why."""
 
@@ -61,8 +65,8 @@ class Connection(asyncio.Protocol):
 
     # What its user calls
 
-    async def get(self, target: str, headers: Mapping[str, str]) -> Head:
-        """Asks for a path, and returns the head of the answer. Raises Broken."""
+    def ask(self, target: str, headers: Mapping[str, str]) -> None:
+        """Asks for a path. Raises Broken."""
         self._head, self._whole, self.reusable = None, False, False
         self._parts, self._waiting = [], 0
         self.heard_at = asyncio.get_running_loop().time()
@@ -70,6 +74,12 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._closed:
             raise Broken("the connection was closed")
         self._transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+    async def head(self) -> Head:
+        """Returns the head of the answer, once it is there: some servers send it with the first of what follows.
+
+        Raises Broken.
+        """
         while self._head is None:
             await self._more()
         return self._head
@@ -89,11 +99,11 @@ class Connection(asyncio.Protocol):
             else:
                 await self._more()
 
-    def close(self, why: str = "") -> None:
-        """Ends the connection at once; whoever reads from it gets `why`, after what has come."""
+    def close(self, silence: str = "") -> None:
+        """Ends the connection at once. `silence`: for that, which whoever reads from it is told by Silent."""
         self._closed, self.reusable = True, False
-        if why and self._lost is None:
-            self._lost = Broken(why)
+        if silence and self._lost is None:
+            self._lost = Silent(silence)
         if self._transport is not None:
             self._transport.abort()
 

@@ -18,11 +18,11 @@ from msgspec.json import decode
 from tasks.cloud.calls import calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable
-from tasks.cloud.kubernetes_http import Broken, Connection, Head, Unconnected, connect
+from tasks.cloud.kubernetes_http import Broken, Connection, Head, Silent, Unconnected, connect
 from tasks.cloud.kubernetes_transport import refusal, untrusted
 
 _AT_ONCE = 64
-"""Requests that may be on their way to an answer: more would only wait in the server's queue, and be throttled."""
+"""Connections that may be coming about: a server that has just come back is not to be asked for a thousand at once."""
 _ANSWER_S = 30.0
 _IDLE_S = 10.0
 """How long a connection that nobody uses is kept: the log of a container that ended is soon asked for once more."""
@@ -39,6 +39,10 @@ class Patience:
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
     silence_s: float = 600.0
+
+
+class Silence(Unavailable):
+    """Nothing came for long. Where there may be nothing to say that is no failure."""
 
 
 class Link:
@@ -85,40 +89,55 @@ class Link:
 
     @asynccontextmanager
     async def stream(
-        self, doing: str, path: str, params: Mapping[str, str | int]
+        self,
+        doing: str,
+        path: str,
+        params: Mapping[str, str | int],
+        *,
+        answer_s: float | None = _ANSWER_S,
+        opened: Callable[[Connection], None] = lambda connection: None,
     ) -> AsyncIterator[Connection]:
-        """Asks once; the block reads the answer as it comes. Raises KubernetesError, also from within the block."""
+        """Asks once; the block reads the answer as it comes. Raises KubernetesError, also from within the block.
+
+        `answer_s`: within what time the answer must begin; None: whenever. `opened` is called with the connection
+        once it was asked.
+        """
         with calling("kubernetes", f"{doing} ({self.access.name})") as call:
-            connection: Connection | None = None
+            target, connection = path + ("?" + urlencode(params) if params else ""), None
             try:
-                async with self._gate, asyncio.timeout(_ANSWER_S):
-                    connection, head = await self._asked(path + ("?" + urlencode(params) if params else ""))
+                async with asyncio.timeout(answer_s):
+                    connection, head = await self._asked(target, opened)
                     if head.status != 200:
                         content = b"".join([part async for part in connection.body()])
                         raise refusal(head.status, content, _capital(head.headers), doing, self.access)
                 self.worked()
-                self._busy.add(connection)
                 yield connection
                 call.result = "read to its end"
             except (Broken, TimeoutError) as error:
                 raise self._lost(error, doing) from error
             finally:
                 if connection is not None:
-                    self._busy.discard(connection)
                     self._keep(connection)
 
-    async def _asked(self, target: str) -> tuple[Connection, Head]:
-        connection, refused = await self._connection(), False
+    async def _asked(self, target: str, opened: Callable[[Connection], None]) -> tuple[Connection, Head]:
+        refused = False
         while True:
+            headers = await self._headers(refused)
+            async with self._gate:
+                connection = await self._connection()
+            self._busy.add(connection)
             try:
-                head = await connection.get(target, await self._headers(refused))
+                connection.ask(target, headers)
+                opened(connection)
+                head = await connection.head()
             except BaseException:
-                connection.close()
+                self._keep(connection)
                 raise
             if head.status != 401 or refused or self.access.tokens is None:
                 return connection, head
             connection.close()
-            connection, refused = await self._connection(), True
+            self._keep(connection)
+            refused = True
 
     async def _connection(self) -> Connection:
         while self._idle:
@@ -131,6 +150,7 @@ class Link:
             )
 
     def _keep(self, connection: Connection) -> None:
+        self._busy.discard(connection)
         if connection.reusable:
             self._idle.append(connection)
         else:
@@ -148,6 +168,8 @@ class Link:
         what = f"cannot {doing} in {self.access.name} ({self.access.server}): "
         if found := untrusted(error, what):
             return found
+        if isinstance(error, Silent):
+            return Silence(f"{what}{error}")
         if isinstance(error, Unconnected):
             return Unreachable(f"{what}no connection ({error}): is the cluster up, and reachable from here?")
         return Unavailable(f"{what}{str(error) or 'no answer in time'}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tasks.cloud.kubernetes_errors import KubernetesError, NotFound
 from tasks.cloud.kubernetes_http import Connection
 from tasks.cloud.kubernetes_kinds import POD, Object
-from tasks.cloud.kubernetes_link import Link, Trial
+from tasks.cloud.kubernetes_link import Link, Silence, Trial
 from tasks.cloud.kubernetes_seam import Seam
 from tasks.cloud.kubernetes_watch import Change
 
@@ -199,8 +199,11 @@ class _Reader:
         """Reads the log of one start of the container, and returns how that ended."""
         self._source, whole = source, False
         seam, trial = Seam(), self._link.trial(served=True)
+        clock = asyncio.get_running_loop().time
+        ended_at: float | None = None
         while True:
             newest, ended = self._pod.state(self._container).restart, self._has_ended(source)
+            ended_at = clock() if ended and ended_at is None else ended_at
             if newest > source.restart + 1:
                 return LogEnd(source, False, "the container was started twice before it was read")
             params = {"container": self._container, "follow": "true", "timestamps": "true", **seam.resume()}
@@ -212,11 +215,7 @@ class _Reader:
                 return LogEnd(source, whole, "" if whole else "the pod was deleted before it was read")
             except KubernetesError as error:
                 whole = False
-                if ended and error.answered and trial.failing_s > _UNREADABLE_S:
-                    return LogEnd(source, False, str(error))
-                try:
-                    await trial.failed(error)
-                except KubernetesError:
+                if not await self._bears(error, trial, clock() - ended_at if ended_at is not None else 0.0):
                     return LogEnd(source, False, str(error))
                 continue
             if ended:
@@ -225,6 +224,21 @@ class _Reader:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await self._pod.news.wait()
+
+    async def _bears(self, error: KubernetesError, trial: Trial, ended_s: float) -> bool:
+        """Waits before the next try; returns whether there is to be one. `ended_s`: how long ago the container ended.
+
+        While it runs it may be silent, and its node out of reach, for as long as it likes.
+        """
+        if isinstance(error, Silence):
+            return ended_s < _UNREADABLE_S
+        if error.answered and ended_s and trial.failing_s > _UNREADABLE_S:
+            return False
+        try:
+            await trial.failed(error)
+        except KubernetesError:
+            return False
+        return True
 
     def _has_ended(self, source: Source) -> bool:
         state = self._pod.state(self._container)
@@ -239,9 +253,10 @@ class _Reader:
         path = POD.path(self._pod.namespace, self._pod.name, "log")
         rest = b""
         try:
-            async with self._link.stream(f"read the log of pod {self._pod.name}", path, params) as answer:
+            doing = f"read the log of pod {self._pod.name}"
+            async with self._link.stream(doing, path, params, answer_s=None, opened=self._opened) as answer:
                 trial.passed()
-                self._answer, seam.words = answer, ""
+                seam.words = ""
                 async for data in answer.body():
                     data = rest + data if rest else data
                     *lines, rest = data.split(b"\n")
@@ -253,6 +268,9 @@ class _Reader:
             return True
         finally:
             self._answer = None
+
+    def _opened(self, connection: Connection) -> None:
+        self._answer = connection
 
     def end_silence(self, since: float) -> None:
         """Ends an answer that goes on though the container has ended, when nothing came `since` (the loop's clock)."""

@@ -27,7 +27,7 @@ from tasks.cloud.kubernetes_errors import (
     told_by,
 )
 from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET, POD, WORKLOAD, Kind, Object
-from tasks.cloud.kubernetes_link import Link, Patience, Trial
+from tasks.cloud.kubernetes_link import Link, Patience, Silence, Trial
 from tasks.cloud.kubernetes_stream import Funnel, iterate
 
 _PAGE = 500
@@ -142,6 +142,8 @@ class Watch:
                 if not self._version:
                     await self._list()
                 await self._follow(trial)
+            except Silence:  # the watch goes on where it was
+                continue
             except KubernetesError as error:
                 refused = isinstance(error, NotServed | PermissionDenied)
                 if refused and self._query.optional and not trial.served:

@@ -122,6 +122,7 @@ class Answer(asyncio.Protocol):
         self._world = world
         self._transport: asyncio.Transport | None = None
         self._asked = b""
+        self._begun = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -138,8 +139,7 @@ class Answer(asyncio.Protocol):
         world = self._world
         if path.endswith(_LOG):
             slice_, index = path.removesuffix(_LOG).rpartition("/")[2].split("-")[-3:-1]
-            number = int(slice_) * 100 + int(index)
-            self._begin("text/plain")
+            number, self._begun = int(slice_) * 100 + int(index), False
             since = query.get("sinceTime", "").removesuffix("Z").encode()
             missed = [line for line in world.logs[number] if line[:19] >= since]
             if missed:
@@ -166,13 +166,16 @@ class Answer(asyncio.Protocol):
 
     def _begin(self, type_: str) -> None:
         assert self._transport
+        self._begun = True
         self._transport.write(
             f"HTTP/1.1 200 OK\r\nContent-Type: {type_}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         )
 
     def chunk(self, data: bytes) -> None:
-        """Sends a piece; an empty one is the end."""
+        """Sends a piece; an empty one is the end. A log's answer begins with its first piece."""
         assert self._transport
+        if not self._begun:
+            self._begin("text/plain")
         self._transport.write(b"%x\r\n%s\r\n" % (len(data), data))
 
 

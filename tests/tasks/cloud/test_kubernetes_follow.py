@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +281,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(
     until(lambda: following.lines() == 2)
     cluster.fault(
         {"verb": "watch", "kind": "pods", "action": "error", "code": 429, "retry_after": 1},
-        {"verb": "get", "kind": "pods", "sub": "log", "action": "error", "code": 429, "retry_after": 1},
+        {"verb": "log", "kind": "pods", "action": "error", "code": 429, "retry_after": 1, "times": 2},
     )
     cluster.calls()
     begin = time.monotonic()
@@ -290,7 +290,9 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(
     told = following.end()
     assert time.monotonic() - begin >= 1.0
     assert list(told.lines.values()) == [["up", "done"]] * 2
-    assert cluster.calls().count("watch pods default/") == 2
+    calls = cluster.calls()
+    assert calls.count("watch pods default/") == 2
+    assert sum(call.startswith("log pods default/busy") for call in calls) >= 4
 
 
 def test_a_cluster_without_kueue_is_followed_as_well(tmp_path: Path) -> None:
@@ -360,6 +362,28 @@ def test_events_that_may_not_be_seen_are_done_without(kube: Kubernetes, cluster:
     )
     told = Following(kube, made(kube, "blind", "print('hello')")).end()
     assert sorted(told.lines.values()) == [["hello"]] * 2
+
+
+def test_pods_that_are_silent_for_long_are_asked_anew_and_that_is_no_failure(
+    kube: Kubernetes, cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    wary = replace(QUICK, silence_s=0.3)
+    following = Following(kube, made(kube, "silent", WAITS.format(file=str(go))), patience=wary)
+    until(lambda: following.lines() == 2)
+    cluster.calls()
+    seen: list[str] = []
+
+    def asked_anew() -> bool:
+        seen.extend(call for call in cluster.calls() if call.startswith("log pods default/silent"))
+        return len(seen) >= 6
+
+    until(asked_anew)
+    go.touch()
+    told = following.end()
+    assert list(told.lines.values()) == [["up", "done"]] * 2
+    assert [end.complete for end in told.ends] == [True] * 2
+    assert told.contacts == []
 
 
 def test_following_over_tls_takes_another_token_when_one_is_refused(tmp_path: Path) -> None:
