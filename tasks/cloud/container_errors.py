@@ -3,6 +3,7 @@
 ContainerError          (InfrastructureError)
 ├── NotFound            it is not there; only ever from NOT_FOUND
 ├── PermissionDenied    a person must grant something, or log in
+│   └── Disabled        the API is not enabled in the project: nothing can be there
 ├── BadLocation         there is no such region or zone, or not for this project
 ├── Refused             the request is wrong: the same one will never be taken
 ├── AlreadyExists       look whose it is
@@ -20,6 +21,7 @@ from __future__ import annotations
 import re
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.google_calls import NotEnabled
 
 
 class ContainerError(InfrastructureError):
@@ -32,6 +34,10 @@ class NotFound(ContainerError):
 
 class PermissionDenied(ContainerError):
     """The caller may not, or is nobody."""
+
+
+class Disabled(PermissionDenied, NotEnabled):
+    """The API is not enabled in the project."""
 
 
 class BadLocation(ContainerError):
@@ -97,6 +103,7 @@ _BY_CODE: dict[int, type[ContainerError]] = {
 _BY_WORDS: tuple[tuple[re.Pattern[str], type[ContainerError], frozenset[int]], ...] = tuple(
     (re.compile(words, re.IGNORECASE), kind, frozenset(codes))
     for words, kind, codes in (
+        (r"has not been used in project|it is disabled", Disabled, {7}),
         (r"on 'locations/[^']*' \(or it may not exist\)", BadLocation, {7}),
         (r"too many operations|concurrent operations", Busy, {8, 9}),
         (r"incompatible operation|already_has_operation|try again once it is done", Busy, {3, 9}),
@@ -115,6 +122,7 @@ _BY_WORDS: tuple[tuple[re.Pattern[str], type[ContainerError], frozenset[int]], .
 _ADVICE: dict[type[ContainerError], str] = {
     PermissionDenied: ": log in (gcloud auth application-default login), enable container.googleapis.com, or grant "
     "roles/container.admin",
+    Disabled: ": gcloud services enable container.googleapis.com",
     BadLocation: ": see gcloud compute zones list; the project may have to be allowed to use it",
     QuotaExhausted: ": delete what is no longer used, ask for more quota, or use another type, capacity or region",
     ReservationShort: ": see gcloud compute reservations list, name another one, or use another capacity",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from tasks.cloud.timing import Timing
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
+
+
+class NotEnabled(InfrastructureError):
+    """The API is not enabled in the project: nothing can be there."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,15 @@ def told(doing: str, wording: Wording) -> Iterator[None]:
         raise wording.denied(
             f"cannot {doing}: {error}: log in again (gcloud auth application-default login)"
         ) from error
+
+
+def is_left_out(variable: str) -> bool:
+    """Whether this process is among stand-ins of which none is for the API whose endpoint the variable holds.
+
+    Then that API is asked for nothing that is not known to be there.
+    """
+    others = [name for name in os.environ if name.startswith("SLICEBENCH_") and name.endswith("_ENDPOINT")]
+    return bool(others) and variable not in others
 
 
 def refuse_far_endpoint(variable: str, endpoint: str) -> None:

@@ -3,6 +3,7 @@
 TpuError                (InfrastructureError)
 ├── NotFound            it is not there; only ever from NOT_FOUND
 ├── PermissionDenied    a person must grant something, or log in
+│   └── Disabled        the API is not enabled in the project: nothing can be there
 ├── Refused             the request is wrong: the same one will never be taken
 ├── Vanished            it was being made, and is gone, nobody says why: another zone
 ├── AlreadyExists       look whose it is
@@ -19,6 +20,7 @@ from __future__ import annotations
 import re
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.google_calls import NotEnabled
 
 
 class TpuError(InfrastructureError):
@@ -31,6 +33,10 @@ class NotFound(TpuError):
 
 class PermissionDenied(TpuError):
     """The caller may not, or is nobody."""
+
+
+class Disabled(PermissionDenied, NotEnabled):
+    """The API is not enabled in the project."""
 
 
 class Refused(TpuError):
@@ -88,6 +94,7 @@ _BY_CODE: dict[int, type[TpuError]] = {
     16: PermissionDenied,  # UNAUTHENTICATED
 }
 _STOCKOUT = re.compile(r"no more capacity|stockout|insufficient capacity|not enough resources", re.IGNORECASE)
+_DISABLED = re.compile(r"has not been used in project|it is disabled")
 _RATE = re.compile(r"per minute|rate limit|too many requests|queries per", re.IGNORECASE)
 
 
@@ -102,6 +109,8 @@ def error_for(code: int, message: str, doing: str) -> TpuError:
             if _RATE.search(message)
             else QuotaExhausted
         )
+    if kind is PermissionDenied and _DISABLED.search(message):
+        kind = Disabled
     return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{_advice(kind)}")
 
 

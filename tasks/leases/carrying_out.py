@@ -14,6 +14,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.release import Patience, release
 from tasks.leases.resource import outermost
+from tasks.leases.standing import put_back
 
 
 def carry_out(
@@ -37,6 +38,8 @@ def carry_out(
         return Finding(lease.lease_id, did, f"{verdict.why}; run `slicebench reap` where {where} can be seen")
     if dry_run:
         return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
+    if verdict.act == "put back":
+        return put_back(ledger, lease, verdict, inventories, patience, now)
     try:
         done = release(
             ledger,

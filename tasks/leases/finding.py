@@ -8,10 +8,11 @@ from typing import Literal
 from runtime.contract.errors import ExitCode
 from tasks.leases.resource import ResourceRef
 
-Act = Literal["keep", "watch", "release"]
+Act = Literal["keep", "watch", "release", "put back"]
 Did = Literal[
     "kept",
     "released",
+    "put back",
     "released in part",
     "told",
     "would release",
@@ -26,7 +27,10 @@ Did = Literal[
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is to become of a lease, and why. `watch`: release it unless it is renewed before our eyes."""
+    """What is to become of a lease, and why. `watch`: release it unless it is renewed before our eyes.
+
+    `put back`: who worked on it is gone, and what was made is to stay, as it was kept before.
+    """
 
     act: Act
     why: str

@@ -152,6 +152,11 @@ class Holding:
         """Says that the run is alive. Raises Fenced when the lease was lost."""
         self._advance(lambda lease: leases.renew(lease, self._now(), self._now() + self._term_s))
 
+    def stand(self, until: float | None) -> None:
+        """Says that what was made stays when this process dies: only what is half made then goes."""
+        if not self._lease.stands or self._lease.stands_until != until:
+            self._advance(lambda lease: leases.stand(lease, until))
+
     def detach(self, expires_at: float | None) -> None:
         """Lets the lease live without this process until `expires_at`; nothing more is made through it."""
         with self._lock:

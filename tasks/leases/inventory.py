@@ -85,6 +85,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
 
     Without it, those kinds are left out that only the machine they are on can look at.
     """
+    from tasks.leases.clusters import inventories as cluster_inventories
     from tasks.leases.directories import DirectoryInventory
     from tasks.leases.glance import Glance
     from tasks.leases.hosts import inventories as host_inventories
@@ -102,6 +103,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
     jobsets: Inventories = {JOBSET: JobSetInventory(ledger)}
-    things: Inventories = {**here, **host_inventories(ledger), **tpus, **jobsets}
+    gke: Inventories = {**jobsets, **cluster_inventories(ledger)}
+    things: Inventories = {**here, **host_inventories(ledger), **tpus, **gke}
     locks = LockInventory(ledger, after=frozenset(things))
     return {**things, "lock": locks, SHARE: ShareInventory(ledger)}

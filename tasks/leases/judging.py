@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
-from tasks.leases.finding import Judgement
+from tasks.leases.finding import Act, Judgement
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
-from tasks.leases.lease import Lease, State
+from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
 
 CONFIRM_S = 2.5 * RENEW_EVERY_S
@@ -53,7 +53,7 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
             "keep", "kept on purpose" + ("" if lease.expires_at is None else ", not expired yet")
         )
     if alive is False:
-        return Judgement("release", f"{lease.owner} is gone")
+        return Judgement(_without_owner(lease, now), f"{lease.owner} is gone")
     if overdue and (expired or ended or restarted or lease.state is State.RELEASING):
         said = (
             "expired"
@@ -66,6 +66,12 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
         )
         return Judgement("watch", f"{said} and {silence}")
     return Judgement("keep", f"{lease.owner} {'lives' if alive else 'is elsewhere'}, {silence}")
+
+
+def _without_owner(lease: Lease, now: float) -> Act:
+    """Says what becomes of a lease whose owner is gone: capacity that stands outlives who worked on it."""
+    over = lease.stands_until is not None and lease.stands_until <= now
+    return "put back" if lease.stands and not over and lease.state in HELD else "release"
 
 
 def watch(
@@ -83,7 +89,7 @@ def watch(
         if verdict.act == "watch":
             again = ledger.read(lease.lease_id)
             if again is not None and again.generation == lease.generation:
-                verdict = replace(verdict, act="release")
+                verdict = replace(verdict, act=_without_owner(lease, time.time()))
             else:
                 verdict = Judgement("keep", "it was renewed while it was watched")
         result.append((lease, verdict))

@@ -66,6 +66,8 @@ class Lease:
     in US dollars, all of it; None: not known. `folder` is the run's (a path or gs://…; empty: not known), and
     `held_by` the process that used the lease last, whoever owns it now: if that dies, the folder says how it ended.
     `forgotten` says what was struck off without being seen to be gone, by whose word and when.
+    `stands`: what was made is to stay when somebody who works on it dies (a cluster that is being resized): it is
+    put back as it was kept, until `stands_until` (None: for good), and only what is half made goes.
     """
 
     lease_id: str
@@ -85,6 +87,8 @@ class Lease:
     folder: str = ""
     held_by: Owner | None = None
     forgotten: tuple[str, ...] = ()
+    stands: bool = False
+    stands_until: float | None = None
 
     def find(self, kind: str, scope: str, name: str) -> ResourceRef | None:
         """Returns what the lease has under exactly this name, or None."""
@@ -181,6 +185,12 @@ def renew(lease: Lease, now: float, expires_at: float | None) -> Lease:
     """Says that the owner (or, while RELEASING, whoever releases) is alive. Time never runs backwards."""
     _require(lease, HELD | {State.RELEASING}, "renew")
     return replace(lease, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+
+
+def stand(lease: Lease, until: float | None) -> Lease:
+    """Says that what was made is there to stay until `until` (seconds since the epoch; None: for good)."""
+    _require(lease, HELD, "keep")
+    return replace(lease, stands=True, stands_until=until)
 
 
 def take(lease: Lease, owner: Owner, now: float, expires_at: float | None) -> Lease:

@@ -9,7 +9,7 @@ whatever clocks say.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -80,6 +80,9 @@ def reap(
     jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
     findings += together(jobs, _AT_ONCE)
     if not dry_run:
+        findings = _of_the_last_out(
+            ledger, told, findings, lambda lease, verdict: job(lease, verdict, patience)(), now
+        )
         try:
             prune(ledger, listing, now())
         except InfrastructureError as error:
@@ -90,6 +93,28 @@ def reap(
 def exit_code(findings: list[Finding]) -> ExitCode:
     """Returns the worst of all findings."""
     return worst(finding.exit_code for finding in findings)
+
+
+def _of_the_last_out(
+    ledger: Ledger,
+    judged: Sequence[tuple[Lease, Judgement]],
+    findings: list[Finding],
+    carry: Callable[[Lease, Judgement], Finding],
+    now: Callable[[], float],
+) -> list[Finding]:
+    """Judges again what was shared when all began, and whose last sharer was given back meanwhile."""
+    for shared in [lease for lease, _ in judged if lease.holders]:
+        try:
+            lease = ledger.read(shared.lease_id)
+        except InfrastructureError:  # told already, or the next reaper tells it
+            continue
+        if lease is None or lease.holders or lease.state is State.GONE:
+            continue
+        verdict = judge_from_here(lease, now())
+        if verdict.act in ("release", "put back"):
+            findings = [one for one in findings if one.lease_id != lease.lease_id]
+            findings.append(carry(lease, verdict))
+    return findings
 
 
 def _labelled(inventories: Inventories) -> tuple[list[Found], list[Finding]]:

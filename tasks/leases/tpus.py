@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.google_calls import NotEnabled, is_left_out
 from tasks.cloud.labels import read_labels
 from tasks.cloud.timing import Timing
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound
 from tasks.cloud.tpu_model import Node, Queued
+from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
 from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import ResourceRef
@@ -142,14 +144,20 @@ class TpuQueuedInventory(_Labelled[Queued]):
 
 
 def in_projects(
-    kind: str, projects: Sequence[str], look: Callable[[str], Iterable[Found]]
+    kind: str, projects: Mapping[str, bool], look: Callable[[str], Iterable[Found]]
 ) -> Sequence[Found]:
-    """Returns what there is in all projects. Raises PartlyListed when some do not answer: the others count."""
+    """Returns what there is in all projects. Raises PartlyListed when some do not answer: the others count.
+
+    `projects` says of each whether a lease names it: only then an API that is not enabled there is worth a word.
+    """
     found: list[Found] = []
     silent: dict[str, InfrastructureError] = {}
-    for project in projects:
+    for project, is_named in projects.items():
         try:
             found += look(project)
+        except NotEnabled as error:
+            if is_named:
+                silent[project] = error
         except InfrastructureError as error:
             silent[project] = error
     if silent:
@@ -157,19 +165,23 @@ def in_projects(
     return found
 
 
-def projects_of(ledger: Ledger, lease_id: str | None) -> Sequence[str]:
-    """Returns the projects where a lease made something, or (None, or a lease the ledger lacks) any lease did."""
+def projects_of(
+    ledger: Ledger,
+    lease_id: str | None,
+    kinds: Sequence[str] = (NODE, QUEUED),
+    endpoint: str = ENDPOINT_VARIABLE,
+) -> Mapping[str, bool]:
+    """Returns the projects where a lease made such things, or (None, or a lease the ledger lacks) any lease did.
+
+    Where any lease counts, the environment's project is looked into as well: False says that no lease names it.
+    """
     lease = ledger.read(lease_id) if lease_id else None
     leases = [lease] if lease else ledger.listing().leases
-    found = {
-        ref.scope.partition("/")[0]
-        for lease in leases
-        for ref in lease.resources
-        if ref.kind in (NODE, QUEUED)
-    }
-    if lease is None and os.environ.get(PROJECT_VARIABLE):
-        found.add(os.environ[PROJECT_VARIABLE])
-    return sorted(found)
+    found = {ref.scope.partition("/")[0] for lease in leases for ref in lease.resources if ref.kind in kinds}
+    own = os.environ.get(PROJECT_VARIABLE)
+    if lease is None and own and not is_left_out(endpoint):
+        return {project: project in found for project in sorted({*found, own})}
+    return dict.fromkeys(sorted(found), True)
 
 
 def inventories(ledger: Ledger) -> Mapping[str, TpuNodeInventory | TpuQueuedInventory]:

@@ -9,12 +9,12 @@ from tasks.cloud.container import Container
 from tasks.cloud.timing import Timing
 
 REGION, ZONE = "us-east5", "us-east5-b"
-QUICK = Timing(try_s=2.0, total_s=6.0, first_pause_s=0.01, longest_pause_s=0.1)
+QUICK = Timing(try_s=20.0, total_s=60.0, first_pause_s=0.01, longest_pause_s=0.1)
 
 
 def container() -> Container:
     """Returns the client of the stand-in's project."""
-    return Container("proj", timing=QUICK, busy_s=5.0)
+    return Container("proj", timing=QUICK, busy_s=60.0)
 
 
 def cluster_request(name: str = "mine", labels: Mapping[str, str] | None = None) -> dict[str, Any]:

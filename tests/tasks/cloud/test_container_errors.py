@@ -10,6 +10,7 @@ from tasks.cloud.container_errors import (
     Broken,
     Busy,
     ContainerError,
+    Disabled,
     NotFound,
     PermissionDenied,
     QuotaExhausted,
@@ -26,6 +27,11 @@ SAID: list[tuple[int, str, type[ContainerError]]] = [
     (6, "Already exists: projects/p/locations/l/clusters/c.", AlreadyExists),
     (5, "Not found: projects/p/locations/l/clusters/c.", NotFound),
     (7, 'Required "container.clusters.create" permission(s) for "projects/p".', PermissionDenied),
+    (
+        7,
+        "Kubernetes Engine API has not been used in project p before or it is disabled. Enable it by visiting https://x",
+        Disabled,
+    ),
     (16, "Request had invalid authentication credentials.", PermissionDenied),
     (7, "Permission denied on 'locations/us-west9' (or it may not exist).", BadLocation),
     (

@@ -66,9 +66,8 @@ def test_the_reaper_takes_it_from_a_run_that_was_killed(
     dead = replace(owners.this_process(), pid=4711, started_at=0.5)
     unrecorded = tuple(replace(ref, uid=None) for ref in run.lease.resources)
     ledger.write(replace(stored(ledger, "run-e1"), owner=dead, resources=unrecorded))
-    assert sweep_up(ledger, inventories) == {"run-e1": "released", "tpu-mine-e1": "kept"}
+    assert sweep_up(ledger, inventories) == {"run-e1": "released", "tpu-mine-e1": "released"}
     assert stored(ledger).holders == ()
-    assert sweep_up(ledger, inventories) == {"tpu-mine-e1": "released"}
 
 
 def test_what_was_made_without_this_ledger_is_not_shared(

@@ -126,7 +126,7 @@ def test_what_no_lease_stands_behind_is_reaped_by_its_labels(holding: Holding, t
     labels = {**holding.resource_labels, "slicebench-lease": "forgotten-e1"}
     tpu().create_node(ZONE, "orphan", replace(request(holding), labels=labels))
     ledger = a_ledger()
-    assert projects_of(ledger, None) == ["proj"], "from the environment: the ledger names none"
+    assert projects_of(ledger, None) == {"proj": False}, "from the environment: the ledger names none"
     found = {one.lease_id: one.did for one in reap(ledger, quick_inventories(ledger))}
     assert found == {"run-1-e1": "kept", "forgotten-e1": "released"}
     assert tpu_cloud.inventory() == []

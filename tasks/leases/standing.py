@@ -1,0 +1,55 @@
+"""Capacity that outlives who works on it: when that one is gone, what is half made goes, and the rest is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.contract.errors import InfrastructureError, Leaked
+from tasks.leases import lease as leases
+from tasks.leases import owner as owners
+from tasks.leases.finding import Finding, Judgement
+from tasks.leases.holding import TERM_S, Holding
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import Lease
+from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.release import Patience
+from tasks.leases.resource import ResourceRef
+
+
+def put_back(
+    ledger: Ledger,
+    lease: Lease,
+    verdict: Judgement,
+    inventories: Inventories,
+    patience: Patience,
+    now: Callable[[], float],
+) -> Finding:
+    """Gives back what the lease was about to make when its owner died, and keeps it as it was kept before."""
+    try:
+        taken = leases.take(lease, owners.this_process(), now(), now() + TERM_S)
+        holding = Holding(ledger, ledger.write(taken), inventories, now=now)
+        with holding.renewing():
+            gone = give_back_half_made(holding, patience)
+        if not any(ref.ours for ref in holding.lease.resources):
+            done = holding.release(verdict.why, patience)
+            return Finding(lease.lease_id, "released", verdict.why, (*gone, *done.deleted))
+        holding.detach(lease.stands_until)
+    except Conflict as error:
+        return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
+    except Leaked as error:
+        return Finding(lease.lease_id, "leaked", f"{verdict.why}; {error}")
+    except InfrastructureError as error:
+        return Finding(lease.lease_id, "failed", f"{verdict.why}; {error}", lease.resources)
+    what = f", and {len(gone)} half made went" if gone else ""
+    return Finding(lease.lease_id, "put back", f"{verdict.why}: it is kept as before{what}", tuple(gone))
+
+
+def give_back_half_made(holding: Holding, patience: Patience) -> list[ResourceRef]:
+    """Deletes what the lease was about to make and nobody knows to exist; returns what that was.
+
+    Raises Leaked when it cannot be proven gone: it stays in the lease.
+    """
+    half = [ref for ref in holding.lease.resources if ref.ours and ref.uid is None]
+    for ref in half:
+        holding.discard(ref, patience)
+    return half

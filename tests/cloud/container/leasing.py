@@ -1,0 +1,48 @@
+"""For tests: leases over the stand-in for GKE, with inventories that look often and settle soon; a desk in a hurry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tasks.cloud.container import Container
+from tasks.config.cluster import ClusterConfig
+from tasks.config.home import ledger_folder, scratch_folder
+from tasks.leases.clusters import CLUSTER, POOL, ClusterInventory, NodePoolInventory
+from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.inventory import Inventories, Pace, open_inventories
+from tasks.leases.ledger import Ledger
+from tasks.stages.clusters import Office
+from tests.cloud.container.hurried import QUICK, ZONE, container
+
+_PACE = Pace(look_every_s=0.05, goes_within_s=120.0, remote=True)
+
+
+def _looking(project: str) -> Container:
+    return Container(project, timing=QUICK, busy_s=0.0)
+
+
+def a_ledger() -> DirectoryLedger:
+    """Returns the ledger of this test's state root."""
+    return DirectoryLedger(ledger_folder())
+
+
+def quick_inventories(ledger: Ledger, scratch: Path | None = None) -> Inventories:
+    """Returns every inventory; those of GKE are in a hurry."""
+    hurried: Inventories = {
+        CLUSTER: ClusterInventory(ledger, pace=_PACE, settle_s=0.3, container=_looking),
+        POOL: NodePoolInventory(ledger, pace=_PACE, settle_s=0.3, container=_looking),
+    }
+    return {**open_inventories(ledger, scratch or scratch_folder()), **hurried}
+
+
+def office(say: Callable[[str], None] = lambda line: None, **more: Any) -> Office:
+    """Returns a desk where clusters are asked for, in a hurry."""
+    ledger = a_ledger()
+    return Office(container(), ledger, quick_inventories(ledger), say, poll_s=0.01, **more)
+
+
+def config(**fields: Any) -> ClusterConfig:
+    """Returns what is wanted: slices of v5e in the zone that has them."""
+    return ClusterConfig.model_validate({"zone": ZONE, "type": "v5litepod-16", **fields})
