@@ -86,6 +86,17 @@ GROUPS = {
             "delete": ("flows.cli.workload:delete", "Delete workloads, and wait until their pods are gone."),
         },
     ),
+    "cluster": (
+        "Clusters of GKE to keep, by API alone.",
+        {
+            "create": ("flows.cli.cluster:create", "Make a cluster, or finish, repair and resize it."),
+            "resize": ("flows.cli.cluster:resize", "Give it another number of slices or machines."),
+            "list": ("flows.cli.cluster:list_", "List every cluster of the project."),
+            "describe": ("flows.cli.cluster:describe", "Say how it and its slices stand."),
+            "kubeconfig": ("flows.cli.cluster:kubeconfig", "Print a kubeconfig for it alone."),
+            "delete": ("flows.cli.cluster:delete", "Give back what `cluster create` made."),
+        },
+    ),
 }
 for _word, (_function, _summary) in COMMANDS.items():
     app.command(_function, name=_word, help=_summary)

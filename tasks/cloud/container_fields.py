@@ -9,8 +9,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import yaml
-
 from runtime.contract.errors import BadInput
 from runtime.contract.yamlfile import nearest
 
@@ -88,6 +86,8 @@ def _value(value: Any) -> Any:
     """Returns what a text on a command line stands for: YAML, as in a file."""
     if not isinstance(value, str):
         return value
+    import yaml
+
     try:
         return yaml.safe_load(value)
     except yaml.YAMLError as error:

@@ -24,13 +24,13 @@ def name_of(lease_id: str, part: str = "", longest: int = LONGEST) -> str:
     return legal[: longest - len(tail)].rstrip("-") + tail
 
 
-def problem_with(name: str, longest: int = LONGEST) -> Problem | None:
+def problem_with(name: str, longest: int = LONGEST, of: str = "a TPU") -> Problem | None:
     """Returns what is wrong with a name that somebody chose, or None."""
     if len(name) > longest:
         what = f"the name {name!r} has {len(name)} characters, and at most {longest} are allowed"
         return Problem("error", None, what, fix="choose a shorter one")
     if not _ID.fullmatch(name):
-        legal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789") or "my-tpu"
-        what = f"{name!r} cannot be the name of a TPU"
+        legal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789") or "mine"
+        what = f"{name!r} cannot be the name of {of}"
         return Problem("error", None, what, "a letter, then a-z, 0-9 and -", f"for example {legal!r}")
     return None

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.container_transport import ENDPOINT_VARIABLE as CONTAINER_ENDPOINT
+from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE as TPU_ENDPOINT
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
@@ -27,12 +29,17 @@ def target_checks(name: str, config: Any) -> list[Check]:
     if isinstance(config, TpuVmTargetConfig):
         tunnels = [Check("iap", lambda: look_at_way(config), 40.0)] if config.addresses == "iap" else []
         return [
-            Check("credentials", look_at_credentials, 15.0),
+            Check("credentials", lambda: look_at_credentials(TPU_ENDPOINT), 15.0),
             Check("cloud tpu", lambda: look_at_tpu(config), 60.0),
             *tunnels,
         ]
     if isinstance(config, GkeTargetConfig):
-        return [Check("cluster", lambda: look_at_cluster(config), 10.0)]
+        if config.cluster is None:
+            return [Check("cluster", lambda: look_at_cluster(config), 10.0)]
+        return [
+            Check("credentials", lambda: look_at_credentials(CONTAINER_ENDPOINT), 15.0),
+            Check("cluster", lambda: look_at_cluster(config), 60.0),
+        ]
     return [Check("target", lambda: look_at_local(name, config), 70.0)]
 
 
@@ -56,8 +63,12 @@ def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
 
 
 def look_at_cluster(config: GkeTargetConfig) -> list[Finding]:
-    """What the target asks for; the cluster itself is not asked yet."""
-    told = f"{config.slices} x {config.shape}, through {config.context or config.cluster}"
+    """What the API says of a cluster that is named; one behind a context is not asked yet."""
+    if config.cluster is not None:
+        from tasks.stages.doctor_clusters import look_at_place
+
+        return look_at_place(config.cluster)
+    told = f"{config.slices} x {config.shape}, through {config.context}"
     return [Finding("cluster", "unknown", f"{told}: whether it is there is not looked at yet")]
 
 
@@ -92,12 +103,13 @@ def look_at_hosts(config: SshTargetConfig) -> list[Finding]:
     return found
 
 
-def look_at_credentials() -> list[Finding]:
-    """Whether Google credentials are found here, and where from; they are not tried out."""
-    from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
+def look_at_credentials(variable: str) -> list[Finding]:
+    """Whether Google credentials are found here, and where from; they are not tried out.
 
-    if endpoint := os.environ.get(ENDPOINT_VARIABLE):
-        return [Finding("credentials", "fine", f"none are needed: {ENDPOINT_VARIABLE} is {endpoint}")]
+    `variable` is the environment's that leads to a stand-in, which needs none.
+    """
+    if endpoint := os.environ.get(variable):
+        return [Finding("credentials", "fine", f"none are needed: {variable} is {endpoint}")]
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "workload --help": (0, set()),
     "workload list": (2, set()),
     "workload delete --context c": (2, set()),
+    "cluster --help": (0, set()),
     f"check {SUITE}": (0, set()),
     f"check {SUITE} --set nosuch=1": (2, set()),
     "check configs/targets/local.yaml": (0, FORM),

@@ -1,0 +1,84 @@
+"""A kubeconfig for one cluster of GKE, for tools of the user's own: printed or written where told, nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.container_model import Cluster
+
+_PLUGIN = {
+    "apiVersion": "client.authentication.k8s.io/v1beta1",
+    "command": "gke-gcloud-auth-plugin",
+    "installHint": "gcloud components install gke-gcloud-auth-plugin",
+    "interactiveMode": "IfAvailable",
+    "provideClusterInfo": True,
+}
+
+
+def kubeconfig(cluster: Cluster, token: str | None = None, *, dns: bool = False) -> str:
+    """Returns the kubeconfig of a cluster as YAML. Credentials come from gcloud's plugin, or are a `token`.
+
+    `dns`: the control plane is reached by its name, which needs no way into a private network.
+    Raises BadInput for a cluster that has no address yet.
+    """
+    server = cluster.dns if dns or not cluster.endpoint else cluster.endpoint
+    if not server:
+        what = "no DNS endpoint" if dns and cluster.endpoint else "no address"
+        raise BadInput(
+            f"cluster {cluster.name} has {what}: it is {cluster.state}", fix="wait until it is RUNNING"
+        )
+    name = f"gke_{cluster.project}_{cluster.location}_{cluster.name}"  # as gcloud calls it
+    place: dict[str, Any] = {"server": f"https://{server}"}
+    if server == cluster.endpoint:  # the name's certificate is signed by an authority that everybody knows
+        place["certificate-authority-data"] = base64.b64encode(cluster.ca).decode()
+    user: dict[str, Any] = {"exec": _PLUGIN} if token is None else {"token": token}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": place}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def write_kubeconfig(content: str, file: Path) -> None:
+    """Writes a kubeconfig for nobody else to read. Raises BadInput for the file that the user's own tools read."""
+    whose = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    whose.append(Path("~/.kube/config").expanduser())
+    if any(file.expanduser().resolve() == one.resolve() for one in whose):
+        raise BadInput(
+            f"{file} is your own kubeconfig, which slicebench never writes",
+            fix="name another file, and use it with KUBECONFIG=FILE",
+        )
+    try:
+        file.expanduser().unlink(missing_ok=True)  # its mode may be another's to read
+        descriptor = os.open(file.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise BadInput(f"cannot write {file}: {error.strerror}") from None
+
+
+def access_token() -> str:
+    """Returns a token of the user's Google credentials: good for an hour at most. Raises BadInput without any."""
+    import google.auth
+    import google.auth.transport.requests
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        found = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+        credentials: Any = found[0]
+        credentials.refresh(google.auth.transport.requests.Request())
+    except GoogleAuthError as error:
+        raise BadInput(
+            f"there are no Google credentials here: {error}", fix="gcloud auth application-default login"
+        ) from None
+    return str(credentials.token)

@@ -1,0 +1,347 @@
+"""Clusters of GKE that people keep: made under a lease of their own, repaired, resized, looked at, given back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runtime.contract.errors import BadInput, Leaked
+from tasks.cloud.container import Container
+from tasks.cloud.container_model import Cluster, Pool
+from tasks.cloud.labels import read_labels
+from tasks.cloud.prices import load_prices
+from tasks.cloud.resource_names import problem_with
+from tasks.config.cluster import ClusterConfig
+from tasks.leases.claim import claim, latest
+from tasks.leases.clusters import lease_name
+from tasks.leases.holding import Holding, Taken
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import HELD, Lease, State, leave
+from tasks.leases.ledger import Ledger
+from tasks.leases.shares import users
+from tasks.targets.cluster_making import Busy, NotWhole, Say, Works, find
+from tasks.targets.cluster_plan import ClusterPlan, plan
+from tasks.targets.cluster_requests import CPU_POOL
+
+LONGEST = 40
+"""Characters that the name of a cluster may have."""
+
+Agree = Callable[[ClusterPlan], bool]
+"""Is shown what is about to be done; says whether to go on."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes of a pool as Kubernetes knows them: how many there are, are ready, and have something running on them."""
+
+    present: int
+    healthy: int
+    used: int
+
+
+NodesOf = Callable[[Cluster], Mapping[str, Nodes]]
+"""Looks into a cluster: the nodes of each pool."""
+
+
+@dataclass(frozen=True)
+class Office:
+    """Where clusters are asked for and written down. `ask_busy` and `nodes_of` look into them, where they can."""
+
+    container: Container
+    ledger: Ledger
+    inventories: Inventories
+    say: Say = lambda line: None
+    poll_s: float = 5.0
+    ask_busy: Busy | None = None
+    nodes_of: NodesOf | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A node pool: machines that are to be there, are there, work, and are used; None: cannot be known from here."""
+
+    pool: str
+    state: str
+    machine_type: str
+    topology: str
+    capacity: str
+    expected: int
+    present: int | None
+    healthy: int | None
+    used: int | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A cluster, whoever made it. `lease_id` empty: slicebench did not."""
+
+    name: str
+    location: str
+    state: str
+    version: str
+    slices: Sequence[Slice]
+    lease_id: str = ""
+    owner: str = ""
+    expires_at: float | None = None
+    holders: Sequence[str] = ()
+    price_per_hour: float | None = None
+    note: str = ""
+
+
+class Declined(BadInput):
+    """Nobody agreed to what was about to be done; nothing was."""
+
+
+def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
+    """Returns what `create` would do. Asks the API, and changes nothing anywhere."""
+    _check_name(name)
+    lease = latest(office.ledger, lease_name(office.container.project, name))
+    held = lease.lease_id if lease and lease.state in HELD else ""
+    there = find(office.container, name, config.location)
+
+    def mine(labels: Mapping[str, str]) -> bool:
+        labelled = read_labels(labels)
+        return bool(labelled and (labelled.lease_id, labelled.ledger_id) == (held, office.ledger.id))
+
+    busy = office.ask_busy(there) if there and office.ask_busy else None
+    ours = there is None or mine(there.labels)
+    return plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
+
+
+def create(
+    office: Office,
+    name: str,
+    config: ClusterConfig,
+    *,
+    ttl_s: float | None = None,
+    agree: Agree = lambda planned: True,
+    partly: bool = False,
+) -> Standing:
+    """Makes a cluster of this name as it is wanted, or makes it so: repairs, resizes. Called again it goes on.
+
+    It is kept for `ttl_s` seconds from now, None: until somebody deletes it. A new one that is interrupted or cannot
+    be had as a whole is given back, unless `partly` says to keep what there is; one that was kept before stays.
+    Raises BadInput, Declined, Taken, NotWhole, ContainerError, Leaked.
+    """
+    _check_name(name)
+    check_place(office, config)
+    kept = _kept(office, name)
+    holding = claim(
+        office.ledger, office.inventories, lease_name(office.container.project, name), None, say=office.say
+    )
+    until = time.time() + ttl_s if ttl_s is not None else None
+    try:
+        with holding.renewing():
+            try:
+                _carry_out(office, name, config, holding, agree)
+            except NotWhole:
+                if partly or kept is not None:
+                    _keep(holding, config, until if kept is None else kept.stands_until)
+                raise
+            _keep(holding, config, until)
+    except BaseException:
+        if holding.lease.owner is not None:
+            _back_out(office, name, config, holding, kept)
+        raise
+    return describe(office, name)
+
+
+def resize(office: Office, name: str, size: int, *, agree: Agree = lambda planned: True) -> Standing:
+    """Gives a cluster that `create` made another number of slices (or GPU and CPU machines). Otherwise as `create`."""
+    config = resized(office, name, size)
+    lease = _kept(office, name)
+    until = lease.stands_until if lease else None
+    ttl_s = max(0.0, until - time.time()) if until is not None else None
+    return create(office, name, config, ttl_s=ttl_s, agree=agree)
+
+
+def resized(office: Office, name: str, size: int) -> ClusterConfig:
+    """Returns the config with which a cluster was made, for another size. Raises BadInput when there is none."""
+    lease = _kept(office, name)
+    written = lease.shape.get("config") if lease else None
+    if written is None:
+        raise BadInput(
+            f"no lease of this ledger ({office.ledger.uri}) keeps a cluster {name!r}",
+            fix="see slicebench cluster list; `cluster create` with the same flags finishes one that is half made",
+        )
+    config = ClusterConfig.model_validate(json.loads(written))
+    change = {"nodes": size} if config.counts_nodes else {"slices": size}
+    return ClusterConfig.model_validate({**json.loads(written), **change})
+
+
+def listing(office: Office) -> Sequence[Standing]:
+    """Returns every cluster of the project, in all locations, whoever made it."""
+    found = [_standing(office, cluster, None) for cluster in office.container.clusters()]
+    return sorted(found, key=lambda one: (one.location, one.name))
+
+
+def describe(office: Office, name: str, location: str = "") -> Standing:
+    """Returns a cluster with its slices: expected, present, healthy and used, as far as can be seen from here."""
+    there = existing(office, name, location)
+    nodes = office.nodes_of(there) if office.nodes_of and there.endpoint else None
+    return _standing(office, there, nodes)
+
+
+def existing(office: Office, name: str, location: str = "") -> Cluster:
+    """Returns a cluster by its name. Raises BadInput when there is none."""
+    there = find(office.container, name, location)
+    if there is None:
+        known = ", ".join(sorted(one.name for one in office.container.clusters())) or "none at all"
+        raise BadInput(f"there is no cluster {name!r} in {office.container.project}", fix=f"there is {known}")
+    return there
+
+
+def delete(office: Office, name: str) -> int:
+    """Gives back what was made for a cluster of this name, half made ones too; returns how many things went.
+
+    One that was there before stays, without the slices that were added. Raises BadInput when slicebench did not make
+    it, Taken while somebody works on it or runs use it, Leaked.
+    """
+    whole = lease_name(office.container.project, name)
+    lease = latest(office.ledger, whole)
+    if lease is None or lease.state is State.GONE:
+        raise BadInput(
+            f"no lease of this ledger ({office.ledger.uri}) made cluster {name!r}",
+            fix="see slicebench cluster list: what another made is left alone",
+        )
+    if used := users(office.ledger, lease):
+        raise Taken(
+            f"{name} is used by {', '.join(used)}: wait for it or stop it; if it was killed, slicebench reap gives "
+            "back what it had; then delete again"
+        )
+    for holder in lease.holders:
+        lease = office.ledger.write(leave(lease, holder))
+    done = claim(office.ledger, office.inventories, whole, None, say=office.say).release("deleted by name")
+    if done.lease.state is not State.GONE:
+        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
+    return len(done.deleted)
+
+
+def check_place(office: Office, config: ClusterConfig) -> None:
+    """Asks the API whether it knows place and version. Raises BadInput, BadLocation, PermissionDenied."""
+    versions = office.container.versions(config.location)
+    if config.version is None:
+        return
+    offered = versions.by_channel.get(config.channel.upper(), versions.valid)
+    begin = (f"{config.version}.", f"{config.version}-")
+    if not any(one == config.version or one.startswith(begin) for one in offered):
+        raise BadInput(
+            f"version {config.version} is none of the channel {config.channel} in {config.location}",
+            fix=f"there are {', '.join(offered)}",
+        )
+
+
+def _carry_out(office: Office, name: str, config: ClusterConfig, holding: Holding, agree: Agree) -> None:
+    works = _works(office, name, config, holding)
+    works.settle()
+    there = works.look()
+    planned = works.plan(there)
+    works.check()
+    if not agree(planned):
+        raise Declined(f"cluster {name} stays as it is: nobody agreed")
+    works.carry_out(planned, there)
+
+
+def _works(office: Office, name: str, config: ClusterConfig, holding: Holding) -> Works:
+    return Works(office.container, holding, name, config, office.say, office.poll_s, ask_busy=office.ask_busy)
+
+
+def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
+    """Lets the cluster stay: from now on it is put back, and not deleted, when somebody who works on it dies."""
+    holding.describe(_shape(config), price_of(config))
+    holding.live()
+    holding.stand(until)
+    holding.detach(until)
+
+
+def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding, kept: Lease | None) -> None:
+    """Puts a cluster back that was kept before, without what is half made; gives a new one back."""
+    if kept is not None:
+        _works(office, name, config, holding).settle()
+        holding.detach(kept.stands_until)
+        return
+    done = holding.release("it was not made whole")
+    if done.lease.state is not State.GONE:
+        office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
+
+
+def _kept(office: Office, name: str) -> Lease | None:
+    """Returns the lease under which a cluster of this name is kept."""
+    lease = latest(office.ledger, lease_name(office.container.project, name))
+    return lease if lease is not None and lease.state in HELD and lease.stands else None
+
+
+def _check_name(name: str) -> None:
+    problem = problem_with(name, LONGEST, "a cluster")
+    if problem is not None:
+        raise BadInput(problem)
+
+
+def _shape(config: ClusterConfig) -> Mapping[str, str]:
+    """Returns what is made, for people, and the config whole, for whoever resizes it."""
+    told = {"made_by": "cluster create", "type": config.type or "none", "capacity": config.capacity}
+    size = {"machines": str(config.machines)} if config.counts_nodes else {"slices": str(config.slices)}
+    return {**told, **size, "config": config.model_dump_json(exclude_defaults=True)}
+
+
+def price_of(config: ClusterConfig) -> float | None:
+    """Returns what the accelerators cost an hour, in US dollars; None: not known."""
+    shape = config.shape
+    if shape is None or shape.kind != "tpu":
+        return None
+    chips = shape.chips_per_host * config.machines
+    return load_prices().per_hour(shape.family, chips, config.zone, spot=config.capacity == "spot")
+
+
+def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:
+    labelled = read_labels(there.labels)
+    ours = labelled is not None and labelled.ledger_id == office.ledger.id
+    lease = office.ledger.read(labelled.lease_id) if labelled and ours else None
+    if lease is None and labelled is None:  # there before, and perhaps with slices of ours in it
+        lease = latest(office.ledger, lease_name(office.container.project, there.name))
+        lease = lease if lease and lease.state is not State.GONE else None
+    standing = Standing(
+        there.name,
+        there.location,
+        there.state,
+        there.version,
+        tuple(_slice(pool, nodes) for pool in there.pools if pool.name != CPU_POOL),
+        note=there.why,
+    )
+    if labelled is None and lease is None:
+        return standing
+    return replace(
+        standing,
+        lease_id=lease.lease_id if lease else labelled.lease_id if labelled else "",
+        owner=labelled.owner + ("" if ours else " (another ledger)") if labelled else "",
+        expires_at=lease.expires_at if lease else labelled.expires_at if labelled else None,
+        holders=lease.holders if lease else (),
+        price_per_hour=lease.price_per_hour if lease else None,
+    )
+
+
+def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
+    expected = (pool.most if pool.autoscaled else pool.size) * max(1, len(pool.zones))
+    present = healthy = used = None
+    if nodes is not None:
+        seen = nodes.get(pool.name, Nodes(0, 0, 0))
+        present, healthy, used = seen.present, seen.healthy, seen.used
+    elif pool.state in ("ERROR", "PROVISIONING", "STOPPING"):
+        present = healthy = 0
+    elif pool.state == "RUNNING" and not pool.autoscaled:  # GKE calls it so once every machine has registered
+        present = healthy = expected
+    return Slice(
+        pool.name,
+        pool.state,
+        pool.machine_type,
+        pool.topology,
+        pool.capacity,
+        expected,
+        present,
+        healthy,
+        used,
+        pool.why,
+    )

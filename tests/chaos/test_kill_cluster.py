@@ -1,0 +1,171 @@
+"""Pull the plug before and after every mutating call that GKE sees of create, resize, delete and a run's own cluster.
+
+The reaper leaves nothing of what was being made, everything that was kept before, and whatever others made.
+"""
+
+# ruff: noqa: F401, F811 (fixtures are imported)
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tasks.leases.claim import claim, latest
+from tasks.leases.holding import Holding
+from tasks.leases.lease import State
+from tasks.leases.reaper import reap
+from tasks.stages.clusters import create, delete, resize
+from tasks.targets.cluster_sharing import Wanted, cluster_for, leave_cluster
+from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
+from tests.cloud.container.hurried import container
+from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
+from tests.cloud.container.running import Gke, gke, gke_server
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
+
+MOMENTS = ("kill_before", "kill_after")
+NEW = ["CreateCluster", "CreateNodePool", "CreateNodePool"]
+
+
+def outcome(play_it: Callable[[], object]) -> int:
+    """Returns the exit code of a forked process that plays."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])  # type: ignore[arg-type]
+
+
+def a_run(run_id: str) -> None:
+    """Does what a run does that makes its cluster and is the last to use it."""
+    ledger = a_ledger()
+    run = claim(ledger, quick_inventories(ledger), run_id, run_id)
+    try:
+        cluster_for(run, container(), Wanted("mine", config(slices=2)), poll_s=0.01)
+        run.live()
+    finally:
+        assert run.release("the run is over").lease.state is State.GONE
+        done = leave_cluster(run, container(), "mine")
+        assert done is not None
+        assert done.lease.state is State.GONE
+
+
+def sweep_up(expected: dict[str, str]) -> Callable[[], None]:
+    """Returns a reaper for a process of its own: a forked one may not share its parent's connections."""
+
+    def sweep() -> None:
+        ledger = a_ledger()
+        findings = {one.lease_id: one.did for one in reap(ledger, quick_inventories(ledger))}
+        assert findings == expected, findings
+
+    return sweep
+
+
+def others(gke: Gke) -> list[str]:
+    """Puts a cluster there that another ledger's lease made, with a pool; returns what that is."""
+    labels = {"slicebench-lease": "cluster-mine_proj-e1", "slicebench-ledger": "another"}
+    pool = {"name": "np-0", "initial_node_count": 1, "config": {"resource_labels": labels}}
+    key = gke.put("foreign", labels=labels, pools=[pool])
+    return [key, f"{key}/nodePools/np-0"]
+
+
+def moments(calls: list[str]) -> list[tuple[int, str, str]]:
+    chosen = sample([(2 * nth + at, call) for nth, call in enumerate(calls) for at in (0, 1)])
+    return [(number // 2 + 1, call, MOMENTS[number % 2]) for number, call in chosen]
+
+
+def kill_at(gke: Gke, nth: int, moment: str, play_it: Callable[[], object]) -> None:
+    """Plays until the plug is pulled at the nth mutating call that is not refused for the moment."""
+    gke.no_faults()
+    gke.fault("mutating", moment, nth=nth)
+    assert outcome(play_it) == -signal.SIGKILL, (nth, moment)
+    gke.no_faults()
+
+
+def methods(gke: Gke) -> list[str]:
+    return [one["method"] for one in gke.mutations()]
+
+
+def lease_state(name: str = "cluster-mine_proj") -> State:
+    lease = latest(a_ledger(), name)
+    assert lease is not None
+    return lease.state
+
+
+@pytest.mark.parametrize("how", ["create and delete", "run"])
+def test_killed_while_it_makes_or_deletes_a_cluster(gke: Gke, how: str) -> None:
+    def play() -> None:
+        if how == "run":
+            a_run(f"run-{time.monotonic_ns()}")
+            return
+        create(office(), "mine", config(slices=2))
+        delete(office(), "mine")
+
+    foreign = others(gke)
+    assert outcome(play) == 0
+    calls = methods(gke)
+    assert calls == [*NEW, "DeleteCluster"]
+    took = []
+    for nth, call, moment in moments(calls):
+        at = (nth, call, moment)
+        kill_at(gke, nth, moment, play)
+        began = time.monotonic()
+        assert outcome(sweep_all) == 0, at
+        took.append(took_s(began))
+        assert gke.inventory() == foreign, at
+        assert all(lease.state is State.GONE for lease in a_ledger().listing().leases), at
+    assert soon_enough(took), took
+
+
+def sweep_all() -> None:
+    ledger = a_ledger()
+    findings = {one.did for one in reap(ledger, quick_inventories(ledger))}
+    assert findings == {"released"}, findings
+
+
+GROW, SHRINK = ["CreateNodePool", "CreateNodePool"], ["DeleteNodePool", "DeleteNodePool"]
+
+
+@pytest.mark.parametrize(("begin", "end", "calls"), [(1, 3, GROW), (3, 1, SHRINK)])
+def test_killed_while_it_resizes_a_kept_cluster(gke: Gke, begin: int, end: int, calls: list[str]) -> None:
+    """What was kept before is there afterwards, whole; what was half made is not; and it can be done again."""
+    foreign = others(gke)
+    for nth, call, moment in moments(calls):
+        at = (nth, call, moment)
+        assert outcome(lambda: create(office(), "mine", config(slices=begin))) == 0, at
+        before = len(methods(gke))
+        kill_at(gke, nth, moment, lambda: resize(office(), "mine", end))
+        lease = latest(a_ledger(), "cluster-mine_proj")
+        assert lease is not None
+        assert outcome(sweep_up({lease.lease_id: "put back"})) == 0, at
+        pools = gke.pools("mine")
+        assert set(pools) >= {"cpu", "np-0"}, at
+        assert outcome(lambda: resize(office(), "mine", end)) == 0, at
+        assert gke.pools("mine") == {"cpu": "RUNNING", **{f"np-{n}": "RUNNING" for n in range(end)}}, at
+        assert len(methods(gke)) > before, at
+        assert outcome(lambda: delete(office(), "mine")) == 0, at
+        assert (gke.inventory(), lease_state()) == (foreign, State.GONE), at
+
+
+def test_killed_while_it_adds_to_a_cluster_that_was_there(gke: Gke) -> None:
+    key = gke.put("mine")
+    for nth, call, moment in moments(["CreateNodePool", "CreateNodePool"]):
+        at = (nth, call, moment)
+        kill_at(gke, nth, moment, lambda: create(office(), "mine", config(slices=2)))
+        assert outcome(sweep_all) == 0, at
+        assert (gke.inventory(), lease_state()) == ([key], State.GONE), at
+
+
+def test_killed_while_it_repairs(gke: Gke) -> None:
+    for nth, call, moment in moments(["DeleteNodePool", "CreateNodePool"]):
+        at = (nth, call, moment)
+        assert outcome(lambda: create(office(), "mine", config(slices=1))) == 0, at
+        gke.spoil("mine", "np-0")
+        kill_at(gke, nth, moment, lambda: create(office(), "mine", config(slices=1)))
+        lease = latest(a_ledger(), "cluster-mine_proj")
+        assert lease is not None
+        assert outcome(sweep_up({lease.lease_id: "put back"})) == 0, at
+        assert outcome(lambda: create(office(), "mine", config(slices=1))) == 0, at
+        assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}, at
+    assert outcome(lambda: delete(office(), "mine")) == 0
+    assert gke.inventory() == []

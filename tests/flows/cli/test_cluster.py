@@ -1,0 +1,153 @@
+"""`slicebench cluster …` against the stand-in, as a user runs it: made, resized, shown, given back; others' stay."""
+
+# ruff: noqa: F401, F811 (fixtures are imported)
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.cli import cluster as command
+from flows.cli.main import main
+from flows.cli.said import say
+from tasks.stages.clusters import Office
+from tests.cloud.container.hurried import ZONE
+from tests.cloud.container.leasing import office
+from tests.cloud.container.running import Gke, gke, gke_server
+
+CREATE = ("cluster", "create", "mine", "--type", "v5litepod-16", "--zone", ZONE)
+
+
+@pytest.fixture(autouse=True)
+def quick(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command as it is, in a hurry."""
+
+    def hurried(project: str | None) -> Office:
+        assert project in (None, "proj")
+        return office(say)
+
+    monkeypatch.setattr(command, "office", hurried)
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_made_shown_resized_and_given_back(gke: Gke, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CREATE, "--slices", "2", "--capacity", "spot"]) == 0
+    told = capsys.readouterr()
+    assert "make pool np-1" in told.err
+    assert "give it back with: slicebench cluster delete mine" in told.err
+    assert "np-1  ct5lp-hightpu-4t 4x4, spot  RUNNING  4 expected, 4 present, 4 healthy" in told.out
+    shown = as_json(capsys, "cluster", "describe", "mine")
+    assert (shown["state"], shown["lease_id"], len(shown["slices"])) == ("RUNNING", "cluster-mine_proj-e1", 2)
+    [listed] = as_json(capsys, "cluster", "list")["clusters"]
+    assert listed["price_per_hour"] == 19.2
+    assert main(["cluster", "resize", "mine", "--slices", "1", "--dry-run"]) == 0
+    assert "remove pool np-1 (one slice too many)" in capsys.readouterr().out
+    assert main(["cluster", "resize", "mine", "--slices", "1", "--force"]) == 0
+    assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
+    assert main(["cluster", "delete", "mine"]) == 0
+    assert "nothing is left" in capsys.readouterr().err
+    assert gke.inventory() == []
+    assert main(["cluster", "list"]) == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2), ("", 2)])
+def test_it_asks_before_it_takes_away_what_works(
+    gke: Gke, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+) -> None:
+    assert main([*CREATE, "--slices", "2"]) == 0
+    asked = io.StringIO(answer)
+    asked.isatty = lambda: bool(answer)  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", asked)
+    assert main(["cluster", "resize", "mine", "--slices", "1"]) == code
+    assert len(gke.pools("mine")) == (2 if code == 0 else 3)
+    told = capsys.readouterr().err
+    assert "remove pool np-1" in told
+    assert answer or "give --force" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("cluster", "create", "Mine", *CREATE[3:]), "cannot be the name of a cluster"),
+        ((*CREATE, "--capacity", "spot", "--reservation", "r"), "do not go together"),
+        ((*CREATE, "--topology", "2x2x2"), "does not fit v5litepod-16"),
+        ((*CREATE[:4], "h100-80gb-8", *CREATE[5:]), "GPUDirect-TCPX"),
+        ((*CREATE, "--pool-field", "config.spott=true"), "did you mean 'spot'"),
+        ((*CREATE, "--cluster-field", "nope=1"), "Cluster has no field 'nope'"),
+        ((*CREATE, "--cluster-field", "nope"), "write PATH=VALUE"),
+        ((*CREATE, "--version", "1.2"), "none of the channel regular"),
+        ((*CREATE, "--ttl", "soon"), "--ttl: 'soon' is no length of time"),
+        (("cluster", "resize", "mine"), "give the size"),
+        (("cluster", "resize", "mine", "--slices", "3"), "keeps a cluster 'mine'"),
+        (("cluster", "delete", "mine"), "made cluster 'mine'"),
+        (("cluster", "describe", "mine"), "there is no cluster 'mine' in proj"),
+    ],
+)
+def test_wrong_input_makes_nothing(
+    gke: Gke, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    assert main(list(words)) == 2
+    assert told in capsys.readouterr().err
+    assert gke.mutations() == []
+
+
+def test_a_stockout_is_an_infrastructure_failure_and_leaves_nothing(
+    gke: Gke, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gke.set(only_room_for=1)
+    assert main([*CREATE, "--slices", "2"]) == 3
+    assert "1 of 2 node pools of mine are there" in capsys.readouterr().err
+    assert gke.inventory() == []
+    assert main([*CREATE, "--slices", "2", "--partly"]) == 3
+    assert sorted(gke.pools("mine")) == ["cpu", "np-0"]
+
+
+def test_a_dry_run_says_what_would_be_made(gke: Gke, capsys: pytest.CaptureFixture[str]) -> None:
+    told = as_json(capsys, *CREATE, "--slices", "2", "--dry-run")
+    assert [step["do"] for step in told["steps"]] == ["make cluster", "make pool", "make pool"]
+    assert gke.mutations() == []
+
+
+def test_a_kubeconfig_goes_where_it_is_told_and_nowhere_else(
+    gke: Gke,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("tasks.stages.cluster_kubeconfig.access_token", lambda: "secret")
+    gke.put("mine")
+    capsys.readouterr()
+    assert main(["cluster", "kubeconfig", "mine"]) == 0
+    told = yaml.safe_load(capsys.readouterr().out)
+    assert told["current-context"] == "gke_proj_us-east5_mine"
+    assert told["clusters"][0]["cluster"]["server"].startswith("https://203.0.113.")
+    assert told["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
+    file = tmp_path / "mine.yaml"
+    assert main(["cluster", "kubeconfig", "mine", "--to", str(file), "--token"]) == 0
+    assert yaml.safe_load(file.read_text())["users"][0]["user"] == {"token": "secret"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    own = tmp_path / ".kube" / "config"
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'other'}:{file}")
+    for theirs in (own, file):
+        assert main(["cluster", "kubeconfig", "mine", "--to", str(theirs)]) == 2
+        assert "is your own kubeconfig" in capsys.readouterr().err
+    assert not own.exists()
+    assert main(["cluster", "kubeconfig", "mine", "--dns"]) == 2
+    assert "has no DNS endpoint" in capsys.readouterr().err
+
+
+def test_calls_are_shown_when_they_are_asked_for(gke: Gke, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "list", "--verbose"]) == 0
+    assert "gke: list clusters in all locations of proj: ok" in capsys.readouterr().err
