@@ -122,18 +122,19 @@ def look(now: Objects, last: Found | None = None) -> Found:
         return _not_there(now, last)
     evicted = is_true(now.workload, "Evicted")
     restarts = max(number(status(jobset).get("restarts")), last.restarts if last else 0)
+    pods = current(now.pods, restarts, _admitted_at(now))
     base = Found(
         KubeState.QUEUED,
         restarts=restarts,
         evictions=max(evictions(now.workload), _seen_evictions(evicted, last)),
         evicted=evicted is not None,
-        causes=_causes(now, restarts, evicted, last),
+        causes=_causes(now, pods, restarts, evicted, last),
         seen=seen,
     )
     for judge in (_ended, _deleted, _evicted, _queued, _provisioning, _started):
-        if (found := judge(now, base)) is not None:
+        if (found := judge(now, pods, base)) is not None:
             return found
-    return _starting(now, base)
+    return _starting(now, pods, base)
 
 
 def _not_there(now: Objects, last: Found | None) -> Found:
@@ -151,7 +152,7 @@ def _not_there(now: Objects, last: Found | None) -> Found:
     return Found(KubeState.GONE, "NotFound", "there is no JobSet of this name")
 
 
-def _ended(now: Objects, base: Found) -> Found | None:
+def _ended(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """How JobSet ended it, else how Kueue says it did, which comes later."""
     jobset = now.jobset or now.deleted
     terminal = status(jobset).get("terminalState")
@@ -174,7 +175,7 @@ _OFF = "its Workload is switched off, and waits until somebody makes it active"
 _RAN_TOO_LONG = "MaximumExecutionTimeExceeded"
 
 
-def _deleted(now: Objects, base: Found) -> Found | None:
+def _deleted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """From the moment somebody deletes it, it only ends: its controller looks at it no more."""
     deleting = seconds(metadata(now.jobset).get("deletionTimestamp"))
     gone = now.jobset is None and now.deleted is not None
@@ -183,7 +184,7 @@ def _deleted(now: Objects, base: Found) -> Found | None:
     return replace(base, state=KubeState.FAILED, reason="Deleted", message=_DELETED, since=deleting)
 
 
-def _evicted(now: Objects, base: Found) -> Found | None:
+def _evicted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """Kueue took its quota back: it waits, from the start again, and is no failure; unless it ran too long for the
     limit that its labels set, after which it is not started again.
     """
@@ -202,7 +203,7 @@ def _evicted(now: Objects, base: Found) -> Found | None:
     return found
 
 
-def _queued(now: Objects, base: Found) -> Found | None:
+def _queued(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """Kueue has not given it quota."""
     if now.workload is None:
         return _queued_without_workload(now, base)
@@ -229,7 +230,7 @@ def _queued_without_workload(now: Objects, base: Found) -> Found | None:
     return replace(base, state=KubeState.QUEUED, reason="Suspended", message=told, since=since)
 
 
-def _provisioning(now: Objects, base: Found) -> Found | None:
+def _provisioning(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """It has quota, and waits for hardware: for what Kueue is to have checked, or for nodes that take its pods."""
     if now.workload is not None and not is_true(now.workload, "Admitted"):
         reserved = is_true(now.workload, "QuotaReserved")
@@ -242,7 +243,6 @@ def _provisioning(now: Objects, base: Found) -> Found | None:
                     base, state=KubeState.PROVISIONING, reason="AdmissionCheck", message=told, since=since
                 )
         return _as(base, KubeState.PROVISIONING, reserved)
-    pods = _current(now, base.restarts)
     homeless = [why for pod in pods if (why := unschedulable(pod)) is not None]
     if not homeless:
         return None
@@ -250,9 +250,8 @@ def _provisioning(now: Objects, base: Found) -> Found | None:
     return replace(_as(base, KubeState.PROVISIONING, homeless[0]), message=f"{count}: {homeless[0].message}")
 
 
-def _started(now: Objects, base: Found) -> Found | None:
+def _started(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """All of its pods started, or one has ended already: then it will not start any more than that."""
-    pods = _current(now, base.restarts)
     word = "Started" if base.attempt == 1 else "Recovered"
     running = replace(base, state=KubeState.RUNNING, reason=word, since=running_since(now, pods))
     expected = expected_pods(now) or len(pods)
@@ -277,9 +276,8 @@ def _failing(base: Found, cause: Cause, pods: Sequence[Object]) -> Found:
     return replace(base, state=state, reason=reason, message=str(cause), since=cause.at)
 
 
-def _starting(now: Objects, base: Found) -> Found:
+def _starting(now: Objects, pods: Sequence[Object], base: Found) -> Found:
     """It may start: JobSet makes its Jobs, the Jobs their pods, and these their containers."""
-    pods = _current(now, base.restarts)
     admitted = is_true(now.workload, "Admitted")
     began = max((created_at(pod) or 0.0 for pod in pods), default=admitted.since if admitted else None)
     base = replace(base, state=KubeState.STARTING, since=began)
@@ -300,17 +298,17 @@ def _starting(now: Objects, base: Found) -> Found:
     return _as(base, KubeState.STARTING, admitted, reason="Created", message="it has no pods yet")
 
 
-def _current(now: Objects, restarts: int) -> list[Object]:
-    return current(now.pods, restarts, _admitted_at(now))
-
-
 def _admitted_at(now: Objects) -> float | None:
     admitted = is_true(now.workload, "Admitted")
     return admitted.since if admitted else None
 
 
 def _causes(
-    now: Objects, restarts: int, evicted: Condition | None, last: Found | None
+    now: Objects,
+    pods: Sequence[Object],
+    restarts: int,
+    evicted: Condition | None,
+    last: Found | None,
 ) -> Mapping[int, Cause]:
     """Returns the first cause of each attempt. Pods that end because Kueue, JobSet or somebody stops the whole of it
     are the cause of nothing.
@@ -323,10 +321,9 @@ def _causes(
     )
     if now.jobset is None or stopping:
         return known
-    admitted_at = _admitted_at(now)
-    for attempt in range(max(0, restarts - 1), restarts + 1):
-        pods = [pod for pod in now.pods if attempt_of(pod) == attempt]
-        cause = first_cause(now.jobs, current(pods, attempt, admitted_at), attempt, known.get(attempt))
+    older = [pod for pod in now.pods if restarts and attempt_of(pod) == restarts - 1]
+    for attempt, of_it in ((restarts - 1, current(older, restarts - 1, _admitted_at(now))), (restarts, pods)):
+        cause = first_cause(now.jobs, of_it, attempt, known.get(attempt))
         if cause is not None:
             known[attempt] = cause
     return known

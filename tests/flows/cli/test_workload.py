@@ -223,21 +223,17 @@ def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: 
     assert call("inspect", "bundled", "--to", str(file))[0] == 3
 
 
-def test_what_kueue_says_is_explained_where_a_workload_waits(api: Plain, call: Any) -> None:
-    made = api.post(JOBSETS, jobset("queued", slices=1, pods=1, suspend=True, queue="q"))
-    workload = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {
-            "name": "jobset-queued-abcde",
-            "labels": {"kueue.x-k8s.io/job-uid": made["metadata"]["uid"]},
-        },
-        "spec": {"queueName": "q", "podSets": [{"name": "slice-job", "count": 1, "template": {"spec": {}}}]},
-    }
-    api.post(WORKLOADS, workload)
-    status = {"type": "QuotaReserved", "status": "False", "reason": "Misconfigured"}
-    status |= {"message": "LocalQueue q doesn't exist", "lastTransitionTime": "2026-11-27T22:28:25Z"}
-    api.patch(f"{WORKLOADS}/jobset-queued-abcde/status", {"status": {"conditions": [status]}})
+def test_a_queue_that_is_missing_is_explained(api: Plain, call: Any) -> None:
+    api.post(JOBSETS, jobset("queued", slices=1, pods=1, queue="nope"))
+    api.eventually(WORKLOADS, lambda told: "doesn't exist" in json.dumps(told))
     _, out, _ = call("explain", "queued")
-    assert "queued: QUEUED (Misconfigured" in out and "its queue q is missing or stopped" in out
-    api.delete(f"{WORKLOADS}/jobset-queued-abcde")
+    assert "queued: QUEUED (Misconfigured" in out and "its queue nope is missing or stopped" in out
+    assert "QUEUED  Misconfigured: LocalQueue nope doesn't exist" in call("list", "--status", "QUEUED")[1]
+
+
+def test_a_priority_class_that_is_missing_is_explained(api: Plain, call: Any) -> None:
+    labels = {"kueue.x-k8s.io/priority-class": "urgent"}
+    api.post(JOBSETS, jobset("hurried", slices=1, pods=1, queue="nope", labels=labels))
+    api.eventually(JOBSETS, lambda told: told["items"])
+    _, out, _ = call("explain", "hurried")
+    assert "there is no priority class urgent: Kueue never queues it" in out
