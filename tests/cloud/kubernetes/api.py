@@ -72,6 +72,7 @@ class Api:
             return self._connections.abort(client)
         if action == "kill_before":
             faults.kill(fault, client)
+            return self._connections.abort(client)
         response = await self._done(call, body)
         if action == "lose_reply":
             return self._connections.abort(client)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from tests.cloud.kubernetes import kueue_quota
 from tests.cloud.kubernetes.conditions import find, holds
-from tests.cloud.kubernetes.kueue_jobs import WORKLOADS, put_seen
+from tests.cloud.kubernetes.kueue_jobs import WORKLOADS
 from tests.cloud.kubernetes.kueue_queues import inactive
 from tests.cloud.kubernetes.kueue_quota import Assignment, Usage
+from tests.cloud.kubernetes.kueue_workloads import put_seen
 from tests.cloud.kubernetes.store import Key, Obj
 
 if TYPE_CHECKING:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
-from tests.cloud.kubernetes.conditions import find, holds, put
+from tests.cloud.kubernetes.conditions import find, holds
 from tests.cloud.kubernetes.jobset_jobs import owner
-from tests.cloud.kubernetes.store import Key, Obj, copied
+from tests.cloud.kubernetes.kueue_workloads import (
+    active,
+    pod_sets,
+    put_seen,
+    readiness,
+    reclaimable,
+    reference,
+    workload_name,
+)
+from tests.cloud.kubernetes.store import Key, Obj
 from tests.cloud.kubernetes.webhooks import QUEUE
 
 if TYPE_CHECKING:
@@ -109,13 +117,13 @@ class Jobs:
                 told = f'WorkloadPriorityClass.kueue.x-k8s.io "{wanted}" not found'
                 self._world.event(js, "WorkloadPriorityClassNotFound", told, warning=True, by=_BY)
                 return False, 0, None
-            return True, found["value"], _reference("kueue.x-k8s.io", "WorkloadPriorityClass", wanted)
+            return True, found["value"], reference("kueue.x-k8s.io", "WorkloadPriorityClass", wanted)
         for rjob in js["spec"]["replicatedJobs"]:
             if wanted := rjob["template"]["spec"]["template"]["spec"].get("priorityClassName"):
                 found = store.get("priorityclasses.scheduling.k8s.io", "", wanted)
                 # Nothing but Kueue's own log says that this class does not exist.
-                reference = _reference("scheduling.k8s.io", "PriorityClass", wanted)
-                return found is not None, (found or {}).get("value", 0), reference
+                known = reference("scheduling.k8s.io", "PriorityClass", wanted)
+                return found is not None, (found or {}).get("value", 0), known
         return True, 0, None
 
     def _follow(self, js: Obj, wl: Obj) -> None:
@@ -129,7 +137,7 @@ class Jobs:
         if holds(wl, "Evicted"):
             if not suspended:
                 self._stop(js, find(wl, "Evicted")["message"])
-            elif not _active(js) and self._settled(js) and holds(wl, "QuotaReserved"):
+            elif not active(js) and self._settled(js) and holds(wl, "QuotaReserved"):
                 self._requeue(wl)
         elif holds(wl, "Admitted") and suspended and self._settled(js):
             self._start(js, wl)
@@ -155,12 +163,12 @@ class Jobs:
 
     def _progress(self, js: Obj, wl: Obj) -> Obj:
         """Writes what is reclaimable, and whether all pods are ready."""
-        reclaimable = _reclaimable(js)
+        given_back = reclaimable(js)
 
         def edit(obj: Obj) -> None:
-            if reclaimable:
-                obj["status"]["reclaimablePods"] = reclaimable
-            if ready := _readiness(js, obj):
+            if given_back:
+                obj["status"]["reclaimablePods"] = given_back
+            if ready := readiness(js, obj):
                 put_seen(obj, "PodsReady", *ready)
 
         return self._set(wl, edit) if wl.get("status") else wl
@@ -223,80 +231,3 @@ class Jobs:
             put_seen(obj, "PodsReady", "False", "WaitForStart", "Not all pods are ready or succeeded")
 
         self._set(wl, edit)
-
-
-def workload_name(js: Obj) -> str:
-    """Returns the name of a JobSet's Workload."""
-    meta = js["metadata"]
-    text = f"JobSet\njobset.x-k8s.io\n{meta['name']}\n{meta['uid']}"
-    return f"jobset-{meta['name']}-{hashlib.sha1(text.encode()).hexdigest()[:5]}"
-
-
-def pod_sets(js: Obj) -> list[dict[str, Any]]:
-    """Returns a Workload's pod sets."""
-    made = []
-    for rjob in js["spec"]["replicatedJobs"]:
-        spec = rjob["template"]["spec"]
-        request = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
-        request |= {"subGroupCount": rjob["replicas"], "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index"}
-        made.append(
-            {
-                "count": rjob["replicas"] * _pods(spec),
-                "name": rjob["name"],
-                "template": copied(spec["template"]),
-                "topologyRequest": request,
-            }
-        )
-    return made
-
-
-def _pods(spec: dict[str, Any]) -> int:
-    parallelism = int(spec.get("parallelism", 1))
-    return min(parallelism, int(spec.get("completions") or parallelism))
-
-
-def _reference(group: str, kind: str, name: str) -> dict[str, str]:
-    return {"group": group, "kind": kind, "name": name}
-
-
-def _active(js: Obj) -> bool:
-    return any(one["active"] for one in js.get("status", {}).get("replicatedJobsStatus") or [])
-
-
-def _reclaimable(js: Obj) -> list[dict[str, Any]]:
-    counts = {one["name"]: one for one in js.get("status", {}).get("replicatedJobsStatus") or []}
-    found = []
-    for rjob in js["spec"]["replicatedJobs"]:
-        done = counts.get(rjob["name"], {}).get("succeeded", 0)
-        if 0 < done < rjob["replicas"]:
-            found.append({"count": done * _pods(rjob["template"]["spec"]), "name": rjob["name"]})
-    return found
-
-
-def _readiness(js: Obj, wl: Obj) -> tuple[str, str, str] | None:
-    """Returns the PodsReady condition to set, None for no change."""
-    now = find(wl, "PodsReady")
-    if not holds(wl, "Admitted"):
-        return None if now else ("False", "WaitForStart", "Not all pods are ready or succeeded")
-    counts = {one["name"]: one for one in js.get("status", {}).get("replicatedJobsStatus") or []}
-    ready = bool(counts) and all(
-        counts.get(one["name"], {}).get("ready", 0) + counts.get(one["name"], {}).get("succeeded", 0)
-        >= one["replicas"]
-        for one in js["spec"]["replicatedJobs"]
-    )
-    if ready and now.get("status") != "True":
-        reason = "Recovered" if now.get("reason") == "WaitForRecovery" else "Started"
-        return "True", reason, "All pods reached readiness and the workload is running"
-    if not ready and now.get("status") == "True":
-        return "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
-    return None if now else ("False", "WaitForStart", "Not all pods are ready or succeeded")
-
-
-def put_seen(wl: Obj, kind: str, status: str, reason: str, message: str, *, before: str = "") -> None:
-    """Sets a condition with the generation it was seen at; a new one may go before another."""
-    fresh = not find(wl, kind)
-    put(wl, kind, status, reason, message, observedGeneration=wl["metadata"].get("generation", 1))
-    listed = wl["status"]["conditions"]
-    at = next((i for i, one in enumerate(listed) if one["type"] == before), -1)
-    if fresh and at >= 0:
-        listed.insert(at, listed.pop())

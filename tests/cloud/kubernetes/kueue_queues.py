@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import quantities
 from tests.cloud.kubernetes.conditions import holds
-from tests.cloud.kubernetes.kueue_jobs import WORKLOADS, put_seen
+from tests.cloud.kubernetes.kueue_jobs import WORKLOADS
 from tests.cloud.kubernetes.kueue_quota import Usage, used_by
+from tests.cloud.kubernetes.kueue_workloads import put_seen
 from tests.cloud.kubernetes.store import Key, Obj
 
 if TYPE_CHECKING:

@@ -70,5 +70,26 @@ def pod(name: str, program: str = "pass", **spec: Any) -> dict[str, Any]:
 
 def config_map(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
     """Returns a ConfigMap: the plainest object there is."""
-    meta = {"name": name, "labels": labels or {}}
+    meta = {"name": name, **({"labels": labels} if labels else {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def kueue(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """Returns an object of Kueue's; without fields it has no spec."""
+    made: dict[str, Any] = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+    return {**made, "spec": spec} if spec else made
+
+
+def cluster_queue(name: str, chips: int = 32, flavor: str = "v5e", **spec: Any) -> dict[str, Any]:
+    """Returns a ClusterQueue with so many chips of one flavor."""
+    quota = [{"name": "google.com/tpu", "nominalQuota": str(chips)}]
+    group = {"coveredResources": ["google.com/tpu"], "flavors": [{"name": flavor, "resources": quota}]}
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    return kueue(
+        "ClusterQueue", name, namespaceSelector={}, resourceGroups=[group], preemption=preemption, **spec
+    )
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """Returns a namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

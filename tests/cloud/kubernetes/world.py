@@ -14,7 +14,9 @@ from tests.cloud.kubernetes.faults import Faults
 from tests.cloud.kubernetes.logs import Logs
 from tests.cloud.kubernetes.resources import Registry, Resource
 from tests.cloud.kubernetes.settings import Settings
-from tests.cloud.kubernetes.store import Key, Obj, Store, copied
+from tests.cloud.kubernetes.store import Change, Key, Obj, Store, copied
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class World:
@@ -31,6 +33,7 @@ class World:
         self._told: dict[str, Key] = {}
         self.mark = secrets.token_hex(8)
         """What the environment of every process of this cluster carries."""
+        self.store.subscribe(self._undefined)
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self.create("namespaces", {"metadata": {"name": name}})
 
@@ -52,9 +55,17 @@ class World:
             made = self._completed(resource, made)
         return made
 
+    def _undefined(self, change: Change) -> None:
+        """Takes a kind away with its definition, and all objects of it."""
+        if change.type == "DELETED" and change.key[0] == _DEFINITIONS:
+            kind = change.key[2]
+            for obj in self.store.each(kind):
+                self.store.remove((kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
+            self.registry.forget(kind)
+
     def _completed(self, resource: Resource, made: Obj) -> Obj:
         meta = made["metadata"]
-        if resource.qualified == "customresourcedefinitions.apiextensions.k8s.io":
+        if resource.qualified == _DEFINITIONS:
             self.registry.define(made)
         if resource.qualified == "namespaces":
             self.create("serviceaccounts", {"metadata": {"name": "default", "namespace": meta["name"]}})

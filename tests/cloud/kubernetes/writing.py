@@ -39,14 +39,17 @@ def write(world: World, call: Call, body: bytes) -> Answer:
 def _create(world: World, call: Call, body: bytes) -> Answer:
     obj = bodies.object_for(call, bodies.decoded(body))
     obj, warnings = fields.checked(call, obj)
-    applying.note(obj, call, "Update")
+    applying.note(obj, call)
     return 201, world.create(call.resource.qualified, obj, dry_run=call.dry_run), warnings
 
 
 def _update(world: World, call: Call, obj: Obj) -> Answer:
-    if world.store.at(call.key) is None:
+    old = world.store.at(call.key)
+    if old is None:
         raise refusals.not_found(call.resource.qualified, call.name)
     obj, warnings = fields.checked(call, obj)
+    if not call.sub:
+        applying.note(obj, call, old)
     return 200, world.update(call.resource, obj, sub=call.sub, dry_run=call.dry_run), warnings
 
 
