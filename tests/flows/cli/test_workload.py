@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from flows.cli.main import main
+from flows.cli.main import app, main
+from tasks.explain.kube_rules import kube_troubles
 from tests.cloud.kubernetes.client import JOBSETS, PODS, WORKLOADS, Plain
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
+from tests.tasks.kube_cases import case, case_names
 
 POOLS = [tpu_pool(f"np-{one}", *TPU.values(), hosts=2) for one in range(2)]
 STAYS = "print('up', flush=True); import time; time.sleep(120)"
@@ -237,3 +240,12 @@ def test_a_priority_class_that_is_missing_is_explained(api: Plain, call: Any) ->
     api.eventually(JOBSETS, lambda told: told["items"])
     _, out, _ = call("explain", "hurried")
     assert "there is no priority class urgent: Kueue never queues it" in out
+
+
+@pytest.mark.parametrize("name", case_names())
+def test_every_command_that_is_advised_is_one(name: str) -> None:
+    for trouble in kube_troubles(case(name).scene()):
+        for command in trouble.next:
+            if "…" not in command:
+                words = shlex.split(command.partition("   #")[0].replace(" N", " 2"))
+                app.parse_args(words[1:], exit_on_error=False, print_error=False)
