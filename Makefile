@@ -14,6 +14,8 @@ QUICK  := not system and not chaos and not gpu and not bench
 # pip's index settings hold for uv as well, unless uv has its own.
 INDEX = $${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}}
 UVPIP = index="$(INDEX)"; $${index:+env} $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip
+# uv's own limit, 60 s for a file, is too short on a machine whose cores are all taken.
+export UV_COMPILE_BYTECODE_TIMEOUT ?= 600
 
 .PHONY: help run up test test-system test-gpu chaos lint format bench lock clean
 
@@ -40,11 +42,13 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@touch $@
 
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
+	@echo "installing what slicebench needs into $(VENV), once: a minute or so, more on a busy machine …"
 	@$(UVPIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/run.lock
 	@$(UVPIP) install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
+	@echo "installing what its checks and tests need, once …"
 	@$(UVPIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.lock
 	@touch $@
 

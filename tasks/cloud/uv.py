@@ -13,10 +13,12 @@ from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchErr
 from tasks.cloud.command import Finished, clean_environment, run_command
 
 _TIMEOUT_S = 1800.0
+# uv's own, 60 s for a file, is too short on a machine whose cores are all taken.
+_COMPILE = {"UV_COMPILE_BYTECODE_TIMEOUT": "600"}
 _PASSED = re.compile(
     r"UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|INDEX_STRATEGY"
     r"|INDEX_\w+_(USERNAME|PASSWORD)|KEYRING_PROVIDER|NATIVE_TLS|SYSTEM_CERTS|INSECURE_HOST|HTTP_TIMEOUT|HTTP_RETRIES"
-    r"|OFFLINE|CACHE_DIR|LINK_MODE|CONFIG_FILE|NO_CONFIG|EXCLUDE_NEWER|CONCURRENT_\w+)"
+    r"|OFFLINE|CACHE_DIR|LINK_MODE|CONFIG_FILE|NO_CONFIG|EXCLUDE_NEWER|CONCURRENT_\w+|COMPILE_BYTECODE_TIMEOUT)"
 )
 _INDEX = re.compile(r"UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX)")
 _PIP_OPTIONS = {
@@ -68,7 +70,7 @@ def uv_environment(environ: Mapping[str, str], *, foreign_code: bool = False) ->
             for name, value in env.items()
             if not name.endswith(("_USERNAME", "_PASSWORD"))
         }
-    return env | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    return _COMPILE | env | {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
 
 
 def _with_index(index: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -127,6 +129,11 @@ def _failure(arguments: Sequence[str], done: Finished) -> SlicebenchError:
     if "No space left on device" in told or "os error 28" in told:
         return InfrastructureError(
             f"{what}: the disk is full: {told}; free some space, or move $SLICEBENCH_HOME"
+        )
+    if "Bytecode timed out" in told:
+        return InfrastructureError(
+            f"{what}: this machine is too busy: {told}; run it again, with a larger UV_COMPILE_BYTECODE_TIMEOUT "
+            "(seconds) if need be"
         )
     if _UNREACHABLE.search(told):
         return InfrastructureError(

@@ -236,6 +236,11 @@ def test_a_backend_that_fails_is_told_with_its_own_words(folder: Path, lock: Loc
             BadInput,
             "Because a conflicts",
         ),
+        (
+            "error: Failed to bytecode-compile installed packages\n  cause: Bytecode timed out (60s)",
+            InfrastructureError,
+            "too busy",
+        ),
         ("", InfrastructureError, "exit code 2"),
     ],
 )
@@ -258,4 +263,7 @@ def test_pips_index_holds_for_uv_unless_uv_has_its_own(tmp_path: Path) -> None:
     assert "UV_INDEX" not in uv_environment(home | {"UV_DEFAULT_INDEX": "https://u/s"})
     assert "UV_DEFAULT_INDEX" not in uv_environment(home | {"PIP_CONFIG_FILE": "/dev/null"})
     assert uv_environment(home | {"PIP_CERT": "/ca.pem"})["SSL_CERT_FILE"] == "/ca.pem"
+    assert uv_environment(home)["UV_COMPILE_BYTECODE_TIMEOUT"] == "600"
+    patient = {"UV_COMPILE_BYTECODE_TIMEOUT": "900"}
+    assert uv_environment(home | patient).items() >= patient.items()
     assert "UV_PUBLISH_TOKEN" not in uv_environment(home | {"UV_PUBLISH_TOKEN": "hush"})
