@@ -11,7 +11,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.cloud.kubernetes import garbage, job, jobset, kueue, nodes, scheduler
+from tests.cloud.kubernetes import deployments, garbage, job, jobset, kueue, lifecycle, nodes, scheduler
 from tests.cloud.kubernetes.api import Api
 from tests.cloud.kubernetes.connections import Connections
 from tests.cloud.kubernetes.control import Control
@@ -43,7 +43,9 @@ class Cluster:
         """Serves until it is cancelled; then nothing of it is left running."""
         self.kubelet = Kubelet(self.world)
         runners = kueue.runners(self.world)
-        runners += [one.runner(self.world) for one in (garbage, scheduler, job, jobset)]
+        runners += [
+            one.runner(self.world) for one in (garbage, scheduler, job, jobset, lifecycle, deployments)
+        ]
         tasks = [asyncio.create_task(one.run()) for one in runners]
         nodes.add_pools(self.world, self.world.settings.nodes or nodes.DEFAULT)
         try:

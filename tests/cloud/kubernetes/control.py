@@ -101,9 +101,9 @@ class Control:
         return {"nodes": nodes.add_pools(self._world, told["pools"])}
 
     def _lose_node(self, told: dict[str, Any]) -> None:
-        """Lets a node vanish: {"name": …}; what ran there is dead, and only silence says so."""
+        """Lets a node vanish: {"name": …, "deleted": false}; what ran there is dead, and only silence says so."""
         if self._cluster.kubelet:
-            nodes.lose(self._world, self._cluster.kubelet, told["name"])
+            nodes.lose(self._world, self._cluster.kubelet, told["name"], deleted=bool(told.get("deleted")))
 
     def _write_log(self, told: dict[str, Any]) -> None:
         """Adds lines to a container's log: {"namespace", "pod", "container", "lines": [...]}."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import clock, refusals
 from tests.cloud.kubernetes.calls import Call
+from tests.cloud.kubernetes.lifecycle import SILENT
 from tests.cloud.kubernetes.logs import Wanted, stream
 from tests.cloud.kubernetes.refusals import Refused
 
@@ -32,7 +33,7 @@ def lines(world: World, call: Call) -> AsyncIterator[bytes]:
             raise Refused(400, why)
         return _nothing()
     node = world.store.get("nodes", "", pod["spec"].get("nodeName", ""))
-    if node is not None and node["metadata"].get("annotations", {}).get("standin/silent"):
+    if node is not None and node["metadata"].get("annotations", {}).get(SILENT):
         address = f"https://127.0.0.1:10250/containerLogs/{call.namespace}/{call.name}/{container}"
         raise Refused(500, f'Get "{address}": dial tcp 127.0.0.1:10250: connect: no route to host')
     return stream(log, wanted, world.faults.cuts["log"])

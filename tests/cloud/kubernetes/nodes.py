@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import clock
 from tests.cloud.kubernetes.conditions import put
+from tests.cloud.kubernetes.lifecycle import SILENT
 
 if TYPE_CHECKING:
     from tests.cloud.kubernetes.kubelet import Kubelet
@@ -86,9 +87,10 @@ def _add(world: World, pool: dict[str, Any], name: str) -> None:
     world.set_status(("nodes", "", node["metadata"]["name"]), ready)
 
 
-def lose(world: World, kubelet: Kubelet, name: str) -> None:
-    """Lets a node vanish."""
+def lose(world: World, kubelet: Kubelet, name: str, *, deleted: bool) -> None:
+    """Lets a node vanish; where it is deleted, its Node goes too, as GKE sees to for a machine that is gone."""
     kubelet.lose(name)
-    world.set_status(
-        ("nodes", "", name), lambda obj: obj["metadata"]["annotations"].update({"standin/silent": "1"})
-    )
+    since = str(clock.nanoseconds() / 1e9)
+    world.set_status(("nodes", "", name), lambda obj: obj["metadata"]["annotations"].update({SILENT: since}))
+    if deleted:
+        world.store.remove(("nodes", "", name))

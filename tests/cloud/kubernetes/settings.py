@@ -29,7 +29,7 @@ class Settings:
     certificates: str = ""
     """A folder with server.pem, server.key and ca.pem: the API is served by TLS."""
     stopped: list[str] = field(default_factory=list)
-    """Controllers that are down: jobset, job, kueue, scheduler, kubelet, garbage, deployments."""
+    """Controllers that are down: jobset, job, kueue, scheduler, kubelet, garbage, nodes, deployments."""
     ready_after_s: float = 0.0
     """How long a container is in ContainerCreating."""
     backoff_s: float = 10.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,12 +35,16 @@ class World:
         self._told: dict[str, Key] = {}
         self.mark = secrets.token_hex(8)
         """What the environment of every process of this cluster carries."""
+        self.installed = {name: 0.0 for name, there in (("jobset", jobset), ("kueue", kueue)) if there}
+        """From when on (monotonic) the controllers that are installed work."""
         self.store.subscribe(self._undefined)
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self.create("namespaces", {"metadata": {"name": name}})
 
     def runs(self, controller: str) -> bool:
         """Says whether a controller is up."""
+        if controller in ("jobset", "kueue") and self.installed.get(controller, math.inf) > time.monotonic():
+            return False
         return controller not in self.settings.stopped
 
     def create(self, qualified: str, obj: Obj, *, dry_run: bool = False) -> Obj:
