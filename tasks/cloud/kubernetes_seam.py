@@ -39,15 +39,12 @@ class Seam:
         self._again, self._skip = {}, 0
         if not self._seen:
             return {}
-        if (
-            self._last <= self._forgotten
-        ):  # the clock was set back: no time divides what was read from what was not
+        if self._last <= self._forgotten:  # a clock was set back: no time divides what was read from the rest
             self._skip = self.count
             return {}
-        for second, hashes in self._seen.items():
-            if second > self._forgotten:
-                for one in hashes:
-                    self._again[one] = self._again.get(one, 0) + 1
+        for hashes in self._seen.values():
+            for one in hashes:
+                self._again[one] = self._again.get(one, 0) + 1
         if not self._forgotten:
             return {}
         since = datetime.fromisoformat(self._forgotten.decode()) + timedelta(seconds=1)
