@@ -15,7 +15,7 @@ from flows.attempt import name_of_this_flow_run, request_of_this_run, run_id_of
 from flows.lease import release_run
 from flows.narration import Narrator
 from flows.pipeline import Stages, play
-from flows.prefect_log import drop_expected_tracebacks, logged_by
+from flows.prefect_log import drop_expected_tracebacks, logged_by, outlive_worker
 from flows.states import IN_A_FLOW, state_of
 from tasks.build import build
 from tasks.collect import collect
@@ -110,5 +110,6 @@ def benchmark(
     """Runs one suite on one target and gives everything back."""
     request = request_of_this_run(as_filled_in(locals()))
     drop_expected_tracebacks()
+    outlive_worker()
     say = Narrator(logged_by(get_run_logger()))
     return state_of(play(request, say, STAGES, IN_A_FLOW))

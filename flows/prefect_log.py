@@ -1,15 +1,20 @@
-"""How a run's lines and errors stand in Prefect's log: below their stage, and without tracebacks that say nothing."""
+"""How a run's lines and errors stand in Prefect's log: below their stage, without tracebacks that say nothing."""
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
+from rich.console import Console
 
 from runtime.contract.errors import SlicebenchError
+
+_RUNS = ("prefect.flow_runs", "prefect.task_runs")
+_LOGGERS = ("prefect", *_RUNS)
 
 
 def logged_by(flow_logger: logging.Logger | logging.LoggerAdapter[Any]) -> Callable[[str], None]:
@@ -26,6 +31,19 @@ def logged_by(flow_logger: logging.Logger | logging.LoggerAdapter[Any]) -> Calla
     return log
 
 
+def outlive_worker() -> None:
+    """Lets a run live on whose Prefect worker is killed. May be called again.
+
+    What Prefect prints goes to the worker by a pipe; where that leads nowhere any more, rich ends the process by
+    SystemExit (rich.console.Console.on_broken_pipe) at the next line. Here it only falls silent.
+    """
+    for logger in (logging.getLogger(), *map(logging.getLogger, _LOGGERS)):
+        for handler in logger.handlers:
+            console = getattr(handler, "console", None)
+            if isinstance(console, Console):
+                setattr(console, "on_broken_pipe", functools.partial(setattr, console, "quiet", True))  # noqa: B010
+
+
 class _OneLine(logging.Filter):
     """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say."""
 
@@ -37,7 +55,7 @@ class _OneLine(logging.Filter):
 
 def drop_expected_tracebacks() -> None:
     """Makes Prefect log expected errors as one line. May be called again."""
-    for name in ("prefect.flow_runs", "prefect.task_runs"):
+    for name in _RUNS:
         logger = logging.getLogger(name)
         if not any(isinstance(known, _OneLine) for known in logger.filters):
             logger.addFilter(_OneLine())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -135,3 +138,29 @@ def test_expected_errors_are_logged_without_a_traceback(caplog: pytest.LogCaptur
     expected, bug = caplog.records
     assert expected.exc_info is None
     assert bug.exc_info is not None
+
+
+_PRINTS = """
+import logging, os, sys
+import prefect
+from prefect.logging.configuration import setup_logging
+from flows.prefect_log import outlive_worker
+setup_logging()
+if sys.argv[1] == "lives":
+    outlive_worker()
+reader, writer = os.pipe()
+os.dup2(writer, 1)
+os.dup2(writer, 2)
+os.close(reader)
+for logger in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+    for number in range(2):
+        logging.getLogger(logger).warning("line %d", number)
+os._exit(7)
+"""
+
+
+@pytest.mark.parametrize(("told", "code"), [("lives", 7), ("dies", 1)])
+def test_lines_that_nobody_takes_any_more_do_not_end_the_process(told: str, code: int) -> None:
+    quiet = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", _PRINTS, told], env=os.environ | quiet, timeout=120)
+    assert done.returncode == code

@@ -10,8 +10,8 @@
 
 JobSet and Kueue run in it unless `without=("kueue",)`; a pod's command runs as processes of this machine, in a folder
 of its own, with the interpreter that the tests have. `certificates=` and `token=` serve it by TLS to those who have the
-token, `images=` says which images exist, and settings.py has the rest; faults.py has what goes wrong on demand, control.py
-what else a test can do: cut streams, forget the history, lose nodes, put the clock wrong. By hand:
+token, `images=` says which images exist, and settings.py has the rest; faults.py has what goes wrong on demand,
+control.py what else a test can do: cut streams, forget the history, lose nodes, put the clock wrong. By hand:
 `python -m tests.cloud kubernetes`.
 """
 
