@@ -14,6 +14,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import access_to, place_of
 from tasks.cloud.registry import Registry
 from tasks.cloud.storage import Folder, open_folder
+from tasks.cloud.timing import Timing
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
@@ -34,6 +35,9 @@ from tasks.targets.types import (
     Workload,
     WorkloadRef,
 )
+
+_LOOKED_OVER = Timing(total_s=10.0)
+"""Short: what does not answer before anything is made is told, not waited for."""
 
 
 class GkeTarget:
@@ -75,7 +79,7 @@ class GkeTarget:
         planned = submission(
             self._config, name, self._config.image or "image", workload, "job.json", {}, "token"
         )
-        return gke_preflight.preflight(self._cluster, self._config, planned)
+        return gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), self._config, planned)
 
     def image(self) -> Image:
         """See Target. A tag is looked up: pods get its digest."""
@@ -155,8 +159,8 @@ class GkeTarget:
         self._stopped.add(ref.uid)
         end(Kubernetes(access_to(ref.scope)), ref.name, ref.uid, grace_s)
 
-    def _cluster(self) -> Kubernetes:
-        return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"))
+    def _cluster(self, timing: Timing | None = None) -> Kubernetes:
+        return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"), timing=timing)
 
     def _run(self, ref: WorkloadRef) -> Folder:
         return open_folder(ref.scratch[0])

@@ -1,0 +1,149 @@
+"""Runs in pods that wait in a queue, are evicted for others, or lose a pod; each through a whole cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from tasks.leases.holding import Holding
+from tasks.stages.context import Run
+from tasks.stages.teardown import teardown
+from tasks.targets.types import Outcome
+from tests.cloud.kubernetes.client import JOBSETS, Plain
+from tests.cloud.kubernetes.manifests import jobset
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.tasks.targets import gke_runs
+from tests.tasks.targets.gke_runs import STANDING, Pods, hold, play
+
+QUEUES = (
+    "priorityclasses.scheduling.k8s.io",
+    *(f"{plural}.kueue.x-k8s.io" for plural in ("clusterqueues", "localqueues", "resourceflavors")),
+)
+
+
+def make_queue(api: Plain) -> None:
+    """Makes a queue of two processors, in which others with a higher priority go first."""
+
+    def make(kind: str, plural: str, name: str, **fields: Any) -> None:
+        group = "scheduling.k8s.io/v1" if kind == "PriorityClass" else "kueue.x-k8s.io/v1beta2"
+        place = "namespaces/default/" if kind == "LocalQueue" else ""
+        body = {"apiVersion": group, "kind": kind, "metadata": {"name": name}, **fields}
+        api.post(f"/apis/{group}/{place}{plural}", body)
+
+    make("PriorityClass", "priorityclasses", "lowest", value=1)
+    make("PriorityClass", "priorityclasses", "highest", value=1000)
+    make("ResourceFlavor", "resourceflavors", "any", spec={})
+    flavor = {"name": "any", "resources": [{"name": "cpu", "nominalQuota": "2"}]}
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
+        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Never"},
+    }
+    make("ClusterQueue", "clusterqueues", "all", spec=spec)
+    make("LocalQueue", "localqueues", "queue", spec={"clusterQueue": "all"})
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with gke_runs.cluster(folder, nodes=[{"pool": "cpu", "count": 4}]) as started:
+        make_queue(Plain(started.url))
+        yield started
+
+
+@pytest.fixture
+def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "out").mkdir()
+    yield Pods(cluster, tmp_path / "out")
+    cluster.assert_nothing_left(but=(*STANDING, *QUEUES))
+
+
+def made_to_run_again(pods: Pods, run: Run, words: str, then: Callable[[], object]) -> Run:
+    """Returns a run whose second attempt does not hang as the first does; `then` is done when `words` are said."""
+    healthy, done = pods.run().spec.suite_text, list[str]()
+
+    def say(line: str) -> None:
+        pods.said.append(line)
+        if "attempt 2 of" in line:
+            run.spec.__dict__["suite_text"] = healthy
+        if words in line and not done:
+            done.append(line)
+            then()
+
+    return replace(run, say=say)
+
+
+def played(run: Run, holding: Holding) -> Outcome:
+    try:
+        return play(run, holding)
+    finally:
+        teardown(run, holding)
+
+
+def urgent() -> dict[str, Any]:
+    """Returns somebody else's JobSet that takes all of the queue."""
+    container = {
+        "name": "c",
+        "image": "i:1",
+        "command": ["sleep", "600"],
+        "resources": {"limits": {"cpu": "1"}},
+    }
+    pod = {
+        "restartPolicy": "Never", "priorityClassName": "highest", "containers": [container],
+        "terminationGracePeriodSeconds": 0, "nodeSelector": {}, "tolerations": [],
+    }  # fmt: skip
+    made = jobset("urgent", queue="queue", slices=1, pod=pod)
+    del made["metadata"]["annotations"]
+    return made
+
+
+def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_turn(pods: Pods) -> None:
+    api = Plain(pods.cluster.url)
+    run = pods.run(do={"0.1": "hang"}, queue="queue", priority="lowest")
+    run = made_to_run_again(pods, run, "stand-in of worker 1", lambda: api.post(JOBSETS, urgent()))
+    first = run.say
+
+    def say(line: str) -> None:
+        first(line)
+        if line.startswith("queued: ") and "place 1 of 1" in line:
+            api.delete(f"{JOBSETS}/urgent")
+
+    outcome = played(replace(run, say=say), hold("run-1"))
+    assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
+    assert "Preempted" in outcome.attempts[0].cause
+    assert (pods.folder / "run-1/results/points-a2-w0001.jsonl").exists()
+    for worker in (0, 1):  # what passed in the first attempt is not measured again
+        passed = (pods.folder / f"run-1/results/points-a1-w{worker:04d}.jsonl").read_text()
+        assert '"status": "passed"' in passed
+
+
+def test_a_container_that_is_killed_is_a_lost_attempt(pods: Pods) -> None:
+    def kill() -> None:
+        for pid in pods.cluster.processes():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"runtime.pod" in command:
+                os.kill(pid, signal.SIGKILL)
+
+    run = pods.run(do={"0.1": "hang"})
+    outcome = played(made_to_run_again(pods, run, "stand-in of worker 1", kill), hold("run-1"))
+    assert [one.end for one in outcome.attempts] == ["lost"], pods.said
+    assert "exited with 137" in outcome.attempts[0].cause
+
+
+def test_without_kueue_nothing_is_made(pods: Pods) -> None:
+    pods.cluster.stop("kueue")
+    holding = hold("run-1")
+    try:
+        with pytest.raises(BadInput, match="webhook"):
+            play(pods.run(queue="queue", priority="lowest"), holding)
+    finally:
+        pods.cluster.stop()
+        teardown(pods.run(), holding)
