@@ -1,4 +1,4 @@
-"""Runs in pods that wait in a queue, are evicted for others, or lose a pod; each through a whole cluster."""
+"""Runs in pods that wait in a queue, are evicted for others, lose a node or a pod; each through a whole cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.stages.teardown import teardown
 from tasks.targets.types import Outcome
-from tests.cloud.kubernetes.client import JOBSETS, Plain
+from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
@@ -53,7 +53,9 @@ def make_queue(api: Plain) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
     folder = tmp_path_factory.mktemp("cluster")
-    with gke_runs.cluster(folder, nodes=[{"pool": "cpu", "count": 4}]) as started:
+    with gke_runs.cluster(
+        folder, node_grace_s=0.5, evict_after_s=0.5, nodes=[{"pool": "cpu", "count": 4}]
+    ) as started:
         make_queue(Plain(started.url))
         yield started
 
@@ -123,6 +125,28 @@ def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_tur
     for worker in (0, 1):  # what passed in the first attempt is not measured again
         passed = (pods.folder / f"run-1/results/points-a1-w{worker:04d}.jsonl").read_text()
         assert '"status": "passed"' in passed
+
+
+def test_a_node_that_goes_is_a_preemption(pods: Pods) -> None:
+    api = Plain(pods.cluster.url)
+
+    def lose() -> None:
+        [pod] = [one for one in api.get(PODS)["items"] if "slice-job-0-1-" in one["metadata"]["name"]]
+        lost.append(pod["spec"]["nodeName"])
+        pods.cluster.tell("lose_node", name=lost[0])
+
+    lost: list[str] = []
+    run = pods.run(do={"0.1": "hang"})
+    run = made_to_run_again(pods, run, "stand-in of worker 1", lose)
+    first = run.say
+
+    def say(line: str) -> None:
+        if line.startswith("preempted: "):  # what takes a machine away takes its node away, and so its pods
+            api.delete(f"/api/v1/nodes/{lost[0]}")
+        first(line)
+
+    outcome = played(replace(run, say=say), hold("run-1"))
+    assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
 
 
 def test_a_container_that_is_killed_is_a_lost_attempt(pods: Pods) -> None:
