@@ -13,7 +13,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.stages.doctor import Check, Finding
+from tasks.stages.doctor import Check, Finding, Status
 
 if TYPE_CHECKING:
     from tasks.cloud.tpu import CloudTpu
@@ -35,7 +35,7 @@ def target_checks(name: str, config: Any) -> list[Check]:
         ]
     if isinstance(config, GkeTargetConfig):
         if config.cluster is None:
-            return [Check("cluster", lambda: look_at_cluster(config), 10.0)]
+            return [Check("cluster", lambda: look_at_cluster(config), 30.0)]
         return [
             Check("credentials", lambda: look_at_credentials(CONTAINER_ENDPOINT), 15.0),
             Check("cluster", lambda: look_at_cluster(config), 60.0),
@@ -63,13 +63,20 @@ def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
 
 
 def look_at_cluster(config: GkeTargetConfig) -> list[Finding]:
-    """What the API says of a cluster that is named; one behind a context is not asked yet."""
+    """What the API says of a cluster that is named, or a cluster behind a context of a workload on it."""
     if config.cluster is not None:
         from tasks.stages.doctor_clusters import look_at_place
 
         return look_at_place(config.cluster)
-    told = f"{config.slices} x {config.shape}, through {config.context}"
-    return [Finding("cluster", "unknown", f"{told}: whether it is there is not looked at yet")]
+    from tasks.targets.gke import GkeTarget
+
+    found = []
+    for problem in GkeTarget(config).looked_over("doctor"):
+        how: Status = "wrong" if problem.severity == "error" else "warning"
+        why = f" ({problem.why})" if problem.why else ""
+        found.append(Finding("cluster", how, f"{problem.what}{why}", problem.fix))
+    told = f"{config.slices} x {config.shape} could be submitted through {config.context}"
+    return found or [Finding("cluster", "fine", told)]
 
 
 def look_at_hosts(config: SshTargetConfig) -> list[Finding]:

@@ -72,9 +72,12 @@ class GkeTarget:
 
     def preflight(self, plan: Plan) -> list[Problem]:
         """See Target. Asks the cluster about all that a workload names, what we may, and what it says to it."""
+        return self.looked_over(next(ref.name for ref in plan.resources if ref.kind == JOBSET))
+
+    def looked_over(self, name: str) -> list[Problem]:
+        """Returns what would stop a workload of this name; changes nothing."""
         if self._config.cluster is not None:
             return [_only_contexts()]
-        name = next(ref.name for ref in plan.resources if ref.kind == JOBSET)
         workload = Workload("preflight", "gs://preflight/preflight")
         planned = submission(
             self._config, name, self._config.image or "image", workload, "job.json", {}, "token"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
@@ -17,7 +18,7 @@ from tasks.leases.lease import State, is_lock
 from tasks.leases.reaper import reap
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
-from tests.chaos.driver import fork_and_play, soon_enough, took_s
+from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
 from tests.cloud.kubernetes.client import JOBS, JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -100,20 +101,24 @@ def test_killed_before_and_after_every_mutating_call(
     assert outcome(lambda: play(pods, case, "clean")) == 0
     assert mutations(cluster) == case.calls
     took = []
-    for nth, call in enumerate(case.calls, start=1):
-        for action in ("kill_before", "kill_after"):
-            at = (name, nth, call, action)
-            run_id = f"run-{nth}-{action.replace('_', '-')}"
-            verb, kind = call.split()
-            cluster.fault(verb=verb, kind=kind, nth=case.calls[:nth].count(call), action=action)
-            assert outcome(lambda run_id=run_id: play(pods, case, run_id)) == -signal.SIGKILL, at  # type: ignore[misc]
-            cluster.fault()
-            began = time.monotonic()
-            assert outcome(sweep_up) == 0, at
-            took.append(took_s(began))
-            until(lambda: things(cluster) == standing)  # a Secret follows its JobSet
-            leases = a_ledger().listing().leases
-            assert all(lease.state is State.GONE for lease in leases if not is_lock(lease)), at
+    moments = [
+        (number, f"{action} {call}")
+        for number, (call, action) in enumerate(itertools.product(case.calls, ("kill_before", "kill_after")))
+    ]
+    for number, told in sample(moments):
+        nth, (action, _, call) = number // 2 + 1, told.partition(" ")
+        at = (name, nth, call, action)
+        run_id = f"run-{nth}-{action.replace('_', '-')}"
+        verb, kind = call.split()
+        cluster.fault(verb=verb, kind=kind, nth=case.calls[:nth].count(call), action=action)
+        assert outcome(lambda run_id=run_id: play(pods, case, run_id)) == -signal.SIGKILL, at  # type: ignore[misc]
+        cluster.fault()
+        began = time.monotonic()
+        assert outcome(sweep_up) == 0, at
+        took.append(took_s(began))
+        until(lambda: things(cluster) == standing)  # a Secret follows its JobSet
+        leases = a_ledger().listing().leases
+        assert all(lease.state is State.GONE for lease in leases if not is_lock(lease)), at
     for other in OTHERS:
         api.delete(f"{JOBSETS}/{other}")
     assert soon_enough(took), took

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.lease import State
+from tasks.stages.doctor_targets import look_at_cluster
 from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
@@ -139,6 +141,18 @@ def test_what_is_missing_is_told_before_anything_is_made(pods: Pods) -> None:
         with pytest.raises(BadInput, match=what):
             play(run, holding)
         teardown(run, holding)
+
+
+def test_doctor_looks_a_cluster_over(pods: Pods) -> None:
+    fine = pods.run().spec.target
+    wrong = pods.run(priority="no-class").spec.target
+    assert isinstance(fine, GkeTargetConfig)
+    assert isinstance(wrong, GkeTargetConfig)
+    [finding] = look_at_cluster(fine)
+    assert finding.status == "fine", finding
+    [finding] = look_at_cluster(wrong)
+    assert finding.status == "wrong"
+    assert "has no priority class no-class" in finding.what
 
 
 def test_pods_end_when_their_run_falls_silent(pods: Pods) -> None:
