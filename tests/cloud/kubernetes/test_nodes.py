@@ -24,7 +24,13 @@ def test_a_deleted_node_fails_its_pods_and_their_jobset_starts_again(
     del inner["containers"][0]["resources"]
     api.post("jobsets", made)
     _running(api)
+    seen = api.get("pods")["metadata"]["resourceVersion"]
     cluster.tell("lose_node", name="spot-0", deleted=True)
+    last = next(obj for how, obj in api.watch("pods", resourceVersion=seen) if how == "DELETED")["status"]
+    assert last["phase"] == "Failed"
+    assert ("DisruptionTarget", "DeletionByPodGC") in [
+        (one["type"], one.get("reason")) for one in last["conditions"]
+    ]
     api.eventually("jobsets", "a", lambda js: js["status"]["restarts"] == 1)
     cluster.tell("nodes", pools=[{"pool": "spot", "count": 1, "labels": {"spot": "true"}}])
     _running(api)
