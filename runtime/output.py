@@ -66,7 +66,7 @@ def write_failed(path: Path | str, error: OSError) -> InfrastructureError:
     """Returns the error to raise when `path` could not be written."""
     return InfrastructureError(
         f"cannot write {path}: {error.strerror or error}; samples taken so far are kept; free space, or "
-        "choose another folder for scratch and output"
+        "choose another --output"
     )
 
 

@@ -43,7 +43,7 @@ class Stream:
             ) from error
         except OSError as error:
             raise InfrastructureError(
-                f"cannot open {path}: {error.strerror}; choose another scratch"
+                f"cannot open {path}: {error.strerror}; choose another --output"
             ) from error
         self.last = last_record(path)
         self._seq = self.last.seq if self.last else 0
@@ -165,5 +165,5 @@ def _end_of_records(fd: int, last: Record | None) -> int:
 
 def _cause(error: OSError, path: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"no space left on {path.parent} for {path.name}: free some, or choose another scratch folder"
+        return f"no space left on {path.parent} for {path.name}: free some, or choose another --output"
     return f"cannot write {path}: {error.strerror}"

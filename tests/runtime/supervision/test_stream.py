@@ -74,7 +74,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InfrastructureError, match="choose another scratch"):
+    with pytest.raises(InfrastructureError, match="choose another --output"):
         Stream(tmp_path / "file" / "s", no_trouble)
 
 
