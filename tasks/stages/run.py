@@ -90,16 +90,22 @@ def run_workload(
     limit = len(attempts) - goes_on + run.plan.attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
     if last is None or not goes_on or last.end not in ("succeeded", "failed", "preempted"):
+        if last is not None and goes_on:
+            run.say(_how(last))
         last = _next(run, uploaded, lease, attempts, listener)
     while last.end == "preempted" and len(attempts) < limit:
         run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {limit}")
         uploaded = _on_new_hardware(run, uploaded, lease)
         last = _next(run, uploaded, lease, attempts, listener)
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], _results(run))
-    run.say(f"attempt {last.n} {last.end}" + (f": {last.cause}" if last.cause else ""))
+    run.say(_how(last))
     if last.end in ("succeeded", "failed"):
         _mark(run, attempts)
     return outcome
+
+
+def _how(ended: Started) -> str:
+    return f"attempt {ended.n} {ended.end}" + (f": {ended.cause}" if ended.cause else "")
 
 
 def something_to_measure(run: Run) -> bool:
@@ -144,6 +150,8 @@ def _next(
     if not everything:
         told = ", ".join(run.spec.points[point].benchmark for point in missing)
         run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} benchmarks to go: {told}")
+    elif following.n > 1:
+        run.say(f"attempt {following.n}: every benchmark to go")
     return _play(run, uploaded, lease, attempts, following, listener)
 
 

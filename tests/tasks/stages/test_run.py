@@ -16,7 +16,7 @@ from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
 from tasks.leases.release import Patience
-from tasks.stages.attempts import write_attempts
+from tasks.stages.attempts import read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of, how_it_ended, outcome_of, run_workload
@@ -98,6 +98,26 @@ def test_a_lost_attempt_is_no_finished_stage_and_the_next_call_tries_again(tmp_p
     outcome = run_workload(run, better, holding)
     assert [(attempt.n, attempt.end) for attempt in outcome.attempts] == [(1, "lost"), (2, "succeeded")]
     assert (tmp_path / "run-1" / "logs" / "attempt-2" / "worker-0000.log").exists()
+    teardown(run, holding)
+
+
+def test_an_attempt_that_is_found_lost_is_told_from_the_one_that_follows(tmp_path: Path) -> None:
+    said: list[str] = []
+    run = make_run(spec(tmp_path, workload="crash"), said)
+    uploaded, holding = prepare(run)
+    run_workload(run, uploaded, holding)
+    [attempt] = read_attempts(run)
+    write_attempts(run, [replace(attempt, end="", cause="")])  # as a slicebench that was killed leaves it
+    del said[:]
+    better = replace(uploaded, workload=replace(uploaded.workload, env={"WORKLOAD": "succeed"}))
+    run_workload(run, better, holding)
+    told = [line.partition(":")[0] for line in said if line.startswith("attempt ")]
+    assert told == [
+        "attempt 1 was begun before; what its workers said since nobody listened",
+        "attempt 1 lost",
+        "attempt 2",
+        "attempt 2 succeeded",
+    ]
     teardown(run, holding)
 
 
