@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,9 @@ from tests.tasks.targets.local_runs import point
 IMAGE = Image("container", f"registry.invalid/worker@sha256:{'0' * 64}", "python")
 STANDING = ("nodes", "namespaces", "serviceaccounts", "priorityclasses")
 
+RUN = f"run-{os.getpid()}"
+"""Of this process alone: pods of a JobSet meet at a port that follows from its name, and all pods are here."""
+
 
 def config(**more: Any) -> GkeTargetConfig:
     """Returns a target of two hosts of CPUs on the cluster `standin`, without a queue."""
@@ -53,7 +57,7 @@ class Pods:
 
     def run(
         self,
-        run_id: str = "run-1",
+        run_id: str = RUN,
         *,
         do: dict[str, str] | None = None,
         say: Callable[[str], None] | None = None,

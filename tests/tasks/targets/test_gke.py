@@ -21,7 +21,7 @@ from tasks.stages.upload import upload
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import STANDING, Pods, hold, play
+from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_goes_through_and_leaves_nothing(pods: Pods) -> None:
-    run, holding = pods.run(), hold("run-1")
+    run, holding = pods.run(), hold(RUN)
     try:
         outcome = play(run, holding)
     finally:
@@ -47,14 +47,14 @@ def test_a_run_goes_through_and_leaves_nothing(pods: Pods) -> None:
     assert exit_code_of(outcome) == ExitCode.DONE
     assert release.lease.state is State.GONE
     for worker in (0, 1):
-        log = (pods.folder / f"run-1/logs/worker-{worker:04d}.log").read_text().splitlines()
+        log = (pods.folder / f"{RUN}/logs/worker-{worker:04d}.log").read_text().splitlines()
         assert log.count(f"stand-in of worker {worker} from point 0") == 1
-        assert (pods.folder / f"run-1/results/points-a1-w{worker:04d}.jsonl").exists()
+        assert (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").exists()
     assert any(line.startswith("running: Started") for line in pods.said), pods.said
 
 
 def test_a_benchmark_that_fails_is_a_failed_workload(pods: Pods) -> None:
-    run, holding = pods.run(do={"1.0": "fail:leaf a/b differs"}), hold("run-1")
+    run, holding = pods.run(do={"1.0": "fail:leaf a/b differs"}), hold(RUN)
     try:
         outcome = play(run, holding)
     finally:
@@ -80,8 +80,8 @@ class Ears:
 
 def test_a_jobset_that_somebody_deletes_is_a_lost_attempt(pods: Pods) -> None:
     api = Plain(pods.cluster.url)
-    ears = Ears("stand-in of worker 1", lambda: api.delete(f"{JOBSETS}/sb-run-1-e1"))
-    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold("run-1")
+    ears = Ears("stand-in of worker 1", lambda: api.delete(f"{JOBSETS}/sb-{RUN}-e1"))
+    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold(RUN)
     try:
         outcome = play(run, holding)
     finally:
@@ -99,7 +99,7 @@ def test_a_pod_that_is_evicted_makes_another_attempt_of_what_is_missing(pods: Po
         api.post(f"{PODS}/{pod}/eviction", body)
 
     ears = Ears("stand-in of worker 1", drain)
-    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold("run-1")
+    run, holding = pods.run(do={"0.1": "hang"}, say=ears), hold(RUN)
     healthy = pods.run(say=ears)
 
     def heal(line: str) -> None:
@@ -114,18 +114,18 @@ def test_a_pod_that_is_evicted_makes_another_attempt_of_what_is_missing(pods: Po
         teardown(run, holding)
     assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], ears.said
     assert "Eviction" in outcome.attempts[0].cause
-    assert (pods.folder / "run-1/results/points-a2-w0000.jsonl").exists()
+    assert (pods.folder / f"{RUN}/results/points-a2-w0000.jsonl").exists()
 
 
 def test_the_api_may_be_away_for_a_while(pods: Pods) -> None:
     ears = Ears("starting: ", lambda: pods.cluster.down(3.0))
-    run, holding = pods.run(say=ears), hold("run-1")
+    run, holding = pods.run(say=ears), hold(RUN)
     try:
         outcome = play(run, holding)
     finally:
         teardown(run, holding)
     assert exit_code_of(outcome) == ExitCode.DONE, ears.said
-    log = (pods.folder / "run-1/logs/worker-0001.log").read_text().splitlines()
+    log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text().splitlines()
     assert log.count("stand-in of worker 1 from point 0") == 1
 
 
@@ -137,7 +137,7 @@ def test_what_is_missing_is_told_before_anything_is_made(pods: Pods) -> None:
         ({"context": "other"}, "other"),
     ]
     for more, what in cases:
-        run, holding = pods.run(**more), hold("run-1")
+        run, holding = pods.run(**more), hold(RUN)
         with pytest.raises(BadInput, match=what):
             play(run, holding)
         teardown(run, holding)
@@ -156,10 +156,10 @@ def test_doctor_looks_a_cluster_over(pods: Pods) -> None:
 
 
 def test_pods_end_when_their_run_falls_silent(pods: Pods) -> None:
-    run, holding = pods.run(do={"0.1": "hang"}, lease_s=2.0), hold("run-1")
+    run, holding = pods.run(do={"0.1": "hang"}, lease_s=2.0), hold(RUN)
     uploaded = upload(run, provision(run, holding), gke_runs.IMAGE)
     run.target.start(uploaded, 1, holding)
     api = Plain(pods.cluster.url)
-    ended = api.ended("sb-run-1-e1", 60.0)
+    ended = api.ended(f"sb-{RUN}-e1", 60.0)
     assert ended["status"]["terminalState"] == "Failed"
     teardown(run, holding)

@@ -20,7 +20,7 @@ from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import STANDING, Pods, hold, play
+from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
 
 QUEUES = (
     "priorityclasses.scheduling.k8s.io",
@@ -118,12 +118,12 @@ def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_tur
         if line.startswith("queued: ") and "place 1 of 1" in line:
             api.delete(f"{JOBSETS}/urgent")
 
-    outcome = played(replace(run, say=say), hold("run-1"))
+    outcome = played(replace(run, say=say), hold(RUN))
     assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
     assert "Preempted" in outcome.attempts[0].cause
-    assert (pods.folder / "run-1/results/points-a2-w0001.jsonl").exists()
+    assert (pods.folder / f"{RUN}/results/points-a2-w0001.jsonl").exists()
     for worker in (0, 1):  # what passed in the first attempt is not measured again
-        passed = (pods.folder / f"run-1/results/points-a1-w{worker:04d}.jsonl").read_text()
+        passed = (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").read_text()
         assert '"status": "passed"' in passed
 
 
@@ -145,7 +145,7 @@ def test_a_node_that_goes_is_a_preemption(pods: Pods) -> None:
             api.delete(f"/api/v1/nodes/{lost[0]}")
         first(line)
 
-    outcome = played(replace(run, say=say), hold("run-1"))
+    outcome = played(replace(run, say=say), hold(RUN))
     assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
 
 
@@ -157,14 +157,14 @@ def test_a_container_that_is_killed_is_a_lost_attempt(pods: Pods) -> None:
                 os.kill(pid, signal.SIGKILL)
 
     run = pods.run(do={"0.1": "hang"})
-    outcome = played(made_to_run_again(pods, run, "stand-in of worker 1", kill), hold("run-1"))
+    outcome = played(made_to_run_again(pods, run, "stand-in of worker 1", kill), hold(RUN))
     assert [one.end for one in outcome.attempts] == ["lost"], pods.said
     assert "exited with 137" in outcome.attempts[0].cause
 
 
 def test_without_kueue_nothing_is_made(pods: Pods) -> None:
     pods.cluster.stop("kueue")
-    holding = hold("run-1")
+    holding = hold(RUN)
     try:
         with pytest.raises(BadInput, match="webhook"):
             play(pods.run(queue="queue", priority="lowest"), holding)
