@@ -11,7 +11,7 @@ from runtime.contract.pod import RENEWAL_FILE
 from tasks.cloud.google_place import choose_project, choose_zone
 from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_places import access_to, place_of
+from tasks.cloud.kubernetes_places import access_to, place_of, signed
 from tasks.cloud.registry import Registry
 from tasks.cloud.storage import Folder, open_folder
 from tasks.cloud.timing import Timing
@@ -134,7 +134,7 @@ class GkeTarget:
         asked = submission(
             config, name, uploaded.image.reference, workload, job, lease.resource_labels, new_token()
         )
-        scope = f"{self.place()}/{config.namespace}"
+        scope = signed(f"{self.place()}/{config.namespace}", cluster.access.server)
         made = lease.create(
             JOBSET, scope, name, lambda: submit(cluster, config, asked), dead_man=gke_plan.dead_man(config)
         )

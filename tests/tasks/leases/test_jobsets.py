@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.kubernetes_places import access_to, is_place, place_of
+from tasks.cloud.kubernetes_places import access_to, is_place, place_of, signed
 from tasks.cloud.labels import labels_for
 from tasks.cloud.timing import Timing
 from tasks.leases.holding import Holding
@@ -64,6 +64,27 @@ def test_places_are_written_down_without_secrets_and_read_again(cluster: Kuberne
     assert (access.server, access.namespace) == (cluster.url, "default")
     with pytest.raises(InfrastructureError, match="does not know the way to context other"):
         access_to(f"{place_of('other', str(cluster.kubeconfig))}/default")
+
+
+def test_a_context_that_leads_to_another_cluster_by_now_is_no_proof_that_anything_is_gone(
+    cluster: KubernetesStandIn, holding: Holding, tmp_path: Path
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(cluster.kubeconfig.read_text())
+    scope = signed(f"{place_of('standin', str(file))}/default", cluster.url)
+    assert is_place(scope) and access_to(scope).server == cluster.url
+    ref = holding.create(JOBSET, scope, "x", lambda: made(cluster, "x", dict(holding.resource_labels)))
+    inventory = JobSetInventory(holding.ledger)
+    assert inventory.sees(scope) and inventory.get(ref) == ref
+    file.write_text(cluster.kubeconfig.read_text().replace(cluster.url, "http://127.0.0.1:1"))
+    assert not inventory.sees(scope)
+    for look in (inventory.get, lambda one: inventory.delete(one, force=True)):
+        with pytest.raises(InfrastructureError, match="leads to http://127.0.0.1:1 now"):
+            look(ref)
+    with pytest.raises(PartlyListed):
+        inventory.list(holding.lease.lease_id)
+    file.write_text(cluster.kubeconfig.read_text())
+    holding.release("the test is over")
 
 
 def test_only_what_carries_our_ledgers_label_is_listed(cluster: KubernetesStandIn, holding: Holding) -> None:
