@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from tasks.cloud.kubernetes_access import Access
+from tasks.cloud.kubernetes_kinds import POD
 from tasks.cloud.kubernetes_link import Link, Patience
 from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, all_containers
 from tasks.cloud.kubernetes_stream import Funnel, iterate
@@ -15,7 +17,7 @@ from tasks.cloud.kubernetes_watch import Change, Contact, Query, Watch, of_job_s
 Followed: TypeAlias = Change | Line | LogEnd | Contact
 
 _DRAIN_S = 30.0
-"""How long pods may take to end, and their logs to be read, once the JobSet has."""
+"""How long is waited, once the JobSet has ended, for another of its pods or logs to end."""
 
 
 def follow(
@@ -30,7 +32,7 @@ def follow(
     drain_s: float = _DRAIN_S,
 ) -> Iterator[Followed]:
     """Yields changes of the JobSet's objects and lines of its pods as they come, until `until` says so of a change and
-    what the pods had said by then is read; after `drain_s` it ends even so.
+    what the pods had said by then is read; when for `drain_s` none of what is left ends, it ends even so.
 
     A pod's lines come after the change that shows it running, and in their order. Raises KubernetesError when the
     server refuses, or is away for longer than there is patience.
@@ -69,9 +71,14 @@ async def _run(
             asyncio.TaskGroup() as group,
         ):
             logs = Logs(link, funnel.put, group, containers)
-            for query in queries:
-                group.create_task(Watch(link, query, put).run())
+            watches = [Watch(link, query, put) for query in queries]
+            for watch in watches:
+                group.create_task(watch.run())
             await ended.wait()
+            # Watches of several kinds are not in step: there may be pods that nobody has told of yet.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(drain_s):
+                    await asyncio.gather(*(watch.catch_up() for watch in watches if watch.kind == POD))
             await logs.drained(drain_s)
             raise _Finished
     except* _Finished:

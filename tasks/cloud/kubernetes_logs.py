@@ -75,6 +75,7 @@ class Logs:
         self._link, self._put, self._group, self._containers = link, put, group, containers
         self._pods: dict[str, _Pod] = {}
         self._readers: set[_Reader] = set()
+        self._moved = asyncio.Event()
         group.create_task(self._sweep())
 
     def changed(self, change: Change) -> None:
@@ -88,11 +89,12 @@ class Logs:
                 return
             pod = self._pods[uid] = _Pod(change.object)
             for container in self._containers(change.object):
-                reader = _Reader(self._link, self._put, pod, container)
+                reader = _Reader(self._link, self._put, pod, container, self._moved)
                 self._readers.add(reader)
                 task = self._group.create_task(reader.run())
                 task.add_done_callback(partial(self._ended, reader))
         pod.take(change)
+        self._moved.set()
         if pod.gone:
             del self._pods[uid]
 
@@ -107,20 +109,26 @@ class Logs:
                 reader.end_silence(since)
 
     async def drained(self, within_s: float) -> bool:
-        """Waits until all pods have ended and all they said is read. Returns whether that came about in time."""
+        """Waits until all pods have ended and all they said is read. Returns whether that came about: it is given up
+        when for so long none ended and no log came to its end.
+        """
+        clock, left = asyncio.get_running_loop().time, self._left()
         try:
-            async with asyncio.timeout(within_s):
-                while True:
-                    pods = [pod for pod in self._pods.values() if not pod.ended]
-                    readers = [reader for reader in self._readers if reader.behind]
-                    if pods:
-                        await pods[0].news.wait()
-                    elif readers:
-                        await readers[0].moved.wait()
-                    else:
-                        return True
+            async with asyncio.timeout(within_s) as limit:
+                while left:
+                    await self._moved.wait()
+                    self._moved.clear()
+                    before, left = left, self._left()
+                    if left < before:
+                        limit.reschedule(clock() + within_s)
         except TimeoutError:
             return False
+        return True
+
+    def _left(self) -> int:
+        """Returns how many pods have not ended, and how many logs are not read to their end."""
+        pods = sum(not pod.ended for pod in self._pods.values())
+        return pods + sum(reader.behind for reader in self._readers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +173,9 @@ def _state(status: Any) -> _State:
 class _Reader:
     """Reads the log of one container, start by start."""
 
-    def __init__(self, link: Link, put: Put, pod: _Pod, container: str) -> None:
-        self._link, self._put, self._pod, self._container = link, put, pod, container
-        self.moved = asyncio.Event()
-        """Set, and another one takes its place, when the log of one start was read to its end."""
+    def __init__(self, link: Link, put: Put, pod: _Pod, container: str, moved: asyncio.Event) -> None:
+        """`moved` is set when the log of one start was read to its end."""
+        self._link, self._put, self._pod, self._container, self._moved = link, put, pod, container, moved
         self._done = -1  # the newest start whose log was read
         self._source: Source | None = None
         self._answer: Connection | None = None
@@ -188,8 +195,7 @@ class _Reader:
                 end = await self._read(Source(self._pod.name, self._pod.uid, self._container, restart))
                 await self._put([end])
                 self._done, first = restart, False
-                self.moved.set()
-                self.moved = asyncio.Event()
+                self._moved.set()
             elif self._pod.ended:
                 return
             else:

@@ -26,6 +26,7 @@ from tasks.cloud.kubernetes_errors import (
     error_for,
     told_by,
 )
+from tasks.cloud.kubernetes_http import Connection
 from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET, POD, WORKLOAD, Kind, Object
 from tasks.cloud.kubernetes_link import Link, Patience, Silence, Trial
 from tasks.cloud.kubernetes_stream import Funnel, iterate
@@ -125,11 +126,14 @@ class Watch:
     """One query's watch, within a link."""
 
     def __init__(self, link: Link, query: Query, put: Put) -> None:
+        self.kind = query.kind
         self._link, self._query, self._put = link, query, put
         self._path = query.kind.path(query.namespace)
         chosen = {"labelSelector": query.labels, "fieldSelector": query.fields}
         self._selectors = {key: value for key, value in chosen.items() if value}
         self._version = ""
+        self._anew, self._listed = False, asyncio.Event()
+        self._answer: Connection | None = None
         # Of each object that was told of: its version, and the text of its last change (parsed it would take ten times
         # the memory).
         self._told: dict[str, tuple[str, bytes]] = {}
@@ -139,9 +143,14 @@ class Watch:
         trial = self._link.trial()
         while True:
             try:
-                if not self._version:
+                while self._anew or not self._version:
+                    self._anew = False
                     await self._list()
-                await self._follow(trial)
+                self._listed.set()
+                try:
+                    await self._follow(trial)
+                finally:
+                    self._answer = None  # others may use the connection from now on
             except Silence:  # the watch goes on where it was
                 continue
             except KubernetesError as error:
@@ -151,6 +160,14 @@ class Watch:
                 if isinstance(error, Expired) or trial.failures >= _DISTRUST:
                     self._version = ""
                 await trial.failed(error)
+
+    async def catch_up(self) -> None:
+        """Waits until all is told that was so when this was called, though changes be still on their way."""
+        self._anew = True
+        self._listed.clear()
+        if self._answer is not None:
+            self._answer.close("it is to be listed anew")
+        await self._listed.wait()
 
     async def _list(self) -> None:
         """Tells how what is there differs from what was told."""
@@ -180,7 +197,7 @@ class Watch:
         doing = f"watch {self._query.kind.full_plural}"
         loop = asyncio.get_running_loop()
         begin, before = loop.time(), self._version
-        async with self._link.stream(doing, self._path, params) as answer:
+        async with self._link.stream(doing, self._path, params, opened=self._opened) as answer:
             trial.passed()
             async for lines in whole_lines(answer.body()):
                 try:
@@ -190,6 +207,9 @@ class Watch:
                 await self._put([change for change in changes if change is not None])
         if self._version == before and loop.time() - begin < 1.0:  # it has nothing to give and no time
             await asyncio.sleep(self._link.patience.first_pause_s)
+
+    def _opened(self, connection: Connection) -> None:
+        self._answer = connection
 
     def _taken(self, line: bytes, doing: str) -> Change | None:
         event = decode(line)

@@ -78,12 +78,16 @@ class World:
         self.all_there = asyncio.Event()
         self.ended = False
 
+    def one(self, number: int) -> dict[str, Any]:
+        """Returns a pod as it is now."""
+        if self.ended:
+            return pod(number, 20 + number, {"terminated": {"exitCode": 0}}, "Succeeded")
+        return pod(number, 10, {"running": {}}, "Running")
+
     def listed(self, kind: str) -> list[dict[str, Any]]:
+        """Returns all of a kind."""
         if kind == "pods":
-            state, phase = (
-                ({"terminated": {"exitCode": 0}}, "Succeeded") if self.ended else ({"running": {}}, "Running")
-            )
-            return [pod(number, 10, state, phase) for number in range(self.pods)]
+            return [self.one(number) for number in range(self.pods)]
         return [job_set(10)] if kind == "jobsets" else []
 
     async def play(self, per_second: float, seconds: float) -> float:
@@ -109,8 +113,8 @@ class World:
         for follower in self.followers.values():
             follower.chunk(b"")
         for number in range(self.pods):
-            one = pod(number, 20 + number, {"terminated": {"exitCode": 0}}, "Succeeded")
-            self.watchers["pods"].chunk(json.dumps({"type": "MODIFIED", "object": one}).encode() + b"\n")
+            told = {"type": "MODIFIED", "object": self.one(number)}
+            self.watchers["pods"].chunk(json.dumps(told).encode() + b"\n")
         one = job_set(100_000, terminalState="Completed")
         self.watchers["jobsets"].chunk(json.dumps({"type": "MODIFIED", "object": one}).encode() + b"\n")
 

@@ -156,6 +156,15 @@ def test_a_job_set_is_followed_from_its_begin_to_its_last_line(kube: Kubernetes)
     assert first.at.endswith("Z") and first.source.container == "jax-tpu" and first.source.restart == 0
 
 
+def test_of_a_job_set_that_had_ended_before_all_is_read(kube: Kubernetes, cluster: KubernetesStandIn) -> None:
+    one = made(kube, "before", COUNTS.format(lines=5, pause=0))
+    until(lambda: "terminalState" in (kube.get(JOB_SET, "before").get("status") or {}))
+    cluster.fault(verb="list", kind="pods", action="stall", seconds=0.5)
+    told = Following(kube, one).end()
+    assert list(told.lines.values()) == [[f"line {number}" for number in range(5)]] * 2
+    assert [end.complete for end in told.ends] == [True] * 2
+
+
 def test_lines_are_neither_lost_nor_repeated_when_logs_are_cut_again_and_again(
     kube: Kubernetes, cluster: KubernetesStandIn
 ) -> None:
