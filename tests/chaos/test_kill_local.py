@@ -79,7 +79,7 @@ def test_killed_before_and_after_every_mutating_call(
         assert alive_under(f"{run_id}-e1") == [], name
         took.append(took_s(begin))
         lease = DirectoryLedger(ledger_folder()).read(f"{run_id}-e1")
-        assert lease is None if name == names[0] else lease is not None and lease.state is State.GONE, name
+        assert lease is None if at == 0 else lease is not None and lease.state is State.GONE, name
         assert not (scratch_folder() / run_id).exists(), name
     assert survived > 0, "the test would prove nothing if workers died with their run"
     assert soon_enough(took), took
