@@ -41,7 +41,7 @@ def run_here(request: RunRequest, terminal: Terminal) -> str:
         from flows.benchmark import benchmark
         from flows.narration import heard_by
 
-        server.wait_until_ready()
+        server.wait_until_ready(terminal.tell)
         try:
             with heard_by(terminal), _flushed():
                 state = benchmark(**request.model_dump(exclude_none=True), return_state=True)

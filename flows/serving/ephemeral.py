@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from tasks.config.home import home
 
 STOP_S = 5.0
 
+LONG_S = 30.0
+"""After which somebody who waits for Prefect wants to know that it is still that."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -44,9 +48,19 @@ class Ephemeral:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def wait_until_ready(self) -> None:
-        """Returns when it answers. Raises InfrastructureError when it does not, or has ended."""
-        wait_until_ready(self.settings, ended=lambda: self.ended)
+    def wait_until_ready(self, tell: Callable[[str], None]) -> None:
+        """Returns when it answers, having told that it takes long where it does. Raises InfrastructureError when it
+        does not, or has ended.
+        """
+        slow = threading.Timer(
+            LONG_S, tell, [f"Prefect is still starting: a busy machine takes its time ({self.log})"]
+        )
+        slow.daemon = True
+        slow.start()
+        try:
+            wait_until_ready(self.settings, ended=lambda: self.ended)
+        finally:
+            slow.cancel()
 
     @property
     def ended(self) -> bool:

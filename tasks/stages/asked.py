@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.record import record_of
-from tasks.cloud.storage import Folder, read_json
+from tasks.cloud.storage import Folder, is_there, read_json
 from tasks.leases import owner as owners
 from tasks.leases.lease import Owner
+from tasks.stages.files import REQUEST_FILE
 
 if TYPE_CHECKING:
     from tasks.config.spec import RunSpec
@@ -60,6 +61,13 @@ def read_asked(folder: Folder) -> Asked | None:
     except (TypeError, KeyError):
         return None
     return None if owners.is_alive(owner) is False else asked
+
+
+def never_began(folder: Folder) -> str:
+    """Says of a run that is none that somebody asked for it, where its command was killed before it began; or ""."""
+    if not is_there(folder, ASKED_FILE) or is_there(folder, REQUEST_FILE):
+        return ""
+    return " that has begun: its command ended before that, and nothing was made"
 
 
 def begin_asked(folder: Folder) -> float:

@@ -14,7 +14,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.commands import output_words
 from tasks.history.torn import torn
-from tasks.stages.asked import read_asked
+from tasks.stages.asked import never_began, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 LATEST = "latest"
@@ -65,6 +65,9 @@ def _looked_into(output: Folder, run: PastRun) -> PastRun:
     return replace(run, state=f"damaged: {hurt[0]}") if hurt else run
 
 
+_AGAIN = "start it again, as you did: slicebench run"
+
+
 def find_run(output: Folder, word: str) -> Folder:
     """Returns the folder of the run that `word` means: its id, a beginning that no other has, or `latest`.
 
@@ -82,6 +85,8 @@ def find_run(output: Folder, word: str) -> Folder:
         name = word if word in names else names[0]
         if _past_run(output, name) is not None:
             return output.child(name)
+        if killed := never_began(output.child(name)):
+            raise BadInput(f"there is no run {name!r} in {output.uri}{killed}", fix=_AGAIN)
         names = []
     if names:
         raise BadInput(f"{word!r} could be any of {', '.join(names[:5])}", fix="write more of its id")

@@ -32,7 +32,7 @@ from tasks.config.run_names import checked_run_id, run_id_for
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
-from tasks.stages.asked import begin_asked, read_asked
+from tasks.stages.asked import begin_asked, never_began, read_asked
 from tasks.stages.attempts import go_on, start_over
 from tasks.stages.build import check_source
 from tasks.stages.context import Run, Say
@@ -174,7 +174,7 @@ def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
     stored, text = folder.read(REQUEST_FILE), folder.read(SUITE_FILE)
     if stored is None or text is None:
         raise BadInput(
-            f"there is no run {request.run_id} in {request.output or runs_folder()}",
+            f"there is no run {request.run_id} in {request.output or runs_folder()}{never_began(folder)}",
             fix="see slicebench runs",
         )
     first = _read_stored(stored, folder)

@@ -7,7 +7,8 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,22 @@ def test_a_run_that_never_began_for_want_of_a_server_is_an_infrastructure_failur
     (cause,) = json.loads(told)["causes"]
     assert "does not answer (ConnectError: All connection attempts failed)" in cause
     assert shown.endswith("nothing was made\n")
+
+
+def test_prefect_that_takes_long_to_start_is_said_to_be_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, told = threading.Event(), list[str]()
+
+    def tell(line: str) -> None:
+        told.append(line)
+        heard.set()
+
+    def slow(settings: Mapping[str, str], ended: Callable[[], bool]) -> None:
+        assert heard.wait(30)
+
+    monkeypatch.setattr("flows.serving.ephemeral.wait_until_ready", slow)
+    monkeypatch.setattr("flows.serving.ephemeral.LONG_S", 0.01)
+    Ephemeral({}, subprocess.Popen([sys.executable, "-c", ""]), tmp_path / "log").wait_until_ready(tell)
+    (line,) = told
+    assert "Prefect is still starting" in line

@@ -54,7 +54,9 @@ def test_a_run_that_is_to_go_on_has_not_ended_until_it_does(tmp_path: Path) -> N
         assert not has_ended(folder)
 
 
-def test_who_asked_and_was_killed_asks_for_nothing(tmp_path: Path) -> None:
+def test_who_asked_and_was_killed_asks_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec, folder = admit(asked_in(tmp_path))
     with asked_for(folder, spec):
         left = json.loads(folder.read(ASKED_FILE) or b"")
@@ -63,3 +65,6 @@ def test_who_asked_and_was_killed_asks_for_nothing(tmp_path: Path) -> None:
     assert read_asked(folder) is None and past_runs(open_folder(str(tmp_path))) == []
     folder.write(ASKED_FILE, b'{"at": 1')
     assert read_asked(folder) is None
+    for words in (["explain", "r-1"], ["run", "--resume", "r-1"]):
+        assert main([*words, "--output", str(tmp_path)]) == 2
+        assert "its command ended before that, and nothing was made" in capsys.readouterr().err
