@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -17,8 +18,13 @@ MIB = 1 << 20
 
 
 def allocated(mib: int) -> np.ndarray:
-    """Returns memory that is really there, not only promised; large enough to go back when it is freed."""
-    return np.ones(mib * MIB, np.uint8)
+    """Returns memory that is really there, not only promised, and that goes back when it is freed.
+
+    Straight from the kernel: malloc would take a hole that a test before this one has left, which is there already.
+    """
+    memory = np.frombuffer(mmap.mmap(-1, mib * MIB), np.uint8)
+    memory[:] = 1
+    return memory
 
 
 @pytest.fixture(params=[KernelPeak, SampledPeak])
