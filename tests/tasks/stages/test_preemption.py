@@ -24,7 +24,8 @@ from tests.tasks.targets.local_runs import IMAGE, hold, make_run, spec, standin
 
 
 class Fickle(LocalTarget):
-    """This machine, taken away under the first `times` attempts as soon as somebody looks."""
+    """This machine, taken away under the first `times` attempts as soon as somebody looks; a workload that waits is let
+    go in those after them, so that none is through before."""
 
     def __init__(self, run_spec: RunSpec, times: int, limit: int) -> None:
         super().__init__(run_spec.target, scratch_folder(), supervisor=standin)
@@ -43,6 +44,10 @@ class Fickle(LocalTarget):
         if ref.attempt <= self.times:
             super().stop(ref, 0.0)
             yield State(PREEMPTED, "spot capacity was needed", "node n is PREEMPTED")
+        else:
+            for scratch in map(Path, ref.scratch):
+                scratch.mkdir(parents=True, exist_ok=True)
+                (scratch / "go").touch()
         yield from super().follow(ref, since)
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
@@ -53,7 +58,7 @@ class Fickle(LocalTarget):
 def played(
     tmp_path: Path, times: int, limit: int, said: list[str] | None = None
 ) -> tuple[Run, Fickle, Holding, Sequence[tuple[int, str]], ExitCode]:
-    run_spec = spec(tmp_path)
+    run_spec = spec(tmp_path, workload="wait")
     target = Fickle(run_spec, times, limit)
     run = replace(make_run(run_spec, said), target=target)
     holding = hold(run)
@@ -115,7 +120,7 @@ def test_a_failure_is_not_tried_again(tmp_path: Path) -> None:
 
 
 def test_one_that_is_gone_on_with_and_then_taken_away_gets_new_hardware_too(tmp_path: Path) -> None:
-    run_spec = spec(tmp_path)
+    run_spec = spec(tmp_path, workload="wait")
     target = Fickle(run_spec, 1, 2)
     run = replace(make_run(run_spec), target=target)
     holding = hold(run)
