@@ -220,15 +220,19 @@ class CloudTpu:
         why_gone: Callable[[], TpuError],
         labels: Mapping[str, str],
     ) -> Made:
+        went = False
         for pause in pauses(self._timing):
             try:
                 with told(doing):
                     ask(self._timing.try_s)
             except AlreadyExists as error:
                 there = _unless_missing(look)
-                if there is None:  # it went this moment, or what stands in the way is a node of the name
+                if there is not None:
+                    return ours(there, labels, error)
+                # It went this moment, or what stands in the way is a node of the name: the second answer tells.
+                if went or pause is None:
                     raise
-                return ours(there, labels, error)
+                went = True
             except Unavailable as error:
                 if not isinstance(error, Throttled):
                     there = _unless_missing(look)

@@ -186,6 +186,11 @@ def test_a_name_that_is_going_is_taken_only_for_now(
         tpu.create_queued(ZONE, "q1", QueuedRequest(REQUEST, "q1", 2))
 
 
+def test_what_had_the_name_and_went_this_moment_is_not_in_the_way(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
+    tpu_cloud.fault("CreateNode", "error", code="ALREADY_EXISTS", message="it exists, says who looked before")
+    assert tpu.create_node(ZONE, "n1", REQUEST).labels == LABELS
+
+
 def test_a_queued_resource_whose_node_s_name_is_taken_says_so(tpu: CloudTpu, tpu_cloud: Cloud) -> None:
     tpu.create_node(ZONE, "q1-0", REQUEST)
     with pytest.raises(AlreadyExists, match="nodes/q1-0' already exists"):

@@ -201,13 +201,13 @@ def test_a_stockout_is_seen_on_a_busy_project_too(holding: Holding, tpu_cloud: C
 def test_a_name_that_is_going_is_waited_for(holding: Holding, tpu_cloud: Cloud, queued: bool) -> None:
     tpu = CloudTpu("proj", timing=QUICK)
     plain = NodeRequest("v6e-4", "v2-alpha-tpuv6e", {})
+    tpu_cloud.set(hold=["DELETING"])
     if queued:
         tpu.create_queued(ZONE, NAME, QueuedRequest(plain, NAME, 1))
         tpu.delete_queued(ZONE, NAME)
     else:
         tpu.create_node(ZONE, NAME, plain)
         tpu.delete_node(ZONE, NAME)
-    tpu_cloud.set(hold=["DELETING"])
     at = desk(holding, zones=[ZONE], queued=queued)
     said: list[str] = []
 
