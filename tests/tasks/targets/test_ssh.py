@@ -226,6 +226,7 @@ def test_a_host_that_is_away_is_told_once_and_comes_back(
     pool.close()
 
 
+@pytest.mark.system  # a silent host is waited for, for most of a minute
 def test_a_host_that_stays_away_is_given_up_with_the_truth(
     need_sshd: None, place: Path, holding_of: Callable[[Run], Holding], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_slices_with_a_host_that_falls_silent_are_replaced(
     assert bench.cloud.inventory() == []
 
 
+@pytest.mark.system  # a silent host is waited for, for most of a minute
 def test_one_that_is_not_ours_ends_the_run_and_leaves_nothing_that_nobody_can_look_for(
     bench: Bench, tmp_path: Path
 ) -> None:
