@@ -130,7 +130,7 @@ def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str,
         raise _explained(request, python, work, error) from error
     text = output.read_text()
     if request.jax == "newest":
-        _tell_of_newer(pins(text)["jax"], work, say=say)
+        _tell_of_newer(pins(text)["jax"], work, python, say=say)
     return text
 
 
@@ -164,10 +164,15 @@ def _without_jax(text: str) -> str:
     return "".join(entry for entry in entries if not re.match(r"jax(lib|-[a-z0-9-]+)?\b", entry))
 
 
-def _tell_of_newer(have: str, work: Path, *, say: Say) -> None:
-    newest = _one_version("jax", work, "--no-deps", "--python-version", _NEWER_PYTHON)
+def _tell_of_newer(have: str, work: Path, python: str, *, say: Say) -> None:
+    newest = _one_version("jax", work, *_for_newer(python))
     if newest is not None and newest != have:
         say(f"JAX {newest} exists, for a newer Python than this; the newest for this one is {have}")
+
+
+def _for_newer(python: str) -> Sequence[str]:
+    """Returns what tells uv to look for a newer Python, for which it would search this machine if it had no other."""
+    return ("--no-deps", "--python", python, "--python-version", _NEWER_PYTHON)
 
 
 def _one_version(requirement: str, work: Path, *options: str, jax_index: str | None = None) -> str | None:
@@ -194,11 +199,11 @@ def _explained(request: Request, python: str, work: Path, error: BadInput) -> Ba
     options = request.python_options(python)
     if _one_version(f"jax=={version}", work, *options, jax_index=index) is not None:
         return error
-    below = _one_version(f"jax<{version}", work, *options, jax_index=index)
-    above = _one_version(f"jax>{version}", work, *options, "--resolution", "lowest", jax_index=index)
+    alone = (*options, "--no-deps")
+    below = _one_version(f"jax<{version}", work, *alone, jax_index=index)
+    above = _one_version(f"jax>{version}", work, *alone, "--resolution", "lowest", jax_index=index)
     near = ", ".join(candidate for candidate in (below, above) if candidate)
     fix = f"nearest for this Python: {near}" if near else "is the package index right?"
-    newer = ["--no-deps", "--python-version", _NEWER_PYTHON]
-    if _one_version(f"jax=={version}", work, *newer, jax_index=index) is not None:
+    if _one_version(f"jax=={version}", work, *_for_newer(python), jax_index=index) is not None:
         return BadInput(f"JAX {version} needs a newer Python than this", fix=fix)
     return BadInput(f"there is no JAX {version}", fix=fix)
