@@ -18,7 +18,7 @@ from flows.cli.main import main
 from tasks.cloud.resolve import Lock
 from tests.cloud.docker_registry import missing, serve_docker_registry
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3000)]  # five minutes, on a quiet machine
 
 TOOLS = ("buildah", "debootstrap")
 PACKAGES = "python3,python3-venv,ca-certificates"
