@@ -116,18 +116,16 @@ def _compile(request: Request, lock: Lock, python: str, work: Path, plugin: str,
     sources = [str(wanted)]
     if request.tree is not None:
         sources.append(str(request.tree / "pyproject.toml"))
-    try:
-        run_uv(
-            "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate",
-            "--no-emit-package", _ORBAX if request.tree is not None else "slicebench",
-            *request.python_options(python), "--output-file", str(output),
-            *_prereleases(request.jax), *sources,
-            jax_index=request.jax_index,
-            foreign_code=request.tree is not None,
-            cwd=work,
-        )  # fmt: skip
-    except BadInput as error:
-        raise _explained(request, python, work, error) from error
+    _refuse_unknown(request, python, work)
+    run_uv(
+        "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate",
+        "--no-emit-package", _ORBAX if request.tree is not None else "slicebench",
+        *request.python_options(python), "--output-file", str(output),
+        *_prereleases(request.jax), *sources,
+        jax_index=request.jax_index,
+        foreign_code=request.tree is not None,
+        cwd=work,
+    )  # fmt: skip
     text = output.read_text()
     if request.jax == "newest":
         _tell_of_newer(pins(text)["jax"], work, python, say=say)
@@ -190,20 +188,18 @@ def _one_version(requirement: str, work: Path, *options: str, jax_index: str | N
     return pins(answer.text).get("jax")
 
 
-def _explained(request: Request, python: str, work: Path, error: BadInput) -> BadInput:
-    """Finds out whether it is the JAX version that does not fit, and which ones would."""
-    version = request.jax
+def _refuse_unknown(request: Request, python: str, work: Path) -> None:
+    """Raises BadInput for a version of JAX that does not exist, naming those nearest to it; before all is resolved."""
+    version, index = request.jax, request.jax_index
     if version in ("locked", "newest", "nightly"):
-        return error
-    index = request.jax_index
-    options = request.python_options(python)
-    if _one_version(f"jax=={version}", work, *options, jax_index=index) is not None:
-        return error
-    alone = (*options, "--no-deps")
+        return
+    alone = request.python_options(python)  # without --no-deps: only what a version needs tells of its Python
+    if _one_version(f"jax=={version}", work, *alone, jax_index=index) is not None:
+        return
     below = _one_version(f"jax<{version}", work, *alone, jax_index=index)
     above = _one_version(f"jax>{version}", work, *alone, "--resolution", "lowest", jax_index=index)
     near = ", ".join(candidate for candidate in (below, above) if candidate)
     fix = f"nearest for this Python: {near}" if near else "is the package index right?"
     if _one_version(f"jax=={version}", work, *_for_newer(python), jax_index=index) is not None:
-        return BadInput(f"JAX {version} needs a newer Python than this", fix=fix)
-    return BadInput(f"there is no JAX {version}", fix=fix)
+        raise BadInput(f"JAX {version} needs a newer Python than this", fix=fix)
+    raise BadInput(f"there is no JAX {version}", fix=fix)
