@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.contract.errors import BadInput, Leaked
+from runtime.contract.errors import BadInput
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
@@ -16,11 +16,11 @@ from tasks.cloud.resource_names import problem_with
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim, latest
 from tasks.leases.clusters import lease_name
-from tasks.leases.holding import Holding, Taken
+from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import HELD, Lease, State, leave
+from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
-from tasks.leases.shares import users
+from tasks.stages.by_name import give_back
 from tasks.targets.cluster_making import Busy, NotWhole, Say, Works, find
 from tasks.targets.cluster_plan import ClusterPlan, plan
 from tasks.targets.cluster_requests import CPU_POOL
@@ -200,24 +200,10 @@ def delete(office: Office, name: str) -> int:
     One that was there before stays, without the slices that were added. Raises BadInput when slicebench did not make
     it, Taken while somebody works on it or runs use it, Leaked.
     """
-    whole = lease_name(office.container.project, name)
-    lease = latest(office.ledger, whole)
-    if lease is None or lease.state is State.GONE:
-        raise BadInput(
-            f"no lease of this ledger ({office.ledger.uri}) made cluster {name!r}",
-            fix="see slicebench cluster list: what another made is left alone",
-        )
-    if used := users(office.ledger, lease):
-        raise Taken(
-            f"{name} is used by {', '.join(used)}: wait for it or stop it; if it was killed, slicebench reap gives "
-            "back what it had; then delete again"
-        )
-    for holder in lease.holders:
-        lease = office.ledger.write(leave(lease, holder))
-    done = claim(office.ledger, office.inventories, whole, None, say=office.say).release("deleted by name")
-    if done.lease.state is not State.GONE:
-        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
-    return len(done.deleted)
+    return give_back(
+        office.ledger, office.inventories, lease_name(office.container.project, name), name,
+        what=f"cluster {name!r}", listed_by="slicebench cluster list", say=office.say,
+    )  # fmt: skip
 
 
 def check_place(office: Office, config: ClusterConfig) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runtime.contract.errors import BadInput, Leaked
+from runtime.contract.errors import BadInput
 from tasks.cloud.labels import read_labels
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
@@ -21,12 +21,12 @@ from tasks.cloud.tpu_types import known_types
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases import directories
 from tasks.leases.claim import claim, latest
-from tasks.leases.holding import Holding, Taken
+from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import Lease, State, leave
+from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger
-from tasks.leases.shares import users
 from tasks.leases.tpus import NODE, QUEUED
+from tasks.stages.by_name import give_back
 from tasks.targets.tpu_access import metadata_of_made
 from tasks.targets.tpu_capacity import Desk, find, nodes_of
 from tasks.targets.tpu_plan import price_of
@@ -128,23 +128,10 @@ def delete(office: Office, name: str) -> int:
 
     Raises BadInput when slicebench did not make it, Taken while somebody is making it or a run uses it, Leaked.
     """
-    lease = latest(office.ledger, lease_name(name))
-    if lease is None or lease.state is State.GONE:
-        raise BadInput(
-            f"no lease of this ledger ({office.ledger.uri}) made {name!r}",
-            fix="see slicebench tpu list: what another made is left alone",
-        )
-    if used := users(office.ledger, lease):
-        raise Taken(
-            f"{name} is used by {', '.join(used)}: wait for it or stop it; if it was killed, slicebench reap gives "
-            "back what it had; then delete again"
-        )
-    for holder in lease.holders:
-        lease = office.ledger.write(leave(lease, holder))
-    done = claim(office.ledger, office.inventories, lease_name(name), None).release("deleted by name")
-    if done.lease.state is not State.GONE:
-        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
-    return len(done.deleted)
+    return give_back(
+        office.ledger, office.inventories, lease_name(name), name,
+        what=repr(name), listed_by="slicebench tpu list",
+    )  # fmt: skip
 
 
 def status(office: Office, name: str, zones: Sequence[str] = ()) -> Standing:

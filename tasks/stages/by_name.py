@@ -1,0 +1,47 @@
+"""Gives back what a command made under a name to be kept at hand: TPUs and clusters alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.contract.errors import BadInput, Leaked
+from tasks.leases.claim import claim, latest
+from tasks.leases.holding import Taken
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import State, leave
+from tasks.leases.ledger import Ledger
+from tasks.leases.shares import users
+
+
+def give_back(
+    ledger: Ledger,
+    inventories: Inventories,
+    lease_name: str,
+    name: str,
+    *,
+    what: str,
+    listed_by: str,
+    say: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Gives back all that the lease of a name has; returns how many things went.
+
+    `what` is the thing in words, `listed_by` the command that lists such things. Raises BadInput when slicebench did
+    not make it, Taken while somebody is making it or a run uses it, Leaked.
+    """
+    lease = latest(ledger, lease_name)
+    if lease is None or lease.state is State.GONE:
+        raise BadInput(
+            f"no lease of this ledger ({ledger.uri}) made {what}",
+            fix=f"see {listed_by}: what another made is left alone",
+        )
+    if used := users(ledger, lease):
+        raise Taken(
+            f"{name} is used by {', '.join(used)}: wait for it or stop it; if it was killed, slicebench reap gives "
+            "back what it had; then delete again"
+        )
+    for holder in lease.holders:
+        lease = ledger.write(leave(lease, holder))
+    done = claim(ledger, inventories, lease_name, None, say=say).release("deleted by name")
+    if done.lease.state is not State.GONE:
+        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
+    return len(done.deleted)
