@@ -57,22 +57,41 @@ def create(
     zonal: Annotated[bool, Parameter(negative="", help="Control plane in the zone alone")] = False,
     channel: Literal["rapid", "regular", "stable", "extended"] = "regular",
     version: Annotated[str | None, Parameter(help="Version of GKE, e.g. 1.33; else the channel's")] = None,
+    maintenance: Annotated[
+        str | None, Parameter(help="When GKE may upgrade, each day from this time of UTC: 03:00")
+    ] = None,
     network: str | None = None,
     subnetwork: str | None = None,
+    pods_range: Annotated[
+        str | None, Parameter(help="Secondary range by name, or CIDR; else as large as is needed")
+    ] = None,
+    services_range: Annotated[str | None, Parameter(help="The same, for services")] = None,
     private: Annotated[bool, Parameter(negative="", help="Nodes without public addresses")] = False,
     private_endpoint: Annotated[bool, Parameter(negative="", help="Control plane without one, too")] = False,
     authorized_network: Annotated[
         tuple[str, ...], Parameter(negative="", help="CIDR that reaches the control plane (repeat the flag)")
     ] = (),
+    global_access: Annotated[
+        bool, Parameter(negative="", help="A private control plane is reached from every region")
+    ] = False,
+    dns_access: Annotated[
+        bool | None, Parameter(help="Control plane reached by its DNS name; else unless --private-endpoint")
+    ] = None,
     workload_identity: Annotated[
         bool, Parameter(negative="", help="Pods act as their service account")
     ] = False,
     service_account: Annotated[str | None, Parameter(help="E-mail of the account that nodes act as")] = None,
+    image_streaming: Annotated[
+        bool, Parameter(negative="", help="Start containers before their image is there as a whole")
+    ] = False,
     autoprovision: Annotated[
         int | None, Parameter(help="Chips that GKE may add itself, with --slices 0")
     ] = None,
     cpu_machine_type: Annotated[str | None, Parameter(help="Of the machines for controllers")] = None,
     cpu_nodes: Annotated[int | None, Parameter(help="Of these, at least")] = None,
+    cpu_disk: Annotated[
+        str | None, Parameter(help="Their boot disk: GB, or GB:TYPE as 200:pd-standard")
+    ] = None,
     cluster_field: Annotated[
         tuple[str, ...], Parameter(negative="", help="PATH=VALUE of the API's Cluster (repeat the flag)")
     ] = (),
@@ -100,13 +119,21 @@ def create(
     from tasks.stages.clusters import create as make
     from tasks.stages.clusters import preview
 
-    cpu = {"machine_type": cpu_machine_type, "nodes": cpu_nodes}
+    disk_gb, _, disk_type = (cpu_disk or "").partition(":")
+    cpu = {
+        "machine_type": cpu_machine_type,
+        "nodes": cpu_nodes,
+        "disk_gb": disk_gb or None,
+        "disk_type": disk_type or None,
+    }
     config = config_of(
         type=type, zone=zone or choose_zone(None).value, slices=slices, nodes=nodes, topology=topology,
         capacity=capacity, reservations=reservation, max_run=max_run, placement_policy=placement_policy,
-        regional=not zonal, channel=channel, version=version, network=network, subnetwork=subnetwork,
-        private=private, private_endpoint=private_endpoint, authorized_networks=authorized_network,
-        workload_identity=workload_identity, service_account=service_account, autoprovision=autoprovision,
+        regional=not zonal, channel=channel, version=version, maintenance=maintenance,
+        network=network, subnetwork=subnetwork, pods_range=pods_range, services_range=services_range,
+        private=private, private_endpoint=private_endpoint, global_access=global_access, dns_access=dns_access,
+        authorized_networks=authorized_network, workload_identity=workload_identity,
+        service_account=service_account, image_streaming=image_streaming, autoprovision=autoprovision,
         cpu_pool={field: value for field, value in cpu.items() if value is not None},
         cluster_fields=_fields(cluster_field, "--cluster-field"),
         cpu_pool_fields=_fields(cpu_pool_field, "--cpu-pool-field"),

@@ -49,9 +49,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster. `ca` is the certificate of its control plane, PEM; `endpoint` where that is, `dns` its name.
-
-    Both are empty while it is being made.
+    """A cluster. `ca` is the certificate of its control plane, PEM; `endpoint` where that is, `dns` its name where that
+    is answered to from outside. Both are empty while it is being made.
     """
 
     project: str
@@ -117,7 +116,7 @@ def cluster_of(project: str, message: Any) -> Cluster:
         labels=dict(message.resource_labels),
         fingerprint=message.label_fingerprint,
         endpoint=message.endpoint,
-        dns=control.dns_endpoint_config.endpoint,
+        dns=_dns_name(control.dns_endpoint_config),
         ca=_certificate(message.master_auth.cluster_ca_certificate),
         version=message.current_master_version,
         private=message.private_cluster_config.enable_private_nodes,
@@ -188,6 +187,11 @@ def versions_of(message: Any) -> Versions:
         tuple(message.valid_master_versions),
         {one.channel.name: tuple(one.valid_versions) for one in message.channels},
     )
+
+
+def _dns_name(config: Any) -> str:
+    """Returns the DNS name of a control plane: every new one has one, and most answer there to nobody."""
+    return str(config.endpoint) if config.allow_external_traffic else ""
 
 
 def _certificate(encoded: str) -> bytes:

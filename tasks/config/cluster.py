@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput, Problem
 from tasks.config import duration
 from tasks.config.accelerators import Accelerator, Capacity, accelerator
+from tasks.config.cluster_make import ClusterMake
 
-_FORBID = ConfigDict(extra="forbid", frozen=True)
 _ZONE = re.compile(r"[a-z]+(-[a-z]+)*-[a-z]+\d+-[a-z]")
 _LONGEST_FLEX_S = 7 * 86400.0
 
-CHANNELS = ("rapid", "regular", "stable", "extended")
+_MOST_NODES = 15_000
+"""Nodes that GKE takes in one cluster."""
 
 
-class CpuPool(BaseModel):
-    """Machines for what is no workload: controllers, DNS, coordinators. They come and go with what runs on them."""
-
-    model_config = _FORBID
-
-    machine_type: str = Field(
-        "e2-standard-16", description="Machine type; every zone of the cluster must have it"
-    )
-    nodes: int = Field(1, ge=1, description="Machines at least, in all")
-    most: int | None = Field(
-        None, ge=1, description="Machines at most; not given: as the size of the rest needs"
-    )
-    disk_gb: int = Field(100, ge=10, description="Boot disk of each")
-
-
-class ClusterConfig(BaseModel):
+class ClusterConfig(ClusterMake):
     """A cluster as it is to be. Called again for another number of slices, it is a cluster that changes."""
 
-    model_config = _FORBID
-
     zone: str = Field(pattern=f"^{_ZONE.pattern}$", description="Where all machines are")
-    regional: bool = Field(
-        True, description="Control plane in the region, so that it survives a zone; else in the zone"
-    )
     type: str | None = Field(
         None, description="Accelerator type of one slice, e.g. v5litepod-16; none: CPU machines only"
     )
@@ -57,45 +37,6 @@ class ClusterConfig(BaseModel):
         (),
         description="For capacity: reservation, name or projects/P/reservations/R; several are filled in order",
     )
-    max_run: str | None = Field(
-        None,
-        pattern=duration.PATTERN,
-        description="Accelerators go by themselves after so long; flex_start: at most 7d",
-    )
-    placement_policy: str | None = Field(
-        None, description="Workload policy that is there, for types whose hosts need one (tpu7x)"
-    )
-    channel: str = Field("regular", pattern=f"^({'|'.join(CHANNELS)})$", description="Release channel")
-    version: str | None = Field(
-        None, description="Version of GKE, e.g. 1.33; not given: the channel's default"
-    )
-    network: str | None = None
-    subnetwork: str | None = None
-    pods_range: str | None = Field(None, description="Secondary range of the subnetwork, or CIDR, for pods")
-    services_range: str | None = Field(None, description="The same, for services")
-    private: bool = Field(False, description="Nodes without public addresses")
-    private_endpoint: bool = Field(False, description="Control plane without one, too")
-    authorized_networks: tuple[str, ...] = Field(
-        (), description="Who reaches the control plane: CIDRs, or NAME=CIDR"
-    )
-    workload_identity: bool = Field(False, description="Pods act as their Kubernetes service account")
-    service_account: str | None = Field(None, description="E-mail of the account that nodes act as")
-    image_streaming: bool = Field(
-        False, description="Start containers before their image is there as a whole"
-    )
-    autoprovision: int | None = Field(
-        None, ge=1, description="Chips that GKE may add by itself when pods ask for them"
-    )
-    cpu_pool: CpuPool = Field(default_factory=lambda: CpuPool.model_validate({}))
-    cluster_fields: Mapping[str, Any] = Field(
-        default_factory=dict, description="Fields of the API's Cluster, by path"
-    )
-    cpu_pool_fields: Mapping[str, Any] = Field(
-        default_factory=dict, description="The same, of the CPU pool's NodePool"
-    )
-    pool_fields: Mapping[str, Any] = Field(
-        default_factory=dict, description="The same, of accelerators' NodePools"
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -105,20 +46,10 @@ class ClusterConfig(BaseModel):
             return {**given, "capacity": "reservation"}
         return given
 
-    @field_validator("reservations", "authorized_networks", mode="before")
+    @field_validator("reservations", mode="before")
     @classmethod
     def _one_or_many(cls, names: Any) -> Any:
         return (names,) if isinstance(names, str) else names
-
-    @field_validator("authorized_networks")
-    @classmethod
-    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        for one in given:
-            try:
-                ipaddress.ip_network(one.rpartition("=")[2])
-            except ValueError as error:
-                raise ValueError(f"{one!r} is no network such as 203.0.113.0/24 ({error})") from None
-        return given
 
     @model_validator(mode="after")
     def _makes_sense(self) -> ClusterConfig:
@@ -135,12 +66,8 @@ class ClusterConfig(BaseModel):
             and duration.seconds(self.max_run) > _LONGEST_FLEX_S
         ):
             yield "flex_start gives machines for 7d at most: shorten max_run"
-        if self.private_endpoint and not self.private:
-            yield "private_endpoint needs private: true"
         if self.autoprovision and (self.type is None or self.slices):
             yield "autoprovision takes the place of slices: name a type, and slices: 0"
-        if self.cpu_pool.most is not None and self.cpu_pool.most < self.cpu_pool.nodes:
-            yield "cpu_pool: most is less than nodes"
 
     def _unfit(self) -> Iterator[str]:
         """Yields what does not go with the type."""
@@ -153,6 +80,8 @@ class ClusterConfig(BaseModel):
             return
         if not shape.machine_type:
             yield f"{self.type} names no machine type: a cluster that is made needs one"
+        if self.machines > _MOST_NODES:
+            yield f"{self.machines} machines are more than the {_MOST_NODES} that GKE takes in one cluster"
         if self.capacity not in shape.capacities:
             yield f"{self.type} is not given as {self.capacity}, but as {' or '.join(sorted(shape.capacities))}"
         if shape.gpu_direct is not None:

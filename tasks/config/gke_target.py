@@ -20,6 +20,7 @@ from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
 from tasks.config import patterns, size
 from tasks.config.accelerators import Accelerator, Capacity, accelerator
+from tasks.config.cluster_make import ClusterMake, CpuPool
 from tasks.config.envfile import looks_secret
 from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
 
@@ -78,12 +79,22 @@ class ClusterPlace(BaseModel):
         (),
         description="For capacity: reservation, its name or projects/P/reservations/R; several are filled in order",
     )
+    make: ClusterMake | None = Field(
+        None, description="What it is like when it is made: private, authorized_networks, cluster_fields …"
+    )
 
     @model_validator(mode="after")
     def _belong_together(self) -> ClusterPlace:
         if (self.capacity == "reservation") != bool(self.reservations):
             raise ValueError("capacity: reservation and reservations: belong together")
+        if self.make is not None and self.create == "never":
+            raise ValueError("make: says how it is made, which create: never forbids")
         return self
+
+    @property
+    def make_fields(self) -> Mapping[str, Any]:
+        """What the file says of how it is made, as fields of a ClusterConfig."""
+        return self.make.model_dump(exclude_unset=True) if self.make is not None else {}
 
     @property
     def capacity_made(self) -> Capacity:
@@ -225,6 +236,8 @@ class GkeTargetConfig(BaseModel):
 
     nested: ClassVar[_Models] = {
         "cluster": ClusterPlace,
+        "make": ClusterMake,
+        "cpu_pool": CpuPool,
         "limits": GkeLimits,
         "shared": Shared,
         "ramdisk": RamDisk,

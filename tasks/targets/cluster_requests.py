@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +9,14 @@ from tasks.cloud.container_fields import with_fields
 from tasks.config import duration
 from tasks.config.accelerators import Accelerator
 from tasks.config.cluster import ClusterConfig
+from tasks.targets.cluster_size import (
+    PODS_ON_CPU,
+    address_policy,
+    most_cpu_nodes,
+    pods_on,
+)
 
 CPU_POOL = "cpu"
-_PODS_ON_CPU, _PODS_ON_TPU, _PODS_ON_GPU = 110, 15, 64
-_ADDRESSES = {_PODS_ON_CPU: 256, _PODS_ON_TPU: 32, _PODS_ON_GPU: 128}
-"""GKE gives each node twice the addresses of the pods that it may have, in a power of two."""
-_NODES_A_CONTROLLER = 60
-"""One CPU machine more for so many accelerators' machines: controllers take memory for what they watch."""
 _SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 
 
@@ -37,27 +37,23 @@ def cluster_request(
         "locations": [config.zone],
         "resource_labels": dict(labels),
         "release_channel": {"channel": config.channel.upper()},
-        "ip_allocation_policy": _addresses(config),
+        "ip_allocation_policy": address_policy(config),
         "network_config": {"datapath_provider": "ADVANCED_DATAPATH"},
         "addons_config": {"gcs_fuse_csi_driver_config": {"enabled": True}},
         "autoscaling": _autoscaling(config),
         "node_pools": [cpu_pool_request(config, labels)],
+        **_access(config),
     }
     for field in ("network", "subnetwork"):
         if value := getattr(config, field):
             request[field] = value
     if config.version:
         request["initial_cluster_version"] = config.version
+    if config.maintenance:
+        window = {"daily_maintenance_window": {"start_time": config.maintenance}}
+        request["maintenance_policy"] = {"window": window}
     if config.workload_identity:
         request["workload_identity_config"] = {"workload_pool": f"{project}.svc.id.goog"}
-    if config.private:
-        request["private_cluster_config"] = {
-            "enable_private_nodes": True,
-            "enable_private_endpoint": config.private_endpoint,
-        }
-    if config.private or config.authorized_networks:
-        blocks = [_block(one) for one in config.authorized_networks]
-        request["master_authorized_networks_config"] = {"enabled": True, "cidr_blocks": blocks}
     return with_fields("cluster", request, config.cluster_fields, "cluster_fields")
 
 
@@ -71,6 +67,7 @@ def cpu_pool_request(config: ClusterConfig, labels: Mapping[str, str]) -> dict[s
             **_node(config, labels),
             "machine_type": pool.machine_type,
             "disk_size_gb": pool.disk_gb,
+            **({"disk_type": pool.disk_type} if pool.disk_type else {}),
         },
         "autoscaling": {
             "enabled": True,
@@ -79,7 +76,7 @@ def cpu_pool_request(config: ClusterConfig, labels: Mapping[str, str]) -> dict[s
             "location_policy": "BALANCED",
         },
         "management": {"auto_repair": True, "auto_upgrade": True},
-        "max_pods_constraint": {"max_pods_per_node": _PODS_ON_CPU},
+        "max_pods_constraint": {"max_pods_per_node": PODS_ON_CPU},
     }
     return with_fields("pool", request, config.cpu_pool_fields, "cpu_pool_fields")
 
@@ -89,7 +86,6 @@ def pool_request(
 ) -> dict[str, Any]:
     """Returns the request for a node pool: one TPU slice, or all GPU or CPU machines."""
     nodes = shape.hosts if shape.kind == "tpu" else config.machines
-    pods = {"tpu": _PODS_ON_TPU, "gpu": _PODS_ON_GPU, "cpu": _PODS_ON_CPU}[shape.kind]
     flex = config.capacity == "flex_start"
     node = {**_node(config, labels), "machine_type": shape.machine_type, **_paid(config, reservation)}
     if shape.kind == "gpu":
@@ -107,7 +103,7 @@ def pool_request(
         "config": node,
         # A slice is repaired as a whole by whoever runs on it; flexible capacity cannot be repaired at all.
         "management": {"auto_repair": not flex, "auto_upgrade": True},
-        "max_pods_constraint": {"max_pods_per_node": pods},
+        "max_pods_constraint": {"max_pods_per_node": pods_on(shape.kind)},
     }
     if flex:
         request["autoscaling"] = {"enabled": True, "max_node_count": nodes, "location_policy": "ANY"}
@@ -118,13 +114,6 @@ def pool_request(
             else {"type": "COMPACT", "tpu_topology": shape.topology}
         )
     return with_fields("pool", request, config.pool_fields, "pool_fields")
-
-
-def most_cpu_nodes(config: ClusterConfig) -> int:
-    """Returns how many CPU machines there may be: more, where more has to be watched."""
-    if config.cpu_pool.most is not None:
-        return config.cpu_pool.most
-    return max(config.cpu_pool.nodes, 3 + math.ceil(_machines_at_most(config) / _NODES_A_CONTROLLER))
 
 
 def dead_man(config: ClusterConfig) -> str:
@@ -167,41 +156,6 @@ def _paid(config: ClusterConfig, reservation: str) -> dict[str, Any]:
     return paid
 
 
-def _addresses(config: ClusterConfig) -> dict[str, Any]:
-    """Returns where addresses come from: enough for every node there may be, and half as many again."""
-    policy: dict[str, Any] = {"use_ip_aliases": True}
-    if config.pods_range and "/" not in config.pods_range:
-        policy["cluster_secondary_range_name"] = config.pods_range
-    else:
-        policy["cluster_ipv4_cidr_block"] = config.pods_range or f"/{pods_prefix(config)}"
-    if config.services_range and "/" not in config.services_range:
-        policy["services_secondary_range_name"] = config.services_range
-    elif config.services_range:
-        policy["services_ipv4_cidr_block"] = config.services_range
-    return policy
-
-
-def pods_prefix(config: ClusterConfig) -> int:
-    """Returns the length of the prefix of a range that has addresses for the pods of every node."""
-    shape = config.shape
-    pods = (
-        _PODS_ON_TPU
-        if shape and shape.kind == "tpu"
-        else _PODS_ON_GPU
-        if shape and shape.kind == "gpu"
-        else 110
-    )
-    wanted = _machines_at_most(config) * _ADDRESSES[pods] + most_cpu_nodes(config) * _ADDRESSES[_PODS_ON_CPU]
-    return min(19, 32 - math.ceil(math.log2(wanted * 1.5)))
-
-
-def _machines_at_most(config: ClusterConfig) -> int:
-    shape = config.shape
-    if config.autoprovision and shape is not None:
-        return math.ceil(config.autoprovision / shape.chips_per_host)
-    return config.machines
-
-
 def _autoscaling(config: ClusterConfig) -> dict[str, Any]:
     """Returns how the cluster grows by itself: by whole node pools where that is asked for."""
     profile = {"autoscaling_profile": "OPTIMIZE_UTILIZATION"}
@@ -225,6 +179,23 @@ def _autoscaling(config: ClusterConfig) -> dict[str, Any]:
             **({"service_account": config.service_account} if config.service_account else {}),
         },
     }
+
+
+def _access(config: ClusterConfig) -> dict[str, Any]:
+    """Returns who reaches the control plane, and whether nodes have addresses that everybody sees."""
+    access: dict[str, Any] = {
+        "control_plane_endpoints_config": {"dns_endpoint_config": {"allow_external_traffic": config.by_dns}}
+    }
+    if config.private:
+        access["private_cluster_config"] = {
+            "enable_private_nodes": True,
+            "enable_private_endpoint": config.private_endpoint,
+            **({"master_global_access_config": {"enabled": True}} if config.global_access else {}),
+        }
+    if config.private or config.authorized_networks:
+        blocks = [_block(one) for one in config.authorized_networks]
+        access["master_authorized_networks_config"] = {"enabled": True, "cidr_blocks": blocks}
+    return access
 
 
 def _block(text: str) -> dict[str, str]:

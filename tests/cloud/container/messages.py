@@ -42,6 +42,9 @@ def cluster_message(world: World, key: str) -> container_v1.Cluster:
     if stored["status"] not in ("PROVISIONING", "ERROR"):
         message.endpoint = stored["endpoint"]
         message.master_auth.cluster_ca_certificate = base64.b64encode(CERTIFICATE).decode()
+        if world["settings"]["dns_endpoints"]:  # every cluster has one, whether it answers there or not
+            dns = message.control_plane_endpoints_config.dns_endpoint_config
+            dns.endpoint = f"gke-{stored['id'][:12]}.{location}.gke.goog"
     message.node_pools = [pool_message(world, key, name) for name in stored["pools"]]
     return message
 

@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "failing_clusters": [],  # names of clusters whose creation ends in ERROR
     "denied": [],  # methods that the caller may not use
     "unreachable": [],  # zones that lists leave out
+    "dns_endpoints": False,  # control planes have DNS names, which nothing here serves
     "undeletable": [],  # names whose deletion is refused
 }
 

@@ -231,3 +231,16 @@ def test_versions(gke: Gke) -> None:
     told = container().versions(REGION)
     assert told.default in told.valid
     assert set(told.by_channel) == {"RAPID", "REGULAR", "STABLE"}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_dns_name_counts_where_it_answers_from_outside(gke: Gke, answers: bool) -> None:
+    gke.set(dns_endpoints=True)
+    dns = {"dns_endpoint_config": {"allow_external_traffic": answers}}
+    _, operation = container().create_cluster(
+        REGION, {**cluster_request(), "control_plane_endpoints_config": dns}
+    )
+    until(lambda: container().operation(REGION, operation).done)
+    there = container().cluster(REGION, "mine")
+    assert there.dns.endswith(".gke.goog") is answers
+    assert there.endpoint

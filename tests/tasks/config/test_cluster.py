@@ -32,6 +32,13 @@ def config(**fields: Any) -> ClusterConfig:
         ({"authorized_networks": "10.0.0.300/8"}, "is no network such as"),
         ({"autoprovision": 16}, "takes the place of slices"),
         ({"zone": "us-east5"}, "zone"),
+        ({"global_access": True}, "global_access needs private: true"),
+        ({"pods_range": "10.0.0.1/8"}, "is no range such as"),
+        ({"maintenance": "3am"}, "maintenance"),
+        (
+            {"type": "tpu7x-18432", "slices": 9, "placement_policy": "p"},
+            "20736 machines are more than the 15000",
+        ),
         ({"slices": -1}, "slices"),
         ({"spot": True}, "Extra inputs"),
         ({"cpu_pool": {"nodes": 5, "most": 3}}, "most is less than nodes"),

@@ -3,13 +3,19 @@ of a target that changes what is asked of the cluster, a flag of `run`, or a wor
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.cli.cluster import create
+from tasks.config.cluster import ClusterConfig
+from tasks.config.gke_target import ClusterPlace
 from tasks.config.request import RunRequest
+from tasks.targets.cluster_requests import cluster_request, pool_request
 from tests.tasks.config.test_gke_target import CLUSTER, DUMP, FIELDS, asked
 from tests.tasks.targets.kube_made import PATHWAYS
 
@@ -24,7 +30,7 @@ LAUNCHER: dict[str, dict[str, Any] | str] = {
     "--project": {"cluster": {**CLUSTER, "project": "other"}},
     "--create_cluster": {"cluster": {**CLUSTER, "create": "never"}},
     "--delete_cluster_on_completion": "run: keep",
-    "--custom_cluster_arguments": "not yet",
+    "--custom_cluster_arguments": {"make": {"cluster_fields": {"description": "ours"}}},
     "--enable_tpu_autolock": {"queue": None, "lock": True},
     "--cpu_limit": "not yet",
     "--memory_limit": "not yet",
@@ -42,8 +48,8 @@ LAUNCHER: dict[str, dict[str, Any] | str] = {
     "--env_file": "run: env_file",
     "--ramdisk_directory": {"ramdisk": {"directory": "/local"}},
     "--sa": {"service_account": "sa"},
-    "--private": "not yet",
-    "--authorized_networks": "not yet",
+    "--private": {"make": {"private": True}},
+    "--authorized_networks": {"make": {"authorized_networks": ["203.0.113.0/24"]}},
     "--verbose": "run: verbose",
     "--skip_preflight_checks": "run: skip_preflight",
     "--restart_on_user_code_failure": {"max_restarts": 1, "restart_on_user_code_failure": True},
@@ -91,6 +97,50 @@ WORKLOADS: dict[str, dict[str, Any] | str] = {
 }
 """xpk workload create, create-pathways."""
 
+CLUSTERS: dict[str, dict[str, Any] | str] = {
+    "--cluster": "name",
+    "--tpu-type": {"type": "v6e-16"},
+    "--device-type": {"type": "l4-8", "zone": "us-central1-a"},
+    "--num-slices": {"slices": 3},
+    "--num-nodes": {"type": "l4-8", "zone": "us-central1-a", "nodes": 2},
+    "--zone": {"zone": "us-west4-a"},
+    "--on-demand": {"capacity": "on_demand"},
+    "--spot": {"capacity": "spot"},
+    "--reservation": {"reservations": "projects/p/reservations/r"},
+    "--flex": {"capacity": "flex_start"},
+    "--custom-cluster-arguments": {"cluster_fields": {"description": "ours"}},
+    "--custom-tpu-nodepool-arguments": {"pool_fields": {"config.labels.a": "b"}},
+    "--custom-nodepool-arguments": {"pool_fields": {"config.labels.a": "b"}},
+    "--cluster-cpu-machine-type": {"cpu_pool": {"machine_type": "n2-standard-8"}},
+    "--default-pool-cpu-machine-type": {"cpu_pool": {"machine_type": "n2-standard-8"}},
+    "--default-pool-cpu-num-nodes": {"cpu_pool": {"nodes": 6}},
+    "--gke-version": {"version": "1.33"},
+    "--private": {"private": True},
+    "--authorized-networks": {"authorized_networks": "203.0.113.0/24"},
+    "--enable-workload-identity": {"workload_identity": True},
+    "--enable-autoprovisioning": {"slices": 0, "autoprovision": 16},
+    "--autoprovisioning-max-chips": {"slices": 0, "autoprovision": 32},
+    "--enable-gcsfuse-csi-driver": {
+        "cluster_fields": {"addons_config.gcs_fuse_csi_driver_config.enabled": "false"}
+    },
+    "--enable-lustre-csi-driver": {
+        "cluster_fields": {"addons_config.lustre_csi_driver_config.enabled": "true"}
+    },
+    "--enable-mtc": {"cluster_fields": {"addons_config.high_scale_checkpointing_config.enabled": "true"}},
+    "--force": "force",
+    "--project": "project",
+    "--dry-run": "dry_run",
+}
+"""xpk cluster create: fields of a cluster, or what the command itself does with them."""
+
+FLAG_OF = {
+    "reservations": "reservation",
+    "cluster_fields": "cluster_field",
+    "pool_fields": "pool_field",
+    "authorized_networks": "authorized_network",
+}
+"""Flags of `cluster create` that are called otherwise than their fields: those that are given many times."""
+
 _NEAREST: dict[str, dict[str, Any]] = {"cluster": {"cluster": CLUSTER}, "pathways": {"pathways": PATHWAYS}}
 
 
@@ -103,6 +153,10 @@ def test_what_a_flag_asked_for_is_asked_of_the_cluster(flag: str, place: dict[st
             or name in {"run": RunRequest.model_fields, "field": ("image",)}[where]
         )
         return
+    if "make" in place:
+        made = ClusterPlace.model_validate({**CLUSTER, **place}).make_fields
+        assert asked_of_gke(made) != asked_of_gke({})
+        return
     without = next((base for part, base in _NEAREST.items() if part in place and part not in flag), {})
     if place == without:  # the flag is the part itself
         without = {}
@@ -111,7 +165,28 @@ def test_what_a_flag_asked_for_is_asked_of_the_cluster(flag: str, place: dict[st
         assert any(name == field.partition(".")[0] for field in FIELDS)
 
 
-@pytest.mark.parametrize(("flag", "place"), [*LAUNCHER.items(), *WORKLOADS.items()])
+def asked_of_gke(fields: Mapping[str, Any]) -> Any:
+    """Returns what GKE is asked for, for a cluster with such fields."""
+    config = ClusterConfig.model_validate({"zone": "us-east5-b", "type": "v5litepod-16", **fields})
+    assert config.shape is not None
+    pool = pool_request("np-0", config, config.shape, {})
+    return cluster_request("c", config, "p", {}), [pool] * config.slices
+
+
+@pytest.mark.parametrize(("flag", "place"), CLUSTERS.items())
+def test_what_a_flag_of_clusters_asked_for_is_asked_of_gke(flag: str, place: dict[str, Any] | str) -> None:
+    taken = inspect.signature(create).parameters
+    if isinstance(place, str):
+        assert place in taken
+        return
+    without = {"slices": 0, "autoprovision": 8} if "autoprovision" in place else {}
+    assert place == {"capacity": "on_demand"} or asked_of_gke(place) != asked_of_gke(without)
+    names = {FLAG_OF.get(name, name) for name in place if name != "cpu_pool"}
+    names |= {f"cpu_{name}" for name in place.get("cpu_pool", {})}
+    assert names <= {*taken}
+
+
+@pytest.mark.parametrize(("flag", "place"), [*LAUNCHER.items(), *WORKLOADS.items(), *CLUSTERS.items()])
 def test_docs_say_where_a_flag_went(flag: str, place: dict[str, Any] | str) -> None:
     rows = [line for line in DOCS.read_text().splitlines() if re.search(rf"^\|[^|]*`[^|`]*{flag}\b", line)]
     assert rows, f"docs/migration.md has no row for {flag}"
@@ -120,9 +195,12 @@ def test_docs_say_where_a_flag_went(flag: str, place: dict[str, Any] | str) -> N
         names = [
             inner for name in place for inner in (place[name] if isinstance(place[name], dict) else [name])
         ]
-        assert any(re.search(rf"\b{name}\b", told) for name in (*place, *names)), told
+        said = told.replace("-", "_")
+        names += [FLAG_OF[name] for name in place if name in FLAG_OF]
+        names += [f"cpu_{name}" for name in place.get("cpu_pool", {})]
+        assert any(re.search(rf"(?<![a-z]){name}(?![a-z])", said) for name in (*place, *names)), told
     elif place == "not yet":
         assert "not yet" in told
     else:
-        name = place.partition(": ")[2]
+        name = place.partition(": ")[2] or place
         assert name in told or name.replace("_", "-") in told

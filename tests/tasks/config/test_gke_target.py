@@ -135,6 +135,7 @@ ELSEWHERE = {
     "kind": "chooses the model",
     "image": "is resolved to the digest that is submitted",
     "kubeconfig": "is where the context is looked up",
+    "cluster.make": "changes what GKE is asked for: test_gke_flags, test_cluster_requests",
 }
 """Fields whose effect is neither in the manifest nor in the plan."""
 

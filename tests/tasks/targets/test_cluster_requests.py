@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.container_fields import message_of
+from tasks.config.accelerators import accelerator
 from tasks.config.cluster import ClusterConfig
-from tasks.targets.cluster_requests import cluster_request, most_cpu_nodes, pods_prefix, pool_request
+from tasks.targets.cluster_requests import cluster_request, pool_request
+from tasks.targets.cluster_size import most_cpu_nodes, pods_prefix
 from tests.cloud.container import rules
 from tests.cloud.container.leasing import config
 from tests.cloud.container.messages import spec_of
+from tests.tasks.config.test_accelerators import CASES, tpu_rows
 
 LABELS = {"slicebench-lease": "cluster-x_proj-e1"}
 
@@ -114,6 +119,24 @@ def test_a_policy_that_is_named_takes_the_place_of_compact() -> None:
         ({"services_range": "s"}, "ip_allocation_policy.services_secondary_range_name", "s"),
         ({"services_range": "10.8.0.0/20"}, "ip_allocation_policy.services_ipv4_cidr_block", "10.8.0.0/20"),
         ({"autoprovision": 64, "slices": 0}, "autoscaling.enable_node_autoprovisioning", True),
+        ({"maintenance": "03:00"}, "maintenance_policy.window.daily_maintenance_window.start_time", "03:00"),
+        (
+            {"private": True, "global_access": True},
+            "private_cluster_config.master_global_access_config.enabled",
+            True,
+        ),
+        ({}, "control_plane_endpoints_config.dns_endpoint_config.allow_external_traffic", True),
+        (
+            {"private": True, "private_endpoint": True},
+            "control_plane_endpoints_config.dns_endpoint_config.allow_external_traffic",
+            False,
+        ),
+        (
+            {"dns_access": False},
+            "control_plane_endpoints_config.dns_endpoint_config.allow_external_traffic",
+            False,
+        ),
+        ({"pods_range": "/14"}, "ip_allocation_policy.cluster_ipv4_cidr_block", "/14"),
         ({"cluster_fields": {"description": "ours"}}, "description", "ours"),
         ({}, "locations", ["us-east5-b"]),
         ({}, "resource_labels", LABELS),
@@ -136,6 +159,8 @@ def test_each_field_changes_what_is_asked_for(fields: dict[str, Any], path: str,
         ({"cpu_pool": {"machine_type": "n2-standard-8"}}, "config.machine_type", "n2-standard-8"),
         ({"cpu_pool": {"nodes": 3}}, "initial_node_count", 3),
         ({"cpu_pool": {"disk_gb": 200}}, "config.disk_size_gb", 200),
+        ({"cpu_pool": {"disk_type": "pd-standard"}}, "config.disk_type", "pd-standard"),
+        ({"cpu_pool": {"most": 7}}, "autoscaling.total_max_node_count", 7),
         ({"cpu_pool_fields": {"config.labels.team": "a"}}, "config.labels", {"team": "a"}),
     ],
 )
@@ -168,3 +193,55 @@ def test_a_thousand_machines_get_addresses_and_controllers() -> None:
     request = cluster_request("x", large, "proj", LABELS)
     assert request["ip_allocation_policy"] == {"use_ip_aliases": True, "cluster_ipv4_cidr_block": "/16"}
     assert request["node_pools"][0]["autoscaling"]["total_max_node_count"] == 21
+
+
+def test_more_nodes_than_a_subnetwork_has_addresses_get_one_of_their_own() -> None:
+    large = config(type="v5p-17920", zone="us-east5-a", slices=3)
+    assert large.machines == 6720
+    addresses = cluster_request("x", large, "proj", LABELS)["ip_allocation_policy"]
+    assert (addresses["create_subnetwork"], addresses["node_ipv4_cidr_block"]) == (True, "/18")
+    assert addresses["cluster_ipv4_cidr_block"] == "/13"
+    given = cluster_request("x", config(type="v5p-17920", slices=3, subnetwork="s"), "proj", LABELS)
+    assert "create_subnetwork" not in given["ip_allocation_policy"]
+
+
+def every_type() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each type that we claim, with what makes it complete: tables, and single hosts besides."""
+    for row in tpu_rows():
+        yield row["name"], {"placement_policy": "p"} if row["workload_policy"] == "yes" else {}
+    with (CASES / "gpu_cpu_types.csv").open() as file:
+        yield from ((row["name"], {}) for row in csv.DictReader(file))
+    for name in ("v5litepod-1", "v5litepod-4", "ct5lp-hightpu-8t", "ct6e-standard-8t", "tpu7x-standard-1t"):
+        yield name, {}
+
+
+def test_every_type_is_asked_for_as_it_is_or_refused_with_the_fix() -> None:
+    refused = set()
+    for name, more in every_type():
+        shape = accelerator(name)
+        try:
+            request = pool(config(type=name, **more))
+        except ValueError as error:
+            assert shape.gpu_direct is not None, name
+            assert "by Cluster Toolkit" in str(error)
+            refused.add(name)
+            continue
+        assert request["config"]["machine_type"] == shape.machine_type, name
+        assert request["initial_node_count"] == shape.hosts, name
+        asked = request.get("placement_policy", {})
+        several = shape.kind == "tpu" and shape.hosts > 1
+        assert asked.get("tpu_topology") == (shape.topology if several else None), name
+        assert ("policy_name" in asked) == bool(more and several), name
+        gpus = [
+            (one["accelerator_type"], one["accelerator_count"])
+            for one in request["config"].get("accelerators", [])
+        ]
+        assert gpus == ([(shape.label, shape.chips_per_host)] if shape.kind == "gpu" else []), name
+    assert refused == {
+        "h100-80gb-8",
+        "h100-mega-80gb-8",
+        "h200-141gb-8",
+        "b200-8",
+        "gb200-4",
+        "gb200-4-nolssd",
+    }
