@@ -20,6 +20,7 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict
 from tasks.leases.opening import open_ledger
 from tasks.leases.release import release
+from tasks.leases.shares import last_out, shared_by
 from tasks.stages.context import Run
 from tasks.stages.provision import shape_of
 
@@ -87,5 +88,7 @@ def release_run(
     except Conflict as error:
         log.warning("%s is left to whoever else is at it: %s", lease.lease_id, error)
         return
-    if done.lease.state is not State.GONE:
+    ends = [done, *(last_out(ledger, inventories, one) for one in shared_by(lease))]
+    if any(end is not None and end.lease.state is not State.GONE for end in ends):
+        done = next(end for end in ends if end is not None and end.lease.state is not State.GONE)
         raise Leaked(f"{lease.lease_id}: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")

@@ -70,6 +70,8 @@ class Cluster:
     private: bool = False
     workload_identity: bool = False
     created_at: float = 0.0
+    autoprovisions: bool = False
+    """GKE itself adds node pools when pods ask for them."""
 
     def pool(self, name: str) -> Pool | None:
         """Returns a pool by its name."""
@@ -122,6 +124,7 @@ def cluster_of(project: str, message: Any) -> Cluster:
         private=message.private_cluster_config.enable_private_nodes,
         workload_identity=bool(message.workload_identity_config.workload_pool),
         created_at=_seconds(message.create_time),
+        autoprovisions=message.autoscaling.enable_node_autoprovisioning,
     )
 
 

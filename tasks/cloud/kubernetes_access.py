@@ -59,6 +59,8 @@ class Access:
     """The name that the server's certificate has, where it is not that of its address."""
     proxy: str = ""
     """Through which the server is reached; empty: as the environment says."""
+    identity: str = ""
+    """What tells this cluster from another at its address or of its name, where something does."""
     _clients: dict[int, httpx2.Client] = field(default_factory=dict, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -119,7 +121,13 @@ class Access:
 
 
 def by_endpoint(
-    name: str, endpoint: str, authority: str | None, tokens: Tokens, namespace: str = "default"
+    name: str,
+    endpoint: str,
+    authority: str | None,
+    tokens: Tokens,
+    namespace: str = "default",
+    *,
+    identity: str = "",
 ) -> Access:
     """Returns the access to an API server by its address (`1.2.3.4` or a URL) and authority (certificates as PEM; None:
     one that everybody trusts, as GKE's DNS endpoints have).
@@ -129,7 +137,7 @@ def by_endpoint(
         trust = ssl.create_default_context(cadata=authority) if authority else None
     except ssl.SSLError as error:
         raise BadInput(f"{name}: the certificate of its authority cannot be read: {error}") from error
-    return Access(name, server, namespace, trust, tokens)
+    return Access(name, server, namespace, trust, tokens, identity=identity)
 
 
 class GoogleTokens:

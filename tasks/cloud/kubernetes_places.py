@@ -1,9 +1,14 @@
 """Places of JobSets as plans and leases write them down, without any secret, and the way back from them to a cluster.
 
-A place is `context NAME`, or `context NAME of FILE` where the kubeconfig is another than ~/.kube/config; a scope is a
-place and a namespace: `context kind-bench/default`. Whoever reads a ledger elsewhere needs a context of that name. What
-was made there is written down with a sign of the API server's address, `context kind-bench#0d5e8f21/default`: a context
-that leads to another cluster by now would find nothing there, and that is not the same as gone.
+A place is `context NAME`, or `context NAME of FILE` where the kubeconfig is another than ~/.kube/config, or, on GKE,
+`cluster NAME of PROJECT in LOCATION`; a scope is a place and a namespace: `context kind-bench/default`. What was made
+there is written down with a sign of what tells this cluster from another of that name: `context kind-bench#0d5e8f21`.
+
+For a context that is its API server's address, and whoever reads the ledger elsewhere needs a context of that name. One
+that leads to another server by now says nothing of the first, which may well be up: that is not the same as gone.
+For a cluster of GKE it is its id, and anybody with a login can ask GKE about it. The name is given away again only once
+the cluster and all of its machines are deleted, so where GKE says that there is none of the name (which is not what it
+says to somebody who may not look), or that it has another id, what was in it went with it.
 """
 
 from __future__ import annotations
@@ -21,6 +26,13 @@ from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.timing import Timing
 
 _CONTEXT = re.compile(r"context (?P<name>.+?)(?:#(?P<sign>[0-9a-f]{8}))?(?: of (?P<files>/.+))?")
+_CLUSTER = re.compile(
+    r"cluster (?P<name>[a-z0-9-]+)(?:#(?P<sign>[0-9a-f]{8}))? of (?P<project>[^ /]+) in (?P<location>[^ /]+)"
+)
+
+
+class ClusterGone(InfrastructureError):
+    """The cluster of GKE is deleted, as GKE says, and with it all that was in it."""
 
 
 def place_of(context: str, kubeconfig: str | None, environ: Mapping[str, str] = os.environ) -> str:
@@ -29,29 +41,48 @@ def place_of(context: str, kubeconfig: str | None, environ: Mapping[str, str] = 
     return f"context {context} of {files}" if files.startswith("/") else f"context {context}"
 
 
-def signed(scope: str, server: str) -> str:
-    """Returns the scope with a sign of the API server that it leads to now."""
+def place_of_cluster(project: str, location: str, name: str) -> str:
+    """Returns the place of a cluster of GKE."""
+    return f"cluster {name} of {project} in {location}"
+
+
+def signed(scope: str, access: Access) -> str:
+    """Returns the scope with a sign of the cluster that it leads to now, by the access to it."""
     place, _, namespace = scope.rpartition("/")
-    match = _CONTEXT.fullmatch(place)
-    if match is None:
-        raise InfrastructureError(f"{place} is no context of a kubeconfig")
-    files = f" of {match['files']}" if match["files"] else ""
-    return f"context {match['name']}#{_sign(server)}{files}/{namespace}"
+    match = _match(place)
+    rest = place[match.end("name") :]
+    return f"{place[: match.end('name')]}#{_sign(access.identity or access.server)}{rest}/{namespace}"
 
 
 def is_place(scope: str) -> bool:
-    """Whether a scope is one of a context, and not of some other kind of place."""
-    return _CONTEXT.fullmatch(scope.rpartition("/")[0]) is not None
+    """Whether a scope is one of a context or a cluster of GKE, and not of some other kind of place."""
+    place = scope.rpartition("/")[0]
+    return bool(_CONTEXT.fullmatch(place) or _CLUSTER.fullmatch(place))
+
+
+def is_by_name(scope: str) -> bool:
+    """Whether a scope is in a cluster of GKE that is known by its name."""
+    return _CLUSTER.fullmatch(scope.rpartition("/")[0]) is not None
+
+
+def is_known_here(scope: str) -> bool:
+    """Whether this machine can look there: GKE can be asked from anywhere, and what may not be asked is an error."""
+    if is_by_name(scope):
+        return True
+    try:
+        return is_place(scope) and bool(access_to(scope))
+    except InfrastructureError:
+        return False
 
 
 def access_to(scope: str) -> Access:
     """Returns the access to a scope's cluster, in its namespace. Raises InfrastructureError where this machine has
-    none: what is there cannot be looked at from here.
+    none: what is there cannot be looked at from here; ClusterGone where there is nothing to look at any more.
     """
     place, _, namespace = scope.rpartition("/")
-    match = _CONTEXT.fullmatch(place)
-    if match is None:
-        raise InfrastructureError(f"{place} is no context of a kubeconfig")
+    match = _match(place)
+    if "project" in match.groupdict():
+        return _by_name(match, namespace)
     try:
         access = by_context(match["name"], _file(match["files"]), namespace)
     except BadInput as error:
@@ -63,14 +94,37 @@ def access_to(scope: str) -> Access:
     return access
 
 
+def _by_name(match: re.Match[str], namespace: str) -> Access:
+    from tasks.cloud.container_errors import NotFound
+    from tasks.cloud.kubernetes_gke import GkeName, access_by_name
+
+    named = GkeName(match["project"], match["location"], match["name"])
+    try:
+        access = access_by_name(named, namespace)
+    except NotFound as error:
+        raise ClusterGone(f"cluster {named.cluster} of {named.project} is deleted: {error}") from error
+    if match["sign"] and match["sign"] != _sign(access.identity):
+        raise ClusterGone(
+            f"cluster {named.cluster} of {named.project} is another by now: that one is deleted"
+        )
+    return access
+
+
+def _match(place: str) -> re.Match[str]:
+    match = _CONTEXT.fullmatch(place) or _CLUSTER.fullmatch(place)
+    if match is None:
+        raise InfrastructureError(f"{place} is no context of a kubeconfig, nor a cluster of GKE")
+    return match
+
+
 def _file(files: str | None) -> str | None:
     if files is None or os.pathsep not in files:
         return files
     return next((one for one in files.split(os.pathsep) if Path(one).is_file()), files)
 
 
-def _sign(server: str) -> str:
-    return hashlib.sha256(server.encode()).hexdigest()[:8]
+def _sign(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:8]
 
 
 def cluster_at(scope: str, timing: Timing | None = None) -> Kubernetes:

@@ -70,6 +70,9 @@ class ClusterPlace(BaseModel):
     name: str = Field(pattern=patterns.CLUSTER_NAME, description="Its exact name")
     project: str | None = Field(None, description="Google Cloud project; from the environment when not given")
     location: str | None = Field(None, description="Zone or region; from the environment when not given")
+    zone: str | None = Field(
+        None, description="Where machines are made, for a cluster that is made in a region; else its location"
+    )
     create: Literal["if_missing", "never"] = Field("if_missing", description="Whether the run may make it")
     capacity: Capacity | None = Field(
         None,
@@ -107,6 +110,11 @@ class GkeLimits(BaseModel):
 
     model_config = _FORBID
 
+    provisioning_s: int | None = Field(
+        2 * 3600,
+        gt=0,
+        description="For a cluster or node pools that are made for the run, and for others who work on the cluster",
+    )
     workload_s: int | None = Field(
         None,
         gt=0,

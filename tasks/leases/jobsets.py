@@ -1,11 +1,12 @@
 """The inventory of JobSets, known by their labels, in all clusters and namespaces that the ledger names.
 
 A JobSet is gone when its pods are: after it is deleted they still end, on chips that nobody else can have by then. Its
-Secret goes with it, for it owns that.
+Secret goes with it, for it owns that. It is gone as well when its cluster is deleted, where that can be known.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from dataclasses import replace
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
-from tasks.cloud.kubernetes_places import access_to, cluster_at, is_place
+from tasks.cloud.kubernetes_places import ClusterGone, cluster_at, is_by_name, is_known_here
 from tasks.cloud.labels import LEDGER, read_labels
 from tasks.cloud.timing import Timing
 from tasks.leases.inventory import Found, Pace, PartlyListed
@@ -26,6 +27,8 @@ _NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
 _TIMING = Timing(total_s=30.0)
 """Short: whoever releases looks again and again, and renews in between."""
 _LOOK_S, _KILLED_S = 0.2, 5.0
+_SAME_S = 3.0
+"""For so long a cluster is taken to be where it was; that it is deleted shows later by as much."""
 
 
 class JobSetInventory:
@@ -38,13 +41,11 @@ class JobSetInventory:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._open: dict[str, tuple[float, Kubernetes]] = {}
 
     def sees(self, scope: str) -> bool:
-        """See Inventory. This machine must have a context of that name."""
-        try:
-            return is_place(scope) and bool(access_to(scope))
-        except InfrastructureError:
-            return False
+        """See Inventory. This machine must have a context of that name; clusters of GKE are seen from anywhere."""
+        return is_known_here(scope)
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory. Looks wherever the lease made some; for a lease that is not known, wherever any did."""
@@ -52,8 +53,10 @@ class JobSetInventory:
         silent: dict[str, InfrastructureError] = {}
         for scope in self._scopes(lease_id):
             try:
-                cluster = cluster_at(scope, _TIMING)
+                cluster = self._at(scope)
                 found += (one for one in self._in(cluster, scope) if lease_id in (None, one.lease_id))
+            except ClusterGone:
+                continue
             except InfrastructureError as error:
                 silent[scope.partition("/")[0]] = error
         if silent:
@@ -62,7 +65,10 @@ class JobSetInventory:
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory. Without a uid its name and this ledger's label tell it; they name one lease only."""
-        cluster = cluster_at(ref.scope, _TIMING)
+        try:
+            cluster = self._at(ref.scope)
+        except ClusterGone:
+            return None
         there = cluster.find(JOB_SET, ref.name)
         if ref.uid is None:
             return replace(ref, uid=_uid(there)) if there is not None and self._is_ours(there) else None
@@ -72,12 +78,28 @@ class JobSetInventory:
 
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
         """See Inventory. Not forced, pods have their own grace; forced, a second."""
-        cluster = cluster_at(ref.scope, _TIMING)
+        try:
+            cluster = self._at(ref.scope)
+        except ClusterGone:
+            return
         if ref.uid is None and self.get(ref) is None:
             return
         cluster.delete(JOB_SET, ref.name, uid=ref.uid)
         if force and ref.uid is not None:
             hurry(cluster, ref.uid)
+
+    def _at(self, scope: str) -> Kubernetes:
+        """Returns the API of a scope's cluster; where GKE is asked for that, once for some seconds: looks are many.
+
+        Raises ClusterGone.
+        """
+        since, cluster = self._open.get(scope, (-math.inf, None))
+        if cluster is not None and time.monotonic() - since < _SAME_S:
+            return cluster
+        cluster = cluster_at(scope, _TIMING)
+        if is_by_name(scope):
+            self._open[scope] = (time.monotonic(), cluster)
+        return cluster
 
     def _scopes(self, lease_id: str | None) -> Sequence[str]:
         lease = self._ledger.read(lease_id) if lease_id else None

@@ -206,6 +206,13 @@ def detach(lease: Lease, now: float, expires_at: float | None) -> Lease:
     return replace(lease, owner=None, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
 
 
+def stay(lease: Lease, until: float) -> Lease:
+    """Lets what nobody owns stay at least until `until`."""
+    _require(lease, HELD, "keep")
+    ends = None if lease.expires_at is None else max(lease.expires_at, until)
+    return replace(lease, expires_at=ends)
+
+
 def join(lease: Lease, holder: str) -> Lease:
     """Adds a lease that shares this one."""
     _require(lease, HELD, "share")

@@ -6,16 +6,19 @@ It is given back first: a run that is being released waits for nothing that it c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.labels import read_labels
 from tasks.leases import lease as leases
+from tasks.leases import owner as owners
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import HERE, Found
-from tasks.leases.lease import Lease, State
+from tasks.leases.inventory import HERE, Found, Inventories
+from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.release import USUAL, Patience, Release, release
 from tasks.leases.resource import ResourceRef
 
 KIND = "share"
@@ -42,6 +45,53 @@ def users(ledger: Ledger, lease: Lease) -> Sequence[str]:
     """Returns who shares a lease and is not gone."""
     held = {holder: ledger.read(holder) for holder in lease.holders}
     return [holder for holder, one in held.items() if one is not None and one.state is not State.GONE]
+
+
+def shared_by(lease: Lease) -> Sequence[str]:
+    """Returns the ids of the leases that a lease shares."""
+    return [ref.name for ref in lease.resources if ref.kind == KIND and ref.ours]
+
+
+def last_out(
+    ledger: Ledger, inventories: Inventories, shared: str, patience: Patience = USUAL
+) -> Release | None:
+    """Gives back what was made for runs, when nobody shares it any more; None: somebody does, or it is kept.
+
+    To be called once a sharer's own lease is given back; whoever is killed before leaves it to the reaper.
+    """
+    lease = ledger.read(shared)
+    if lease is None or lease.run_id is None or lease.stands or lease.owner is not None:
+        return None
+    kept = lease.expires_at is not None and lease.expires_at > time.time()
+    if lease.state is State.GONE or users(ledger, lease) or (kept and lease.state in HELD):
+        return None
+    why = "the last run that used it is over"
+    for holder in lease.holders:  # gone, and not struck off yet
+        lease = leases.leave(lease, holder)
+    try:
+        return release(ledger, lease, inventories, owners.this_process(), why, patience=patience)
+    except Conflict:  # the reaper, or another run, was faster
+        return None
+
+
+def keep_shared(
+    ledger: Ledger, shared: str, until: float, shape: Mapping[str, str], price_per_hour: float | None
+) -> Lease | None:
+    """Lets what was made for runs stay until `until`, whoever shares it; None: it is not whole, or stays anyhow.
+
+    To be called by who still holds it. What somebody keeps for longer stays for longer.
+    """
+    for _ in range(_TRIES):
+        lease = ledger.read(shared)
+        if lease is None or lease.state is not State.LIVE or lease.owner is not None:
+            return None
+        if lease.run_id is None or lease.stands:
+            return None
+        try:
+            return ledger.write(leases.stay(leases.describe(lease, shape, price_per_hour), until))
+        except Conflict:
+            continue
+    raise InfrastructureError(f"lease {shared} keeps changing")
 
 
 class ShareInventory:

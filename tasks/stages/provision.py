@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Problem
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import Holding
 from tasks.leases.locks import lock
@@ -18,9 +20,19 @@ _NOT_SHAPE = {"limits", "valid_after", "valid_until"}
 """Fields of targets that say how hardware is waited for, not what it is like."""
 
 
+_SHAPE_OF_A_CLUSTER: Any = {
+    "kind": True, "context": True, "type": True, "topology": True, "slices": True, "nodes": True,
+    "cluster": {"name": True, "project": True, "location": True, "zone": True, "capacity": True, "reservations": True},
+}  # fmt: skip
+
+
 def shape_of(run: Run) -> Mapping[str, str]:
     """Returns what hardware must be like to serve this run: every field of its target that says so, as text."""
-    fields = run.spec.target.model_dump(mode="json", exclude=_NOT_SHAPE)
+    target = run.spec.target
+    if isinstance(target, GkeTargetConfig):  # the rest says what pods are like
+        fields = target.model_dump(mode="json", include=_SHAPE_OF_A_CLUSTER)
+    else:
+        fields = target.model_dump(mode="json", exclude=_NOT_SHAPE)
     return {name: str(value) for name, value in fields.items() if value is not None}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
@@ -11,11 +12,15 @@ from tasks.config.duration import in_words
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
+from tasks.leases.lease import State
 from tasks.leases.locks import KIND as LOCK
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.resource import ResourceRef, outermost
+from tasks.leases.shares import KIND as SHARE
+from tasks.leases.shares import keep_shared, last_out, shared_by
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.context import Run
+from tasks.stages.provision import shape_of
 
 
 def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patience = USUAL) -> Release:
@@ -30,17 +35,31 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     if wanted and _kept(run, lease, patience):
         return Release(lease.lease)
     # What has ended by itself goes back too: it was planned and made, and now we look that it is gone.
-    made = [ref for ref in outermost(lease.lease.resources) if ref.ours and ref.kind != LOCK]
+    made = [ref for ref in outermost(lease.lease.resources) if ref.ours and ref.kind not in (LOCK, SHARE)]
+    shared = shared_by(lease.lease)
+    if wanted:
+        _keep_shared(run, lease, shared)
     done = lease.release("the run is over", patience)
-    if done.left or done.problems:
-        left = [f"{ref.kind} {ref.name} in {ref.scope}" for ref in done.left]
-        raise Leaked(
-            f"{done.lease.lease_id}: not proven gone: {'; '.join((*left, *done.problems))}. "
-            "The reaper keeps trying; see `slicebench leases`, then `slicebench reap`"
-        )
+    ends = [end for one in shared if (end := last_out(lease.ledger, lease.inventories, one, patience))]
+    if ends and done.lease.state is not State.GONE:  # what could not be looked at may have gone with that
+        done = lease.release("the run is over", patience)
+    made += [ref for end in ends for ref in outermost(end.lease.resources) if ref.ours]
+    _refuse_leaks([done, *ends])
     run.say(f"{counted(len(made), 'resource')} given back, nothing is left")
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
+
+
+def _refuse_leaks(ends: Sequence[Release]) -> None:
+    """Raises Leaked, naming what is left, for what could not be proven gone."""
+    told = []
+    for done in ends:
+        if done.left or done.problems:
+            left = [f"{ref.kind} {ref.name} in {ref.scope}" for ref in done.left]
+            told.append(f"{done.lease.lease_id}: not proven gone: {'; '.join((*left, *done.problems))}")
+    if told:
+        more = "The reaper keeps trying; see `slicebench leases`, then `slicebench reap`"
+        raise Leaked(f"{'; '.join(told)}. {more}")
 
 
 def _limit_of(run: Run) -> float | None:
@@ -67,14 +86,31 @@ def _kept(run: Run, lease: Holding, patience: Patience) -> bool:
     staying = keep(lease, run.plan.keepable, until, patience)
     name = lease.lease.name
     if not staying:
-        run.say(f"--keep {run.spec.keep}: there is nothing whole to keep")
+        if not shared_by(lease.lease):
+            run.say(f"--keep {run.spec.keep}: there is nothing whole to keep")
         return False
+    _tell_kept(run, staying, name, until, lease.lease.price_per_hour)
+    run.mark("teardown", lease_id=lease.lease.lease_id, kept=[ref.name for ref in staying], until=until)
+    return True
+
+
+def _keep_shared(run: Run, lease: Holding, shared: Sequence[str]) -> None:
+    """Keeps what was made for runs to share, and says so: a cluster, whoever else uses it now."""
+    if not shared or not set(run.plan.keepable):
+        return
+    until = time.time() + run.spec.keep_for_s
+    for one in shared:
+        kept = keep_shared(lease.ledger, one, until, shape_of(run), run.plan.price_per_hour)
+        if kept is not None:
+            staying = [ref for ref in outermost(kept.resources) if ref.ours]
+            _tell_kept(run, staying, kept.name, kept.expires_at or until, kept.price_per_hour)
+
+
+def _tell_kept(
+    run: Run, staying: Sequence[ResourceRef], name: str, until: float, price_per_hour: float | None
+) -> None:
     for ref in staying:
         run.say(f"kept: {ref.kind} {ref.name} in {ref.scope}" + _way_in(run, ref))
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(until))
-    run.say(
-        f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {by_list_prices(lease.lease.price_per_hour)}"
-    )
+    run.say(f"kept for {in_words(run.spec.keep_for_s)}, until {when}: {by_list_prices(price_per_hour)}")
     run.say(f"use it again with --lease {name}; delete it now with: slicebench reap --lease {name}")
-    run.mark("teardown", lease_id=lease.lease.lease_id, kept=[ref.name for ref in staying], until=until)
-    return True

@@ -11,6 +11,7 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, InfrastructureError, Place
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied
+from tasks.cloud.kubernetes_gke import GkeName
 from tasks.cloud.kubernetes_kinds import (
     ALL_NAMESPACES,
     EVENT,
@@ -28,7 +29,6 @@ from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Line, Trouble
-from tasks.targets.gke_access import GkeName
 from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, status, uid_of
 from tasks.targets.kube_pods import Slot, failures, slot_of
 from tasks.targets.kube_rows import Row, matching, rows

@@ -40,6 +40,9 @@ Busy = Callable[[Cluster], Mapping[str, bool]]
 CLUSTER_S, POOL_S = 3600.0, 7200.0
 """How long a cluster and a node pool may take to be made, seconds."""
 
+_TELL_S = 60.0
+"""What is waited for is told after so long, and again after twice as long each time."""
+
 
 class NotWhole(InfrastructureError):
     """Some slices could not be made; `there` names the node pools that are there, `causes` says why by pool."""
@@ -53,9 +56,10 @@ class NotWhole(InfrastructureError):
 
 @dataclass
 class Works:
-    """A cluster in the making, or being changed. `adopted`: it was there before; then only its slices are ours.
+    """A cluster in the making, or being changed. One that was there before is adopted; then only its slices are ours.
 
-    `ask_busy` is asked which slices are idle. `poll_s` between looks; `patience` for what is given back.
+    `ask_busy` is asked which slices are idle. `poll_s` between looks; `patience` for what is given back; `limit_s` for
+    all that is made. `beside`: node pools of others that have our names are left alone, and ours get other names.
     """
 
     container: Container
@@ -66,6 +70,9 @@ class Works:
     poll_s: float = 5.0
     ask_busy: Busy | None = None
     patience: Patience = USUAL
+    limit_s: float | None = None
+    beside: bool = False
+    _began: float = field(default_factory=time.monotonic)
     _failed: dict[str, ContainerError] = field(default_factory=dict)
 
     def look(self) -> Cluster | None:
@@ -272,10 +279,19 @@ class Works:
             raise failure_of(ended)
 
     def _until(self, over: Callable[[], bool], limit_s: float, doing: str) -> None:
-        deadline = time.monotonic() + limit_s
+        began = time.monotonic()
+        if self.limit_s is not None:  # for all together
+            limit_s = min(limit_s, self._began + self.limit_s - began)
+        tell_s = _TELL_S
         while not over():
-            if time.monotonic() >= deadline:
-                raise Broken(f"cannot {doing}: it takes more than {limit_s:.0f} s")
+            waited = time.monotonic() - began
+            if waited >= limit_s:
+                raise Broken(f"cannot {doing}: it takes more than {self.limit_s or limit_s:.0f} s")
+            if waited >= tell_s:
+                tell_s *= 2
+                self.say(
+                    f"waiting for GKE to {doing}: for {waited:.0f} s by now, for {limit_s:.0f} s at most"
+                )
             time.sleep(self.poll_s)
             self.holding.check()
 
@@ -350,6 +366,8 @@ class Works:
                 f"cluster {self.name} in {there.location} was made by {whose.owner}'s lease {whose.lease_id}",
                 fix="choose another name, or use it as it is: name it in a target",
             )
+        if self.beside and not self.config.counts_nodes:
+            return
         wanted = (
             {pool_name(index) for index in range(max(1, self.config.slices))} if self.config.type else set()
         )

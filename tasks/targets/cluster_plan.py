@@ -84,7 +84,8 @@ def plan(
     ]
     if config.counts_nodes and shape is not None:
         return _one_pool(config, shape, pools, steps, wanted, unit)
-    return _slices(config, shape, pools, steps, wanted, unit, busy or {})
+    others = frozenset(pool.name for pool in there.pools if not mine(pool))
+    return _slices(config, shape, pools, steps, wanted, unit, busy or {}, others)
 
 
 def _cpu_steps(there: Cluster, mine: Callable[[Pool], bool], ours: bool) -> list[Step]:
@@ -107,6 +108,7 @@ def _slices(
     wanted: int,
     unit: str,
     busy: Mapping[str, bool],
+    others: frozenset[str],
 ) -> ClusterPlan:
     good = [pool for pool in pools if not wrong_with(pool, config, shape)]
     bad = [pool for pool in pools if pool not in good]
@@ -124,7 +126,7 @@ def _slices(
     steps += [
         Step("wait for", pool.name, "it is being made") for pool in keep if pool.state == "PROVISIONING"
     ]
-    taken = {pool.name for pool in (*keep, *replace)}
+    taken = {pool.name for pool in (*keep, *replace)} | others
     free = (name for name in map(pool_name, range(10_000)) if name not in taken)
     for _ in range(wanted - len(keep) - len(replace)):
         steps.append(Step("make pool", next(free)))

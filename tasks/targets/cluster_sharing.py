@@ -1,40 +1,72 @@
 """A cluster for a run: one that is there is used, one that is missing is made, and the last run out gives it back.
 
-What a run makes is a lease of its own, which the runs that use it hold: it stays for as long as one of them lives.
+What a run makes is a lease of its own, which the runs that use it hold: it stays for as long as one of them lives. The
+same goes for node pools that runs add to a cluster that was there; the cluster itself stays.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
-from tasks.cloud.container_model import Cluster
+from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import labels_for, read_labels
 from tasks.config.cluster import ClusterConfig
-from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
 from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
-from tasks.leases.lease import IllegalTransition, Lease, State
-from tasks.leases.release import USUAL, Patience, Release, release
-from tasks.leases.resource import ResourceRef
+from tasks.leases.lease import HELD, IllegalTransition, Lease, State
+from tasks.leases.ledger import Ledger
+from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
-from tasks.leases.shares import share, users
+from tasks.leases.shares import last_out, share
+from tasks.targets.cluster_fit import Need, short_of
 from tasks.targets.cluster_making import Busy, Say, Works, find
-from tasks.targets.cluster_plan import wrong_with
-from tasks.targets.cluster_requests import CPU_POOL
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The cluster that a run needs. `create` false: one that is missing is an error."""
+    """The cluster that a run needs: what it must have, and how it is made. `create` false: nothing is made.
+
+    `location` is where it is looked for first; not given: where it would be made.
+    """
 
     name: str
-    config: ClusterConfig
+    config: ClusterConfig | None
     create: bool = True
+    location: str = ""
+    need: Need | None = None
+
+    @property
+    def where(self) -> str:
+        """The location where it is looked for, and made."""
+        return self.location or (self.config.location if self.config else "")
+
+    @property
+    def needs(self) -> Need:
+        """What it must have."""
+        if self.need is not None:
+            return self.need
+        assert self.config is not None
+        return Need.of(self.config)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a cluster is got. `ready` makes one that can be used of one that was made: whatever runs in it.
+
+    Seconds: `poll_s` between looks, `wait_s` at most for others who work on it, `limit_s` at most for its making.
+    """
+
+    say: Say = lambda line: None
+    poll_s: float = 5.0
+    wait_s: float = 3600.0
+    limit_s: float | None = None
+    ask_busy: Busy | None = None
+    ready: Callable[[Cluster], None] = field(default=lambda cluster: None)
 
 
 class Missing(BadInput):
@@ -45,44 +77,80 @@ def cluster_for(
     holding: Holding,
     container: Container,
     wanted: Wanted,
-    *,
-    say: Say = lambda line: None,
-    poll_s: float = 5.0,
-    wait_s: float = 3600.0,
-    ask_busy: Busy | None = None,
+    ways: Ways | None = None,
 ) -> Cluster:
     """Returns the cluster for the run whose lease is in hand: adopted, or made for it and shared.
 
-    One that another run is just making is waited for. Raises Missing, NotWhole, ContainerError, Taken, Leaked.
+    One that another is just making is waited for. Raises Missing, NotWhole, ContainerError, Taken, Leaked.
     """
-    deadline = time.monotonic() + wait_s
+    ways = ways or Ways()
+    deadline = time.monotonic() + ways.wait_s
+    told = ""
     while True:
-        there = find(container, wanted.name, wanted.config.location)
-        made_by = read_labels(there.labels) if there else None
-        foreign = there is not None and (made_by is None or made_by.ledger_id != holding.ledger.id)
-        if there is not None and (foreign or _lease_of(holding, container, wanted.name)):
-            if foreign:
-                _refuse_dead(there)
-                _adopt(holding, there)
-                if kept := _lease_of(holding, container, wanted.name):  # of slices that were added to it
-                    share(holding, labels_for(kept.lease_id, holding.ledger.id))
+        try:
+            there = _tried(holding, container, wanted, ways)
+            if there is not None:
                 return there
-            if _joined(holding, there, wanted):
-                return there
-        else:
-            if there is None and not wanted.create:
-                raise Missing(
-                    f"there is no cluster {wanted.name!r} in {container.project}",
-                    fix=f"slicebench cluster create {wanted.name}, or create: if_missing in the target",
-                )
-            try:
-                return _make(holding, container, wanted, say, poll_s, ask_busy)
-            except Taken as error:
-                if time.monotonic() >= deadline:
-                    raise
-                say(f"waiting: {error}")
-        time.sleep(poll_s)
+            why = f"cluster {wanted.name} is being made or deleted by somebody else"
+        except Taken as error:
+            why = str(error)
+            if time.monotonic() >= deadline:
+                raise
+        if time.monotonic() >= deadline:
+            raise InfrastructureError(f"{why}: that takes more than {ways.wait_s:.0f} s")
+        if why != told:
+            told = why
+            ways.say(f"waiting: {why}")
+        time.sleep(ways.poll_s)
         holding.check()
+
+
+def _tried(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -> Cluster | None:
+    """Returns the cluster, or None when it is changing: look again."""
+    there = find(container, wanted.name, wanted.where)
+    lease = _held(holding.ledger, container, wanted.name)
+    if lease is not None and lease.lease_id == holding.lease.lease_id:  # kept, and taken to be used again
+        return _again(there, wanted)
+    whole = lease if lease is not None and lease.state is State.LIVE and lease.owner is None else None
+    made_by = read_labels(there.labels) if there else None
+    if there is None:
+        if not wanted.create:
+            raise _not_there(container, wanted)
+        return _make(holding, container, wanted, ways)
+    if made_by is not None and made_by.ledger_id == holding.ledger.id:
+        if whole is None:
+            return _make(holding, container, wanted, ways)
+        return there if _joined(holding, there, wanted) else None
+    return _of_others(holding, container, there, whole, wanted, ways)
+
+
+def _of_others(
+    holding: Holding, container: Container, there: Cluster, whole: Lease | None, wanted: Wanted, ways: Ways
+) -> Cluster | None:
+    """Adopts a cluster that was there, and adds the node pools that it lacks."""
+    _refuse_dead(there)
+    if there.state == "PROVISIONING":
+        return None
+    # What other runs added goes with the last of them: it counts where this run can hold it.
+    pools = [pool for pool in there.pools if whole is not None or not _is_ours(holding, pool)]
+    lacking = short_of(pools, wanted.needs)
+    if lacking.count and not there.autoprovisions:
+        stands = whole is not None and whole.stands
+        if not wanted.create or wanted.config is None or stands:
+            raise _lacks(there, lacking.told, wanted)
+        others = short_of([pool for pool in there.pools if not _is_ours(holding, pool)], wanted.needs)
+        size = {"nodes": others.count} if wanted.config.counts_nodes else {"slices": others.count}
+        more = replace(wanted, config=wanted.config.model_copy(update=size))
+        _adopt(holding, there)
+        return _make(holding, container, more, ways)
+    if whole is not None:
+        try:
+            share(holding, labels_for(whole.lease_id, holding.ledger.id))
+        except IllegalTransition:
+            _take_back(holding)
+            return None
+    _adopt(holding, there)
+    return there
 
 
 def leave_cluster(
@@ -93,24 +161,24 @@ def leave_cluster(
     To be called once the run's own lease is given back; whoever is killed before leaves it to the reaper.
     """
     lease = latest(holding.ledger, lease_name(container.project, name))
-    if lease is None or lease.run_id is None or lease.stands or lease.owner is not None:
-        return None
-    if lease.state is State.GONE or users(holding.ledger, lease):
-        return None
-    return release(
-        holding.ledger,
-        lease,
-        holding.inventories,
-        owners.this_process(),
-        "the last run that used it is over",
-        patience=patience,
-    )
+    return last_out(holding.ledger, holding.inventories, lease.lease_id, patience) if lease else None
 
 
-def _lease_of(holding: Holding, container: Container, name: str) -> Lease | None:
-    """Returns the lease of a cluster that is whole, and on which nobody works."""
-    lease = latest(holding.ledger, lease_name(container.project, name))
-    return lease if lease is not None and lease.state is State.LIVE and lease.owner is None else None
+def _held(ledger: Ledger, container: Container, name: str) -> Lease | None:
+    """Returns the lease of a cluster, or of what was added to one, that is not being given back."""
+    lease = latest(ledger, lease_name(container.project, name))
+    return lease if lease is not None and lease.state in HELD else None
+
+
+def _again(there: Cluster | None, wanted: Wanted) -> Cluster:
+    """Returns a kept cluster that this run's own lease has."""
+    if there is None:
+        raise Missing(
+            f"cluster {wanted.name}, which was kept, is not there any more", fix="leave out --lease"
+        )
+    _refuse_dead(there)
+    _refuse_unfit(there, wanted)
+    return there
 
 
 def _joined(holding: Holding, there: Cluster, wanted: Wanted) -> bool:
@@ -120,13 +188,23 @@ def _joined(holding: Holding, there: Cluster, wanted: Wanted) -> bool:
     try:
         return share(holding, there.labels) is not None
     except IllegalTransition:
-        for ref in [ref for ref in holding.lease.resources if ref.kind == SHARE and ref.uid is None]:
-            holding.discard(ref)
+        _take_back(holding)
         return False
 
 
-def _adopt(holding: Holding, there: Cluster) -> ResourceRef:
-    return holding.adopt(CLUSTER, f"{there.project}/{there.location}", there.name, there.uid)
+def _take_back(holding: Holding) -> None:
+    """Strikes shares off that were meant to be taken, and are not to be had."""
+    for ref in [ref for ref in holding.lease.resources if ref.kind == SHARE and ref.uid is None]:
+        holding.discard(ref)
+
+
+def _adopt(holding: Holding, there: Cluster) -> None:
+    holding.adopt(CLUSTER, f"{there.project}/{there.location}", there.name, there.uid)
+
+
+def _is_ours(holding: Holding, pool: Pool) -> bool:
+    labelled = read_labels(pool.labels)
+    return labelled is not None and labelled.ledger_id == holding.ledger.id
 
 
 def _refuse_dead(there: Cluster) -> None:
@@ -137,58 +215,67 @@ def _refuse_dead(there: Cluster) -> None:
 
 def _refuse_unfit(there: Cluster, wanted: Wanted) -> None:
     """Raises Missing for a cluster that lacks slices of the type: a run changes none that others use."""
-    shape = wanted.config.shape
-    if shape is None or (shape.kind == "cpu" and not shape.machine_type):
-        return
-    fitting = [pool for pool in there.pools if pool.machine_type == shape.machine_type]
-    good = [pool for pool in fitting if not wrong_with(pool, wanted.config, shape) and pool.name != CPU_POOL]
-    needed = 1 if wanted.config.counts_nodes else wanted.config.slices
-    if len(good) < needed:
-        why = "; ".join(
-            f"{pool.name}: {wrong_with(pool, wanted.config, shape)}" for pool in fitting if pool not in good
-        )
-        raise Missing(
-            f"cluster {there.name} has {len(good)} of the {needed} node pools of {wanted.config.type} that are needed"
-            + (f" ({why})" if why else ""),
-            fix=f"slicebench cluster resize {there.name}, another cluster, or fewer slices",
-        )
+    lacking = short_of(there.pools, wanted.needs)
+    if lacking.count:
+        raise _lacks(there, lacking.told, wanted)
 
 
-def _make(
-    holding: Holding,
-    container: Container,
-    wanted: Wanted,
-    say: Say,
-    poll_s: float,
-    ask_busy: Busy | None,
-) -> Cluster:
-    """Makes the cluster under a lease of its own, which this run's holds from the beginning.
+def _not_there(container: Container, wanted: Wanted) -> Missing:
+    return Missing(
+        f"there is no cluster {wanted.name!r} in {container.project}",
+        fix=f"slicebench cluster create {wanted.name}, or create: if_missing in the target",
+    )
+
+
+def _lacks(there: Cluster, told: str, wanted: Wanted) -> Missing:
+    return Missing(
+        f"cluster {there.name} {told}",
+        fix=f"slicebench cluster resize {there.name}, another cluster, or fewer slices",
+    )
+
+
+def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -> Cluster:
+    """Makes the cluster, or what it lacks, under a lease of its own, which this run's holds from the beginning.
 
     So whoever dies when: with the last run that holds it, it goes.
     """
+    if wanted.config is None:
+        raise _not_there(container, wanted)
     run = holding.lease
+    before = _held(holding.ledger, container, wanted.name)
     own = claim(
         holding.ledger,
         holding.inventories,
         lease_name(container.project, wanted.name),
         run.run_id or run.lease_id,
         folder=run.folder,
-        say=say,
+        say=ways.say,
     )
     try:
         share(holding, labels_for(own.lease.lease_id, own.ledger.id))
         with own.renewing():
-            works = Works(container, own, wanted.name, wanted.config, say, poll_s, ask_busy=ask_busy)
+            works = Works(
+                container, own, wanted.name, wanted.config, ways.say, ways.poll_s, ask_busy=ways.ask_busy,
+                limit_s=ways.limit_s, beside=True,
+            )  # fmt: skip
             works.settle()
             there = works.look()
             planned = works.plan(there)
             works.check()
+            others = [holder for holder in own.lease.holders if holder != run.lease_id]
+            if planned.disturbs and others:
+                raise Missing(
+                    f"cluster {wanted.name} would have to be changed under {', '.join(others)}: {planned}",
+                    fix="wait for those runs, or name another cluster",
+                )
             made = works.carry_out(planned, there)
+            ways.ready(made)
             own.live()
-            # It is over at once, but for those who hold it.
-            own.detach(time.time())
+            # It is over at once, but for those who hold it, or when it was kept for longer.
+            kept_until = before.expires_at if before and before.owner is None and before.expires_at else 0.0
+            own.detach(max(time.time(), kept_until))
     except BaseException as error:
-        _undo(holding, own, say)
+        _undo(holding, own, ways.say)
         if isinstance(error, Taken):
             raise InfrastructureError(str(error)) from error
         raise
@@ -201,7 +288,7 @@ def _undo(holding: Holding, own: Holding, say: Callable[[str], None]) -> None:
     for ref in [ref for ref in holding.lease.resources if ref.name == own.lease.lease_id]:
         holding.discard(ref)
     own.check()
-    if own.lease.holders:  # another run's, that was killed: with it the cluster goes
+    if own.lease.holders:  # another run's: with the last of them it goes
         own.detach(time.time())
         return
     done = own.release("it was not made whole")

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE
-from tasks.cloud.google_place import choose_project, choose_zone
+from tasks.cloud.container import Container
+from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_places import access_to, place_of, signed
+from tasks.cloud.kubernetes_places import ClusterGone, access_to, place_of, place_of_cluster, signed
 from tasks.cloud.registry import Registry
 from tasks.cloud.storage import Folder, open_folder
 from tasks.cloud.timing import Timing
@@ -19,10 +20,13 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.jobsets import JOBSET, end
-from tasks.targets import gke_plan, gke_preflight
+from tasks.targets import gke_cluster, gke_plan, gke_preflight
 from tasks.targets.gke_follow import Following
 from tasks.targets.gke_send import send_code, send_job
 from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
+from tasks.targets.kube_check import checked
+from tasks.targets.kube_jobset import jobset
+from tasks.targets.kube_submission import Submission
 from tasks.targets.kube_template import SLICE_JOB
 from tasks.targets.types import (
     Bundle,
@@ -50,25 +54,26 @@ class GkeTarget:
         say: Callable[[str], None] = lambda line: None,
         lease_s: float = OVERDUE_S,
     ) -> None:
-        if config.cluster is not None and config.cluster.location is None:
-            placed = config.cluster.model_copy(update={"location": choose_zone(None).value})
-            config = config.model_copy(update={"cluster": placed})
-        self._config = config
+        self._config = gke_cluster.placed(config)
         self._say = say
         self._lease_s = lease_s
         self._stopped: set[str] = set()
+        self._there: Cluster | None = None
+        """The cluster of GKE, as it was when it was looked at last."""
 
     def plan(self, spec: RunSpec) -> Plan:
         """See Target."""
         return gke_plan.plan(spec, self._config, self.place())
 
     def place(self) -> str:
-        """Returns where the cluster's names count: a context of a kubeconfig, or PROJECT/LOCATION/NAME."""
+        """Returns where names of JobSets count: a context of a kubeconfig, or a cluster of GKE."""
         cluster = self._config.cluster
         if cluster is None:
             assert self._config.context is not None
             return place_of(self._config.context, self._config.kubeconfig)
-        return f"{choose_project(cluster.project).value}/{cluster.location}/{cluster.name}"
+        there = self._there
+        location = there.location if there is not None else cluster.location
+        return place_of_cluster(cluster.project or "", location or "", cluster.name)
 
     def preflight(self, plan: Plan) -> list[Problem]:
         """See Target. Asks the cluster about all that a workload names, what we may, and what it says to it."""
@@ -76,13 +81,26 @@ class GkeTarget:
 
     def looked_over(self, name: str) -> list[Problem]:
         """Returns what would stop a workload of this name; changes nothing."""
-        if self._config.cluster is not None:
-            return [_only_contexts()]
+        if self._config.cluster is None:
+            return self._looked_into(name)
+        container = Container(self._config.cluster.project or "", timing=_LOOKED_OVER)
+        there, problems = gke_cluster.look(self._config, container)
+        if any(one.severity == "error" for one in problems):
+            return problems
+        if there is None or there.state not in GOOD:  # what it will be like is not known yet
+            return [*checked(jobset(self._config, self._submission(name))), *problems]
+        self._there = there
+        return [*problems, *self._looked_into(name)]
+
+    def _looked_into(self, name: str) -> list[Problem]:
+        connect = lambda: self._cluster(_LOOKED_OVER)  # noqa: E731
+        return gke_preflight.preflight(connect, self._config, self._submission(name))
+
+    def _submission(self, name: str) -> Submission:
+        """Returns what would be submitted, as far as it is known before."""
         workload = Workload("preflight", "gs://preflight/preflight")
-        planned = submission(
-            self._config, name, self._config.image or "image", workload, "job.json", {}, "token"
-        )
-        return gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), self._config, planned)
+        image = self._config.image or "image"
+        return submission(self._config, name, image, workload, "job.json", {}, "token")
 
     def image(self) -> Image:
         """See Target. A tag is looked up: pods get its digest."""
@@ -100,9 +118,10 @@ class GkeTarget:
         """See Target. It is the image's."""
 
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
-        """See Target. The cluster is there, and is used as it is; pods come with the workload."""
+        """See Target. A cluster that is there is used as it is, one that is missing made; pods come later."""
         if self._config.cluster is not None:
-            raise BadInput(_only_contexts())
+            self._there = gke_cluster.get(self._config, lease, self._say, self._ready)
+            self._say(f"cluster {self._there.name} in {self._there.location} is {self._there.state}")
         lease.live()
         name = name_of_attempt(self._config, lease.lease.lease_id, 1)
         per_slice = plan.workers // self._config.slices or 1
@@ -134,7 +153,7 @@ class GkeTarget:
         asked = submission(
             config, name, uploaded.image.reference, workload, job, lease.resource_labels, new_token()
         )
-        scope = signed(f"{self.place()}/{config.namespace}", cluster.access.server)
+        scope = signed(f"{self.place()}/{config.namespace}", cluster.access)
         made = lease.create(
             JOBSET, scope, name, lambda: submit(cluster, config, asked), dead_man=gke_plan.dead_man(config)
         )
@@ -160,10 +179,17 @@ class GkeTarget:
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
         """See Target. Deletes the JobSet; its pods have their own grace, and a second when `grace_s` is over."""
         self._stopped.add(ref.uid)
-        end(Kubernetes(access_to(ref.scope)), ref.name, ref.uid, grace_s)
+        try:
+            access = access_to(ref.scope)
+        except ClusterGone:
+            return
+        end(Kubernetes(access), ref.name, ref.uid, grace_s)
 
     def _cluster(self, timing: Timing | None = None) -> Kubernetes:
         return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"), timing=timing)
+
+    def _ready(self, there: Cluster) -> None:
+        """Sees to it that a cluster that was made takes workloads. Raises InfrastructureError where it does not."""
 
     def _run(self, ref: WorkloadRef) -> Folder:
         return open_folder(ref.scratch[0])
@@ -172,10 +198,3 @@ class GkeTarget:
 def _renew(run: Folder) -> None:
     """Changes what pods look at. Its content is for people: what counts is that it is another one."""
     run.write(RENEWAL_FILE, f"{time.time():.3f}\n".encode())
-
-
-def _only_contexts() -> Problem:
-    what = "clusters of GKE by name are planned, and not run on yet"
-    return Problem(
-        "error", None, what, fix="get credentials for it, and name their context: in the target file"
-    )

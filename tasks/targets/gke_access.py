@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.google_place import choose_project
-from tasks.cloud.kubernetes_access import Access, GoogleTokens, by_endpoint
+from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_config import by_context
+from tasks.cloud.kubernetes_gke import GkeName, access_of
 
 if TYPE_CHECKING:
     from tasks.cloud.container_model import Cluster
     from tasks.config.gke_target import GkeTargetConfig
-
-
-@dataclass(frozen=True)
-class GkeName:
-    """A cluster of GKE. `location` is its zone or region."""
-
-    project: str
-    location: str
-    cluster: str
 
 
 @dataclass(frozen=True)
@@ -50,16 +42,12 @@ def reach_context(context: str, kubeconfig: str | None = None, namespace: str | 
 def reach_cluster(
     project: str | None, location: str | None, name: str, namespace: str = "default"
 ) -> Reached:
-    """Returns how a cluster of GKE is reached. Raises BadInput when there is none of that name, or several are."""
+    """Returns how a cluster of GKE is reached. Raises BadInput when there is none of that name, or several are;
+    NoAddress for one that cannot be spoken to.
+    """
     found = _cluster(choose_project(project).value, location, name)
-    server = found.dns or found.endpoint
-    if not server:
-        raise BadInput(f"cluster {name} has no address: it is {found.state}", fix="wait until it is RUNNING")
-    # The certificate of the name is signed by an authority that everybody knows, that of the address by its own.
-    authority = None if found.dns else found.ca.decode()
     place = GkeName(found.project, found.location, found.name)
-    access = by_endpoint(f"cluster {name} of {found.location}", server, authority, GoogleTokens(), namespace)
-    return Reached(access, place)
+    return Reached(access_of(found, namespace), place)
 
 
 def _cluster(project: str, location: str | None, name: str) -> Cluster:

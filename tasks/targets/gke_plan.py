@@ -14,6 +14,7 @@ from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.lease import lease_id
 from tasks.leases.resource import ResourceRef
+from tasks.targets.cluster_requests import pool_name
 from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import jobset_name, name_problem
 from tasks.targets.local_plan import bytes_of
@@ -23,7 +24,7 @@ JOBSET, SECRET, CLUSTER, NODE_POOL = "jobset", "secret", "gke_cluster", "gke_nod
 
 
 def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
-    """Returns the plan of a run on a cluster. Pure. `scope` is the cluster: a context, or PROJECT/LOCATION/NAME.
+    """Returns the plan of a run on a cluster. Pure. `scope` is its place, see kubernetes_places.
 
     What is made is named after the first epoch of the run's lease. Raises BadInput when no point fits.
     """
@@ -66,7 +67,7 @@ def price_of(config: GkeTargetConfig) -> float | None:
     if cluster is None or cluster.create == "never":
         return 0.0
     location = cluster.location or ""
-    zone = location if re.fullmatch(r".+-.+-[a-z]", location) else f"{location}-a"
+    zone = cluster.zone or (location if re.fullmatch(r".+-.+-[a-z]", location) else f"{location}-a")
     shape = config.shape
     spot = cluster.capacity_made == "spot"
     return load_prices().per_hour(shape.family, shape.chips * config.slices, zone, spot=spot)
@@ -96,13 +97,11 @@ def _devices(spec: RunSpec, config: GkeTargetConfig) -> int:
 def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[ResourceRef]:
     cluster = config.cluster
     if cluster is not None and _makes_cluster(config):
-        place, _, name = scope.rpartition("/")
-        yield ResourceRef(CLUSTER, place, name)
-        for number in range(config.slices):
-            ends = (
-                "the service, when it needs the spot capacity" if cluster.capacity_made == "spot" else "none"
-            )
-            yield ResourceRef(NODE_POOL, scope, f"{name}-np-{number}", dead_man=ends)
+        at = f"{cluster.project}/{cluster.location}"
+        yield ResourceRef(CLUSTER, at, cluster.name)
+        ends = "the service, when it needs the spot capacity" if cluster.capacity_made == "spot" else "none"
+        for number in range(config.slices if config.shape.kind == "tpu" else 1):
+            yield ResourceRef(NODE_POOL, f"{at}/{cluster.name}", pool_name(number), dead_man=ends)
     name, where = workload_name(spec, config), f"{scope}/{config.namespace}"
     yield ResourceRef(JOBSET, where, name, dead_man=dead_man(config))
     if spec.secret_env:

@@ -19,7 +19,7 @@ from tasks.leases.holding import Holding
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, resize
-from tasks.targets.cluster_sharing import Wanted, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for, leave_cluster
 from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
@@ -41,7 +41,7 @@ def a_run(run_id: str) -> None:
     ledger = a_ledger()
     run = claim(ledger, quick_inventories(ledger), run_id, run_id)
     try:
-        cluster_for(run, container(), Wanted("mine", config(slices=2)), poll_s=0.01)
+        cluster_for(run, container(), Wanted("mine", config(slices=2)), Ways(poll_s=0.01))
         run.live()
     finally:
         assert run.release("the run is over").lease.state is State.GONE

@@ -40,8 +40,10 @@ def cluster_message(world: World, key: str) -> container_v1.Cluster:
     message.current_master_version = _version(message.initial_cluster_version)
     message.current_node_count = sum(pool["nodes"] for pool in stored["pools"].values())
     if stored["status"] not in ("PROVISIONING", "ERROR"):
-        message.endpoint = stored["endpoint"]
-        message.master_auth.cluster_ca_certificate = base64.b64encode(CERTIFICATE).decode()
+        behind = stored.get("kubernetes", {})
+        message.endpoint = behind.get("url", "").removeprefix("https://") or stored["endpoint"]
+        authority = behind["authority"].encode() if behind else CERTIFICATE
+        message.master_auth.cluster_ca_certificate = base64.b64encode(authority).decode()
         if world["settings"]["dns_endpoints"]:  # every cluster has one, whether it answers there or not
             dns = message.control_plane_endpoints_config.dns_endpoint_config
             dns.endpoint = f"gke-{stored['id'][:12]}.{location}.gke.goog"

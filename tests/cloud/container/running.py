@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 
 from tests.cloud.container import world
+from tests.cloud.container.behind import ENDED, credentials
 from tests.cloud.container.store import Store
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 
 ROOT = Path(__file__).parents[3]
 
@@ -100,6 +103,33 @@ class Gke:
                 for name, pool in one["pools"].items()
             }
 
+    def kubernetes(self, cluster: str) -> KubernetesStandIn:
+        """Returns what is behind a cluster, where the setting `kubernetes` says that something is."""
+        state = self.store.read()
+        [behind] = [
+            one["kubernetes"]
+            for key, one in state["clusters"].items()
+            if key.endswith(f"/clusters/{cluster}")
+        ]
+        folder = Path(behind["folder"])
+        return KubernetesStandIn(
+            None, behind["url"], behind["control"], folder / "kubeconfig", folder, behind["mark"]
+        )
+
+    def ended(self) -> list[dict[str, Any]]:
+        """Returns of each cluster that is gone with what was behind it: the calls seen there, and what was left."""
+        file = self.store.folder / ENDED
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        born = self.store.read()["born"]
+        return [line for line in lines if line["born"] == born]
+
+    def credentials(self) -> Path:
+        """Returns a file of credentials that those behind the clusters take."""
+        file = self.store.folder / "credentials.json"
+        if not file.exists():
+            credentials(file, int((self.store.folder / "token_port").read_text()))
+        return file
+
     def requests(self, method: str | None = None) -> list[dict[str, Any]]:
         """Returns the requests seen, those of one method only where it is named."""
         return [one for one in self.store.requests() if method in (None, one["method"])]
@@ -132,8 +162,12 @@ def running(folder: Path) -> Iterator[Gke]:
             time.sleep(0.02)
         yield Gke(folder, f"127.0.0.1:{(folder / 'port').read_text()}")
     finally:
-        server.kill()
-        server.wait()
+        server.terminate()
+        try:
+            server.wait(20)  # for what is behind its clusters to end
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 @pytest.fixture(scope="module")

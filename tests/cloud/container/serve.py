@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import grpc
 from google.cloud import container_v1
 from google.protobuf import empty_pb2, json_format
 
-from tests.cloud.container import faults, service
+from tests.cloud.container import behind, faults, service
 from tests.cloud.container.rules import Refused
 from tests.cloud.container.store import Store
 from tests.cloud.container.world import advance
@@ -136,13 +137,20 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     store = Store(options.state)
     server, port = serve(store, options.port)
+    clusters = behind.Behind(store)
+    clusters.start()
+    (options.state / "token_port").write_text(str(behind.give_tokens()))
     (options.state / "port.new").write_text(str(port))
     (options.state / "port.new").rename(options.state / "port")  # whoever sees it can read it
     print(f"GKE stand-in: export SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port}", flush=True)
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     try:
         while options.parent is None or os.getppid() == options.parent:
-            threading.Event().wait(0.5)
+            if over.wait(0.5):
+                break
     except KeyboardInterrupt:
         pass
     server.stop(0)
+    clusters.end()
     return 0

@@ -33,6 +33,9 @@ SETTINGS: dict[str, Any] = {
     "unreachable": [],  # zones that lists leave out
     "dns_endpoints": False,  # control planes have DNS names, which nothing here serves
     "undeletable": [],  # names whose deletion is refused
+    # What is behind each cluster: None: nothing; else a Kubernetes stand-in with these settings (its settings.py), and
+    # `without` (what is not installed in it) and `faults` (that wait from its beginning).
+    "kubernetes": None,
 }
 
 

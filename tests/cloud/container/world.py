@@ -23,6 +23,8 @@ def advance(world: World, now: float) -> None:
         if operation["status"] == "PENDING" and operation["begins"] <= now:
             operation["status"] = "RUNNING"
         due = operation["due"] <= now and operation["type"] not in world["settings"]["hold"]
+        if operation["type"] == "CREATE_CLUSTER" and operation["cluster"] in world["clusters"]:
+            due = due and _is_backed(world, operation["cluster"])
         if operation["status"] == "RUNNING" and due:
             _finish(world, operation, now)
             operation["status"], operation["ended"] = "DONE", now
@@ -112,6 +114,11 @@ def new_pool(cluster: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     pool = {"spec": spec, "status": "PROVISIONING", "message": "", "conditions": [], "nodes": 0}
     cluster["pools"][spec["name"]] = pool
     return pool
+
+
+def _is_backed(world: World, key: str) -> bool:
+    """Whether what is behind a cluster is there, where something is to be: see `behind`."""
+    return world["settings"]["kubernetes"] is None or "kubernetes" in world["clusters"][key]
 
 
 def _finish(world: World, operation: dict[str, Any], now: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,10 @@ class Cluster:
         return {"url": self.api.url, "control": self.control.url, "mark": self.world.mark}
 
 
-def run(cluster: Cluster, ready: Any) -> None:
-    """Runs a cluster in this process until it is interrupted; `ready` is called once it can be reached."""
+def run(cluster: Cluster, ready: Any, parent: int | None = None) -> None:
+    """Runs a cluster in this process until it is interrupted, or its parent is gone; `ready` is called once it can be
+    reached.
+    """
 
     async def main() -> None:
         task = asyncio.create_task(cluster.run())
@@ -81,6 +84,10 @@ def run(cluster: Cluster, ready: Any) -> None:
         while not (cluster.api.opened and cluster.control.opened) and not task.done():
             await asyncio.sleep(0.005)
         ready()
+        while parent is not None and not task.done():
+            await asyncio.wait([task], timeout=0.5)
+            if os.getppid() != parent:
+                task.cancel()
         await task
 
     with contextlib.suppress(asyncio.CancelledError):

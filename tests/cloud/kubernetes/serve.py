@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--folder", type=Path, help="for kubeconfig, pods' files; default: a new one")
     parser.add_argument("--settings", type=Path, help="a file of settings, see below")
     parser.add_argument("--without", default="", help="what is not installed: jobset,kueue")
+    parser.add_argument("--parent", type=int, help="end when this process is gone")
     options = parser.parse_args(argv)
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="slicebench-kube-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +56,7 @@ def main(argv: list[str]) -> int:
         config.write_text(json.dumps(kubeconfig(cluster.api.url, settings), indent=1))
         print(json.dumps({**cluster.facts(), "kubeconfig": str(config), "folder": str(folder)}), flush=True)
 
-    run(cluster, ready)
+    run(cluster, ready, options.parent)
     return 0
 
 

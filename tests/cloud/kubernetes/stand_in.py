@@ -43,7 +43,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 class KubernetesStandIn:
     """A running stand-in."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | None
     url: str
     control: str
     kubeconfig: Path
@@ -70,6 +70,7 @@ class KubernetesStandIn:
             str(port),
         ]
         command += ["--settings", str(folder / "settings.json"), "--without", ",".join(without)]
+        command += ["--parent", str(os.getpid())]
         process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, env=_environment())
         mark = ""
         try:

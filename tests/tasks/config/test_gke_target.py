@@ -136,6 +136,8 @@ ELSEWHERE = {
     "image": "is resolved to the digest that is submitted",
     "kubeconfig": "is where the context is looked up",
     "cluster.make": "changes what GKE is asked for: test_gke_flags, test_cluster_requests",
+    "cluster.zone": "is where a cluster that is missing is made",
+    "limits.provisioning_s": "is how long that may take",
 }
 """Fields whose effect is neither in the manifest nor in the plan."""
 

@@ -71,7 +71,8 @@ def test_a_context_that_leads_to_another_cluster_by_now_is_no_proof_that_anythin
 ) -> None:
     file = tmp_path / "config"
     file.write_text(cluster.kubeconfig.read_text())
-    scope = signed(f"{place_of('standin', str(file))}/default", cluster.url)
+    unsigned = f"{place_of('standin', str(file))}/default"
+    scope = signed(unsigned, access_to(unsigned))
     assert is_place(scope) and access_to(scope).server == cluster.url
     ref = holding.create(JOBSET, scope, "x", lambda: made(cluster, "x", dict(holding.resource_labels)))
     inventory = JobSetInventory(holding.ledger)

@@ -39,19 +39,21 @@ RUN = f"run-{os.getpid()}"
 
 
 def config(**more: Any) -> GkeTargetConfig:
-    """Returns a target of two hosts of CPUs on the cluster `standin`, without a queue."""
+    """Returns a target without a queue: two hosts of CPUs on the cluster `standin`, or of TPUs on one by name."""
+    hosts = (
+        {"type": "v5litepod-8"} if "cluster" in more else {"context": "standin", "type": "cpu", "nodes": 2}
+    )
     fields = {
-        "kind": "gke", "context": "standin", "type": "cpu", "nodes": 2, "image": IMAGE.reference,
-        "queue": None, "priority": None, "cpu": "1", **more,
+        "kind": "gke", **hosts, "image": IMAGE.reference, "queue": None, "priority": None, "cpu": "1", **more,
     }  # fmt: skip
     return GkeTargetConfig.model_validate(fields)
 
 
 @dataclass
 class Pods:
-    """What a test works at: a cluster, a folder that its pods share, and what was said."""
+    """What a test works at: a cluster (None: runs name one of GKE), a folder that its pods share, and what was said."""
 
-    cluster: KubernetesStandIn
+    cluster: KubernetesStandIn | None
     folder: Path
     said: list[str] = field(default_factory=list)
 
@@ -66,7 +68,8 @@ class Pods:
     ) -> Run:
         """Returns a run of two points whose workers do as they are told; `more` goes into the target."""
         shared = {"directory": str(self.folder), "host_path": str(self.folder)}
-        made = config(**{"kubeconfig": str(self.cluster.kubeconfig), "shared": shared, **more})
+        where = {"kubeconfig": str(self.cluster.kubeconfig)} if self.cluster is not None else {}
+        made = config(**{**where, "shared": shared, **more})
         spec = RunSpec(
             run_id=run_id, suite_name="tiny", suite_path="tiny.yaml",
             suite_text=json.dumps({"points": 2, "do": do or {}}),
@@ -100,11 +103,16 @@ def play(run: Run, holding: Holding) -> Outcome:
 @contextmanager
 def cluster(folder: Path, **settings: Any) -> Iterator[KubernetesStandIn]:
     """Starts a cluster in whose images `python` is one that runs the stand-in in place of JAX."""
+    given = {"nodes": [{"pool": "cpu", "count": 3}], **images(folder), **settings}
+    with KubernetesStandIn.started(folder, **given) as started:
+        yield started
+
+
+def images(folder: Path) -> dict[str, Any]:
+    """Returns settings of clusters in whose images `python` is one that runs the stand-in in place of JAX."""
     bin_ = folder / "bin"
     bin_.mkdir()
     for name in ("python", "python3"):
         (bin_ / name).write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
         (bin_ / name).chmod(0o755)
-    given = {"nodes": [{"pool": "cpu", "count": 3}], "image_env": {"PYTHONPATH": str(ROOT)}, **settings}
-    with KubernetesStandIn.started(folder, python=str(bin_ / "python"), **given) as started:
-        yield started
+    return {"python": str(bin_ / "python"), "image_env": {"PYTHONPATH": str(ROOT)}}

@@ -13,7 +13,7 @@ from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import Lease, State
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete
-from tasks.targets.cluster_sharing import Missing, Wanted, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Missing, Wanted, Ways, cluster_for, leave_cluster
 from tests.cloud.container.hurried import ZONE, container, pool_request
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke, gke, gke_server
@@ -25,7 +25,7 @@ def a_run(name: str) -> Holding:
 
 
 def use(run: Holding, slices: int = 1, *, make: bool = True) -> str:
-    return cluster_for(run, container(), Wanted("mine", config(slices=slices), make), poll_s=0.01).state
+    return cluster_for(run, container(), Wanted("mine", config(slices=slices), make), Ways(poll_s=0.01)).state
 
 
 def over(run: Holding) -> bool:
@@ -76,13 +76,13 @@ def test_one_that_another_process_is_just_making_is_waited_for(gke: Gke) -> None
 
     two = a_run("two")
     wanted = Wanted("mine", config(slices=1))
-    assert cluster_for(two, container(), wanted, poll_s=0.01, say=waiting).state == "RUNNING"
+    assert cluster_for(two, container(), wanted, Ways(poll_s=0.01, say=waiting)).state == "RUNNING"
     assert "waiting: cluster-mine_proj is held by" in said[0]
     assert len(gke.requests("CreateCluster")) == 1
     assert lease().holders == ("one-e1", "two-e1")
     with pytest.raises(Taken):
         a_ledger().write(replace(lease(), owner=replace(owner, host="elsewhere", boot_id="b")))
-        cluster_for(a_run("three"), container(), wanted, poll_s=0.01, wait_s=0.0)
+        cluster_for(a_run("three"), container(), wanted, Ways(poll_s=0.01, wait_s=0.0))
 
 
 def test_one_that_cannot_be_had_whole_is_given_back(gke: Gke) -> None:

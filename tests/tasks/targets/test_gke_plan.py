@@ -46,8 +46,8 @@ def test_a_cluster_that_may_be_made_is_in_the_plan_with_its_price() -> None:
     plan = planned({"cluster": CLUSTER})
     assert [(each.kind, each.scope, each.name) for each in plan.resources[:3]] == [
         ("gke_cluster", "p/us-west4-a", "c"),
-        ("gke_node_pool", "p/us-west4-a/c", "c-np-0"),
-        ("gke_node_pool", "p/us-west4-a/c", "c-np-1"),
+        ("gke_node_pool", "p/us-west4-a/c", "np-0"),
+        ("gke_node_pool", "p/us-west4-a/c", "np-1"),
     ]
     assert plan.price_per_hour == pytest.approx(32 * 0.48)
     region = {**CLUSTER, "location": "us-west4", "capacity": "on_demand"}

@@ -1,0 +1,164 @@
+"""The cluster of a GKE target by name: what it is to be like, whether it can be had, and how it is got for a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from tasks.cloud.container import Container
+from tasks.cloud.container_errors import PermissionDenied
+from tasks.cloud.container_model import GOOD, Cluster
+from tasks.cloud.google_place import choose_project, choose_zone
+from tasks.cloud.labels import read_labels
+from tasks.config.cluster import ClusterConfig
+from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
+from tasks.leases.holding import Holding
+from tasks.targets.cluster_fit import Need, short_of
+from tasks.targets.cluster_making import find
+from tasks.targets.cluster_requests import cluster_request, pool_name, pool_request
+from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for
+
+Say = Callable[[str], None]
+
+_ZONE = re.compile(r".+-.+-[a-z]")
+
+
+def placed(config: GkeTargetConfig) -> GkeTargetConfig:
+    """Returns the target with the project and location that its file leaves to the environment. Raises BadInput."""
+    cluster = config.cluster
+    if cluster is None:
+        return config
+    found = {
+        "project": choose_project(cluster.project).value,
+        "location": cluster.location or choose_zone(None).value,
+    }
+    return config.model_copy(update={"cluster": cluster.model_copy(update=found)})
+
+
+def place_of(config: GkeTargetConfig) -> ClusterPlace:
+    """Returns the cluster of a target that names one."""
+    assert config.cluster is not None
+    return config.cluster
+
+
+def need_of(config: GkeTargetConfig) -> Need:
+    """Returns what the cluster must have for the target's pods."""
+    place, shape = place_of(config), config.shape
+    return Need(shape, config.slices, config.slices * shape.hosts, place.capacity, place.reservations)
+
+
+def made_as(config: GkeTargetConfig) -> ClusterConfig:
+    """Returns how the cluster is made. Raises BadInput, with every reason, where it cannot be."""
+    place, shape = place_of(config), config.shape
+    location = place.location or ""
+    zone = place.zone or location
+    if not _ZONE.fullmatch(zone):
+        what = (
+            f"{location} is a region, and does not say where machines of cluster {place.name} are to be made"
+        )
+        raise BadInput(what, fix=f"add zone: {location}-a, or another one, below cluster:")
+    if shape.kind == "cpu" and config.slices > 1 and config.exclusive_label is not None:
+        what = f"machines of {config.type} are made in one node pool, and each of {config.slices} slices wants its own"
+        raise BadInput(what, fix="write exclusive_topology: null, or slices: 1 with more hosts")
+    asked: dict[str, Any] = {
+        "regional": zone != location,
+        **place.make_fields,
+        "zone": zone,
+        "type": config.type,
+        "topology": config.topology,
+        "capacity": place.capacity_made,
+        "reservations": place.reservations,
+        **({"slices": config.slices} if shape.kind == "tpu" else {"nodes": config.slices * shape.hosts}),
+    }
+    try:
+        return ClusterConfig.model_validate({key: value for key, value in asked.items() if value is not None})
+    except ValidationError as error:
+        told = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]
+        what = f"cluster {place.name} cannot be made as the target says"
+        raise BadInput(
+            [Problem("error", None, f"{what}: {one}", fix="create: never") for one in told]
+        ) from error
+
+
+def wanted(config: GkeTargetConfig) -> Wanted:
+    """Returns the cluster that a run wants; without a way to make it where that is forbidden or cannot be."""
+    place = place_of(config)
+    made: ClusterConfig | None = None
+    if place.create == "if_missing":
+        try:
+            made = made_as(config)
+        except BadInput:  # told by `lacking`, where it matters
+            made = None
+    return Wanted(place.name, made, place.create == "if_missing", place.location or "", need_of(config))
+
+
+def get(config: GkeTargetConfig, lease: Holding, say: Say, ready: Callable[[Cluster], None]) -> Cluster:
+    """Returns the cluster, adopted or made through the lease. Raises as `cluster_for`, and BadInput."""
+    place = place_of(config)
+    limit_s = config.limits.provisioning_s
+    ways = Ways(say, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready)
+    return cluster_for(lease, Container(place.project or ""), wanted(config), ways)
+
+
+def look(config: GkeTargetConfig, container: Container) -> tuple[Cluster | None, list[Problem]]:
+    """Returns the cluster as it stands, and what is against a run on it. Changes nothing."""
+    place = place_of(config)
+    try:
+        there = find(container, place.name, place.location or "")
+        problems = list(_against(config, container, there))
+    except BadInput as error:
+        return None, list(error.problems)
+    except PermissionDenied as error:
+        fix = "have somebody grant roles/container.developer, to make clusters roles/container.admin"
+        return None, [Problem("error", None, str(error), fix=fix)]
+    except InfrastructureError as error:
+        return None, [Problem("error", None, f"GKE cannot be asked: {error}")]
+    return there, problems
+
+
+def _against(config: GkeTargetConfig, container: Container, there: Cluster | None) -> Iterator[Problem]:
+    place = place_of(config)
+    if there is None:
+        if place.create == "never":
+            what = f"there is no cluster {place.name} in {container.project}, and the run may not make it"
+            fix = f"slicebench cluster create {place.name}, or create: if_missing in the target"
+            yield Problem("error", None, what, fix=fix)
+            return
+        made = made_as(config)
+        container.versions(made.location)  # whether there is such a place, and we may look at it
+        _try_requests(config, made, container.project)
+        yield from made.warnings()
+        return
+    where = f"cluster {there.name} in {there.location}"
+    if there.state == "STOPPING" and read_labels(there.labels) is not None and place.create == "if_missing":
+        yield Problem("warning", None, f"{where} is just being deleted: the run waits, and makes it again")
+        return
+    if there.state not in (*GOOD, "PROVISIONING", "DEGRADED"):
+        told = f"{where} is {there.state}{f': {there.why}' if there.why else ''}"
+        ours = there.state == "ERROR" and read_labels(there.labels) is not None
+        fix = f"slicebench cluster delete {there.name}" if ours else "name another cluster"
+        yield Problem("error", None, told, fix=fix)
+        return
+    lacking = short_of(there.pools, need_of(config))
+    if not lacking.count or there.autoprovisions or there.state == "PROVISIONING":
+        return
+    told = f"{where} {lacking.told}"
+    if place.create == "never":
+        fix = f"slicebench cluster resize {there.name}, create: if_missing in the target, or another type"
+        yield Problem("error", None, told, "pods would wait for nodes that nobody makes", fix)
+        return
+    made = made_as(config)
+    _try_requests(config, made, container.project)
+    yield Problem("warning", None, f"{told}: what is missing is made for the run, and goes with it")
+
+
+def _try_requests(config: GkeTargetConfig, made: ClusterConfig, project: str) -> None:
+    """Builds what would be asked for: what the API cannot read is refused before anything is made."""
+    labels: Mapping[str, str] = {}
+    cluster_request(place_of(config).name, made, project, labels)
+    if made.shape is not None:
+        pool_request(pool_name(0), made, made.shape, labels)

@@ -1,0 +1,74 @@
+"""Runs on clusters of GKE by name: used where they are there, made where they are missing; what was made goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import ExitCode
+from tasks.leases.lease import State
+from tasks.stages.run import exit_code_of
+from tasks.stages.teardown import teardown
+from tests.cloud.container.hurried import pool_request
+from tests.cloud.container.running import Gke, gke, gke_server
+from tests.tasks.targets.gke_runs import RUN, Pods, hold, images, play
+from tests.waiting import until
+
+__all__ = ["gke", "gke_server"]  # fixtures
+
+PLACE = {"name": "mine", "location": "us-east5-b"}
+
+
+@pytest.fixture
+def pods(gke: Gke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gke.credentials()))
+    (tmp_path / "out").mkdir()
+    gke.set(kubernetes=images(tmp_path))
+    yield Pods(None, tmp_path / "out")
+
+
+def slice_pool(name: str = "theirs", **more: Any) -> dict[str, Any]:
+    """Returns a request for the node pool of a slice of v5litepod-8."""
+    pool = {**pool_request(name), "initial_node_count": 2, **more}
+    return {**pool, "placement_policy": {"type": "COMPACT", "tpu_topology": "2x4"}}
+
+
+def test_a_cluster_that_is_there_is_used_and_stays(pods: Pods, gke: Gke) -> None:
+    key = gke.put("mine", location="us-east5-b", pools=[slice_pool()])
+    until(lambda: "kubernetes" in gke.store.read()["clusters"][key])
+    run, holding = pods.run(cluster={**PLACE, "create": "never"}), hold(RUN)
+    try:
+        outcome = play(run, holding)
+    finally:
+        release = teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE
+    assert release.lease.state is State.GONE
+    scopes = [ref.scope for ref in release.lease.resources if ref.kind == "jobset"]
+    assert [scope.partition("#")[0] for scope in scopes] == ["cluster mine"]
+    assert gke.inventory() == [key, f"{key}/nodePools/theirs"]
+    assert gke.mutations() == []
+    gke.kubernetes("mine").assert_nothing_left(
+        but=("nodes", "namespaces", "serviceaccounts", "priorityclasses")
+    )
+
+
+def test_a_cluster_that_is_missing_is_made_and_given_back(pods: Pods, gke: Gke) -> None:
+    run, holding = pods.run(cluster=PLACE), hold(RUN)
+    try:
+        outcome = play(run, holding)
+        assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
+    finally:
+        release = teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE
+    assert release.lease.state is State.GONE
+    assert [one["method"] for one in gke.mutations()] == ["CreateCluster", "CreateNodePool", "DeleteCluster"]
+    assert gke.inventory() == []
+    until(gke.ended)
+    [ended] = gke.ended()
+    assert "jobsets" not in ended["objects"]
+    assert "create jobsets default/sb-run" in str(ended["calls"])
+    assert "2 resources given back, nothing is left" in pods.said
