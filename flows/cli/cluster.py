@@ -52,7 +52,7 @@ def create(
         str | None, Parameter(help="Accelerators go by themselves after so long: 12h, 7d")
     ] = None,
     placement_policy: Annotated[
-        str | None, Parameter(help="Workload policy, for types that need one")
+        str | None, Parameter(help="Workload policy that is there, for types that need one; else it is made")
     ] = None,
     zonal: Annotated[bool, Parameter(negative="", help="Control plane in the zone alone")] = False,
     channel: Literal["rapid", "regular", "stable", "extended"] = "regular",

@@ -46,7 +46,7 @@ class Container:
 
     def __init__(self, project: str, *, timing: Timing | None = None, busy_s: float = 3600.0) -> None:
         self.project = project
-        self._timing = timing or Timing()
+        self.timing = timing or Timing()
         self._busy_s = busy_s
 
     # What is there
@@ -171,7 +171,7 @@ class Container:
                     .set_node_pool_size(
                         request={"name": full, "node_count": nodes},
                         retry=None,
-                        timeout=self._timing.try_s,
+                        timeout=self.timing.try_s,
                     )
                     .name
                 )
@@ -196,7 +196,7 @@ class Container:
                         "label_fingerprint": there.fingerprint,
                     },
                     retry=None,
-                    timeout=self._timing.try_s,
+                    timeout=self.timing.try_s,
                 )
 
         self._until_free(ask)
@@ -215,7 +215,7 @@ class Container:
     def _read(self, doing: str, call: Callable[..., Any], **fields: Any) -> Any:
         """Makes a call that changes nothing, as often as it takes."""
         with told(doing):
-            return call(request=fields, retry=retry(self._timing), timeout=self._timing.try_s)
+            return call(request=fields, retry=retry(self.timing), timeout=self.timing.try_s)
 
     def _create(
         self,
@@ -226,10 +226,10 @@ class Container:
         making: Callable[[], str],
     ) -> tuple[Made, str]:
         def once() -> tuple[Made, str]:
-            for pause in pauses(self._timing):
+            for pause in pauses(self.timing):
                 try:
                     with told(doing):
-                        operation = ask(self._timing.try_s)
+                        operation = ask(self.timing.try_s)
                 except AlreadyExists as error:
                     there = _unless_missing(look)
                     if there is None:  # it went this moment
@@ -251,7 +251,7 @@ class Container:
     def _delete(self, doing: str, ask: Callable[[float], object], state: Callable[[], str]) -> None:
         try:
             with told(doing):
-                ask(self._timing.try_s)
+                ask(self.timing.try_s)
         except NotFound:
             return
         except (Busy, Unavailable):
@@ -261,7 +261,7 @@ class Container:
     def _until_free(self, ask: Callable[[], Seen]) -> Seen:
         """Asks until no other operation is under way. Raises Busy when that takes too long."""
         deadline = time.monotonic() + self._busy_s
-        pause = self._timing.first_pause_s
+        pause = self.timing.first_pause_s
         while True:
             try:
                 return ask()
@@ -269,7 +269,7 @@ class Container:
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(pause)
-            pause = min(2 * pause, self._timing.longest_pause_s)
+            pause = min(2 * pause, self.timing.longest_pause_s)
 
     def _making(self, location: str, cluster: str, kind: str, pool: str = "") -> str:
         """Returns the newest operation that makes something of this name; empty where none is known."""

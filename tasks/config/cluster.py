@@ -90,11 +90,6 @@ class ClusterConfig(ClusterMake):
                 "own that slicebench does not make, and without them it would be slow: make the cluster by Cluster "
                 "Toolkit, and name its context in the target; l4 and a100 need none"
             )
-        if shape.placement == "workload_policy" and self.placement_policy is None:
-            yield (
-                f"the hosts of {self.type} need a workload policy (HIGH_THROUGHPUT, {shape.topology}): make it by "
-                "gcloud compute resource-policies create workload-policy, and name it in placement_policy"
-            )
 
     @property
     def shape(self) -> Accelerator | None:

@@ -47,7 +47,8 @@ class ClusterMake(BaseModel):
         description="Accelerators go by themselves after so long; flex_start: at most 7d",
     )
     placement_policy: str | None = Field(
-        None, description="Workload policy that is there, for types whose hosts need one (tpu7x)"
+        None,
+        description="Workload policy that is there, for types whose hosts need one (tpu7x); not given: one is made",
     )
     channel: Channel = Field("regular", description="Release channel")
     version: str | None = Field(

@@ -91,6 +91,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.jobsets import JOBSET, JobSetInventory
     from tasks.leases.locks import LockInventory
+    from tasks.leases.policies import inventories as policy_inventories
     from tasks.leases.processes import ProcessInventory
     from tasks.leases.shares import KIND as SHARE
     from tasks.leases.shares import ShareInventory
@@ -103,7 +104,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
     jobsets: Inventories = {JOBSET: JobSetInventory(ledger)}
-    gke: Inventories = {**jobsets, **cluster_inventories(ledger)}
+    gke: Inventories = {**jobsets, **cluster_inventories(ledger), **policy_inventories(ledger)}
     things: Inventories = {**here, **host_inventories(ledger), **tpus, **gke}
     locks = LockInventory(ledger, after=frozenset(things))
     return {**things, "lock": locks, SHARE: ShareInventory(ledger)}

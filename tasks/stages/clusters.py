@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
@@ -21,6 +22,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.stages.by_name import give_back
+from tasks.targets.cluster_check import refuse_unfit
 from tasks.targets.cluster_making import Busy, NotWhole, Say, Works, find
 from tasks.targets.cluster_plan import ClusterPlan, plan
 from tasks.targets.cluster_requests import CPU_POOL
@@ -209,6 +211,7 @@ def delete(office: Office, name: str) -> int:
 def check_place(office: Office, config: ClusterConfig) -> None:
     """Asks the API whether it knows place and version. Raises BadInput, BadLocation, PermissionDenied."""
     versions = office.container.versions(config.location)
+    refuse_unfit(Compute(office.container.project, timing=office.container.timing), config, office.say)
     if config.version is None:
         return
     offered = versions.by_channel.get(config.channel.upper(), versions.valid)

@@ -13,7 +13,14 @@ from tasks.config.cluster import ClusterConfig
 from tasks.targets.cluster_requests import CPU_POOL, pool_name
 
 Do = Literal[
-    "make cluster", "replace cluster", "make pool", "replace pool", "resize pool", "remove pool", "wait for"
+    "make cluster",
+    "replace cluster",
+    "make policy",
+    "make pool",
+    "replace pool",
+    "resize pool",
+    "remove pool",
+    "wait for",
 ]
 
 
@@ -75,7 +82,7 @@ def plan(
             first = Step("replace cluster", name, _why(there), disturbs=True)
         count = 1 if config.counts_nodes and wanted else wanted if shape else 0
         makes = [Step("make pool", pool_name(index)) for index in range(count)]
-        return ClusterPlan((first, *makes), (), 0, wanted, unit)
+        return ClusterPlan((*_policy_steps(config, makes), first, *makes), (), 0, wanted, unit)
     steps = _cpu_steps(there, mine, ours)
     if there.state == "PROVISIONING":
         steps.insert(0, Step("wait for", name, "it is being made"))
@@ -86,6 +93,18 @@ def plan(
         return _one_pool(config, shape, pools, steps, wanted, unit)
     others = frozenset(pool.name for pool in there.pools if not mine(pool))
     return _slices(config, shape, pools, steps, wanted, unit, busy or {}, others)
+
+
+def needs_policy(config: ClusterConfig) -> bool:
+    """Whether a workload policy is made for the hosts of each slice: none is named, and they need one."""
+    shape = config.shape
+    return shape is not None and shape.placement == "workload_policy" and config.placement_policy is None
+
+
+def _policy_steps(config: ClusterConfig, makes: Sequence[Step]) -> list[Step]:
+    if not makes or not needs_policy(config) or config.shape is None:
+        return []
+    return [Step("make policy", config.shape.topology, f"hosts of {config.type} are placed by one")]
 
 
 def _cpu_steps(there: Cluster, mine: Callable[[Pool], bool], ours: bool) -> list[Step]:
@@ -123,6 +142,8 @@ def _slices(
         steps.append(Step("remove pool", pool.name, why, disturbs=_works(pool)))
     for pool in replace:
         steps.append(Step("replace pool", pool.name, wrong_with(pool, config, shape), disturbs=_works(pool)))
+    if not keep:
+        steps += _policy_steps(config, [Step("make pool", pool_name(0))] * wanted)
     steps += [
         Step("wait for", pool.name, "it is being made") for pool in keep if pool.state == "PROVISIONING"
     ]

@@ -92,19 +92,22 @@ def lease_state(name: str = "cluster-mine_proj") -> State:
     return lease.state
 
 
-@pytest.mark.parametrize("how", ["create and delete", "run"])
+@pytest.mark.parametrize("how", ["create and delete", "with a policy", "run"])
 def test_killed_while_it_makes_or_deletes_a_cluster(gke: Gke, how: str) -> None:
+    placed = {"type": "tpu7x-16", "zone": "us-east5-a"} if how == "with a policy" else {}
+
     def play() -> None:
         if how == "run":
             a_run(f"run-{time.monotonic_ns()}")
             return
-        create(office(), "mine", config(slices=2))
+        create(office(), "mine", config(slices=2, **placed))
         delete(office(), "mine")
 
     foreign = others(gke)
     assert outcome(play) == 0
     calls = methods(gke)
-    assert calls == [*NEW, "DeleteCluster"]
+    expected = [*NEW, "DeleteCluster"]
+    assert calls == (["InsertResourcePolicy", *expected, "DeleteResourcePolicy"] if placed else expected)
     took = []
     for nth, call, moment in moments(calls):
         at = (nth, call, moment)

@@ -14,6 +14,8 @@ MUTATING = frozenset(
         "DeleteNodePool",
         "SetNodePoolSize",
         "SetLabels",
+        "InsertResourcePolicy",
+        "DeleteResourcePolicy",
     }
 )
 

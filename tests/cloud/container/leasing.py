@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container
 from tasks.config.cluster import ClusterConfig
 from tasks.config.home import ledger_folder, scratch_folder
@@ -13,6 +14,7 @@ from tasks.leases.clusters import CLUSTER, POOL, ClusterInventory, NodePoolInven
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.ledger import Ledger
+from tasks.leases.policies import POLICY, PolicyInventory
 from tasks.stages.clusters import Office
 from tests.cloud.container.hurried import QUICK, ZONE, container
 
@@ -21,6 +23,10 @@ _PACE = Pace(look_every_s=0.05, goes_within_s=120.0, remote=True)
 
 def _looking(project: str) -> Container:
     return Container(project, timing=QUICK, busy_s=0.0)
+
+
+def _looking_beside(project: str) -> Compute:
+    return Compute(project, timing=QUICK)
 
 
 def a_ledger() -> DirectoryLedger:
@@ -33,6 +39,7 @@ def quick_inventories(ledger: Ledger, scratch: Path | None = None) -> Inventorie
     hurried: Inventories = {
         CLUSTER: ClusterInventory(ledger, pace=_PACE, settle_s=0.3, container=_looking),
         POOL: NodePoolInventory(ledger, pace=_PACE, settle_s=0.3, container=_looking),
+        POLICY: PolicyInventory(ledger, pace=_PACE, settle_s=0.3, compute=_looking_beside),
     }
     return {**open_inventories(ledger, scratch or scratch_folder()), **hurried}
 

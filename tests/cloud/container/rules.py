@@ -130,6 +130,20 @@ def node_pool(pool: Pool, zones: list[str]) -> None:
         raise bad("At most one of max_node_count and total_max_node_count may be set.")
 
 
+def policy(world: World, cluster: str, pool: Pool) -> None:
+    """Refuses a node pool whose workload policy is not there, or is of another topology."""
+    wanted = pool.get("placement_policy", {})
+    _, project, _, location = cluster.split("/")[:4]
+    region = location.rsplit("-", 1)[0] if location.count("-") > 1 else location
+    if not wanted.get("policy_name"):
+        return
+    there = world["policies"].get(f"{project}/{region}/{wanted['policy_name']}")
+    if there is None:
+        raise bad(f"Resource policy {wanted['policy_name']!r} was not found in {region}.")
+    if there["workloadPolicy"]["acceleratorTopology"] != wanted.get("tpu_topology"):
+        raise bad("The accelerator topology of the workload policy differs from the node pool's.")
+
+
 def _tpus(pool: Pool, machine: Machine) -> None:
     policy = pool.get("placement_policy", {})
     topology = policy.get("tpu_topology")

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[3]
 class Gke:
     """Handles of a running stand-in. Everything it changes is changed in the state that the server reads."""
 
-    def __init__(self, folder: Path, endpoint: str) -> None:
-        self.endpoint = endpoint
+    def __init__(self, folder: Path, endpoint: str, compute: str) -> None:
+        self.endpoint, self.compute = endpoint, compute
         self.store = Store(folder)
 
     def set(self, **settings: Any) -> None:
@@ -84,13 +84,13 @@ class Gke:
                     del state["clusters"][key]
 
     def inventory(self) -> list[str]:
-        """Returns the names of all clusters and node pools, in whatever state."""
+        """Returns the names of all clusters and node pools, in whatever state, and of policies."""
         with self.store.changing() as state:
             world.advance(state, time.time())
             pools = [
                 f"{key}/nodePools/{name}" for key, one in state["clusters"].items() for name in one["pools"]
             ]
-            return sorted((*state["clusters"], *pools))
+            return sorted((*state["clusters"], *pools, *state["policies"]))
 
     def pools(self, cluster: str) -> dict[str, str]:
         """Returns the states of a cluster's pools, by their names."""
@@ -160,7 +160,8 @@ def running(folder: Path) -> Iterator[Gke]:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the stand-in did not come up: {(folder / 'log').read_text()}")
             time.sleep(0.02)
-        yield Gke(folder, f"127.0.0.1:{(folder / 'port').read_text()}")
+        gke, compute = ((folder / name).read_text() for name in ("port", "compute"))
+        yield Gke(folder, f"127.0.0.1:{gke}", f"127.0.0.1:{compute}")
     finally:
         server.terminate()
         try:
@@ -181,6 +182,7 @@ def gke_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gke]:
 def gke(gke_server: Gke, monkeypatch: pytest.MonkeyPatch) -> Gke:
     """The module's stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
     monkeypatch.setenv("SLICEBENCH_CONTAINER_ENDPOINT", gke_server.endpoint)
+    monkeypatch.setenv("SLICEBENCH_COMPUTE_ENDPOINT", gke_server.compute)
     monkeypatch.setenv("SLICEBENCH_PROJECT", "proj")
     gke_server.store.reset()
     return gke_server

@@ -20,7 +20,7 @@ import grpc
 from google.cloud import container_v1
 from google.protobuf import empty_pb2, json_format
 
-from tests.cloud.container import behind, faults, service
+from tests.cloud.container import behind, compute, faults, service
 from tests.cloud.container.rules import Refused
 from tests.cloud.container.store import Store
 from tests.cloud.container.world import advance
@@ -140,9 +140,12 @@ def main(arguments: list[str]) -> int:
     clusters = behind.Behind(store)
     clusters.start()
     (options.state / "token_port").write_text(str(behind.give_tokens()))
+    beside = compute.serve(store)
+    (options.state / "compute").write_text(str(beside))
     (options.state / "port.new").write_text(str(port))
     (options.state / "port.new").rename(options.state / "port")  # whoever sees it can read it
-    print(f"GKE stand-in: export SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port}", flush=True)
+    told = f"SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port} SLICEBENCH_COMPUTE_ENDPOINT=127.0.0.1:{beside}"
+    print(f"GKE stand-in: export {told}", flush=True)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     try:

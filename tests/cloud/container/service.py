@@ -72,6 +72,7 @@ def create_node_pool(state: World, request: container_v1.CreateNodePoolRequest) 
     cluster = _find(state, request.parent)
     spec = messages.spec_of(request.node_pool)
     rules.node_pool(spec, cluster["zones"])
+    rules.policy(state, request.parent, spec)
     if spec["name"] in cluster["pools"]:
         raise Refused("ALREADY_EXISTS", f"Already exists: {request.parent}/nodePools/{spec['name']}.")
     if cluster["status"] not in ("RUNNING", "RECONCILING", "DEGRADED", "PROVISIONING"):

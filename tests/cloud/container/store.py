@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "denied": [],  # methods that the caller may not use
     "unreachable": [],  # zones that lists leave out
     "dns_endpoints": False,  # control planes have DNS names, which nothing here serves
+    "failing_policies": "",  # with what the making of a resource policy ends
     "undeletable": [],  # names whose deletion is refused
     # What is behind each cluster: None: nothing; else a Kubernetes stand-in with these settings (its settings.py), and
     # `without` (what is not installed in it) and `faults` (that wait from its beginning).
@@ -52,5 +53,6 @@ class Store(shared.Store):
             "faults": [],
             "clusters": {},
             "operations": {},
+            "policies": {},  # of Compute Engine, "project/region/name"
             "next": 1,
         }

@@ -26,7 +26,6 @@ def config(**fields: Any) -> ClusterConfig:
         ({"type": "v4-16", "capacity": "flex_start"}, "v4-16 is not given as flex_start"),
         ({"type": "h100-80gb-8"}, "GPUDirect-TCPX, which needs networks of its own"),
         ({"type": "b200-8"}, "GPUDirect-RDMA"),
-        ({"type": "tpu7x-16"}, "need a workload policy"),
         ({"type": "cpu"}, "names no machine type"),
         ({"private_endpoint": True}, "needs private: true"),
         ({"authorized_networks": "10.0.0.300/8"}, "is no network such as"),
