@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput
-from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
@@ -22,7 +21,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.stages.by_name import give_back
-from tasks.targets.cluster_check import refuse_unfit
+from tasks.targets.cluster_check import against
 from tasks.targets.cluster_making import Busy, NotWhole, Say, Works, find
 from tasks.targets.cluster_plan import ClusterPlan, plan
 from tasks.targets.cluster_requests import CPU_POOL
@@ -209,18 +208,12 @@ def delete(office: Office, name: str) -> int:
 
 
 def check_place(office: Office, config: ClusterConfig) -> None:
-    """Asks the API whether it knows place and version. Raises BadInput, BadLocation, PermissionDenied."""
-    versions = office.container.versions(config.location)
-    refuse_unfit(Compute(office.container.project, timing=office.container.timing), config, office.say)
-    if config.version is None:
-        return
-    offered = versions.by_channel.get(config.channel.upper(), versions.valid)
-    begin = (f"{config.version}.", f"{config.version}-")
-    if not any(one == config.version or one.startswith(begin) for one in offered):
-        raise BadInput(
-            f"version {config.version} is none of the channel {config.channel} in {config.location}",
-            fix=f"there are {', '.join(offered)}",
-        )
+    """Asks whether place, version and machines are there. Raises BadInput, BadLocation, PermissionDenied."""
+    problems = against(office.container, config)
+    if any(one.severity == "error" for one in problems):
+        raise BadInput([one for one in problems if one.severity == "error"])
+    for one in problems:
+        office.say(str(one))
 
 
 def _carry_out(office: Office, name: str, config: ClusterConfig, holding: Holding, agree: Agree) -> None:

@@ -1,11 +1,12 @@
-"""What Compute Engine says against a cluster before anything is made: machines and reservations that are not there."""
+"""What a place says against a cluster before anything is made: versions, machines and reservations it does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from runtime.contract.errors import InfrastructureError, Problem
 from tasks.cloud.compute import Compute
+from tasks.cloud.container import Container
 from tasks.cloud.container_errors import NotFound
 from tasks.config.cluster import ClusterConfig
 
@@ -13,17 +14,33 @@ _USUAL = ("e2-standard-16", "n2-standard-16", "n1-standard-16")
 """What may take the place of a CPU machine type that a zone lacks."""
 
 
-def refuse_unfit(compute: Compute, config: ClusterConfig, say: Callable[[str], None]) -> None:
-    """Raises BadInput, with every reason, for what the zones do not have. Where it may not be asked, that is said."""
+def against(container: Container, config: ClusterConfig) -> list[Problem]:
+    """Returns what is against making a cluster there; a warning, where that may not be asked.
+
+    Raises ContainerError where GKE does not know the place, or does not answer.
+    """
+    return [*_version(container, config), *_places(container, config)]
+
+
+def _version(container: Container, config: ClusterConfig) -> Iterator[Problem]:
+    versions = container.versions(config.location)
+    if config.version is None:
+        return
+    offered = versions.by_channel.get(config.channel.upper(), versions.valid)
+    begin = (f"{config.version}.", f"{config.version}-")
+    if not any(one == config.version or one.startswith(begin) for one in offered):
+        what = f"version {config.version} is none of the channel {config.channel} in {config.location}"
+        yield Problem("error", None, what, fix=f"there are {', '.join(offered)}")
+
+
+def _places(container: Container, config: ClusterConfig) -> list[Problem]:
     if Compute.is_left_out():
-        return
+        return []
     try:
-        problems = list(unfit(compute, config))
+        return list(unfit(Compute(container.project, timing=container.timing), config))
     except InfrastructureError as error:
-        say(f"whether {config.zone} has what is asked for is not known before it is made: {error}")
-        return
-    if problems:
-        raise BadInput(problems)
+        what = f"whether {config.zone} has what is asked for is not known before it is made: {error}"
+        return [Problem("warning", None, what)]
 
 
 def unfit(compute: Compute, config: ClusterConfig) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.leases.holding import Holding
+from tasks.targets.cluster_check import against
 from tasks.targets.cluster_fit import Need, short_of
 from tasks.targets.cluster_making import find
 from tasks.targets.cluster_requests import cluster_request, pool_name, pool_request
@@ -129,7 +130,7 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
             yield Problem("error", None, what, fix=fix)
             return
         made = made_as(config)
-        container.versions(made.location)  # whether there is such a place, and we may look at it
+        yield from against(container, made)  # raises where there is no such place, or we may not look at it
         _try_requests(config, made, container.project)
         yield from made.warnings()
         return
@@ -153,6 +154,7 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
         return
     made = made_as(config)
     _try_requests(config, made, container.project)
+    yield from against(container, made)
     yield Problem("warning", None, f"{told}: what is missing is made for the run, and goes with it")
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.cloud.compute import Compute
 from tasks.cloud.container_errors import AlreadyExists, PermissionDenied, Refused
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.lease import State
 from tasks.stages.clusters import create, delete, preview, resize
-from tests.cloud.container.hurried import QUICK
+from tasks.targets.gke_cluster import look
+from tests.cloud.container.hurried import QUICK, container
 from tests.cloud.container.leasing import a_ledger, config, office
 from tests.cloud.container.running import Gke, gke, gke_server
 
@@ -139,3 +142,28 @@ def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
     assert "whether us-east5-b has what is asked for is not known" in said[0]
     with pytest.raises(PermissionDenied):
         Compute("proj", timing=QUICK).zones("us-east5")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"type": "v6e-16", "cluster": {"location": "us-west4-a"}}, "no zone of us-west4 has them"),
+        ({"cluster": {"make": {"version": "1.20"}}}, "version 1.20 is none of the channel regular"),
+        (
+            {"cluster": {"make": {"cpu_pool": {"machine_type": "m1-megamem-96"}}}},
+            "m1-megamem-96 are not to be had",
+        ),
+        ({"cluster": {"make": {"pool_fields": {"config.spott": True}}}}, "did you mean 'spot'"),
+        ({"cluster": {"make": {"max_run": "8d"}, "capacity": "flex_start"}}, "7d at most"),
+    ],
+)
+def test_a_run_is_told_as_well_before_it_makes_its_cluster(
+    gke: Gke, fields: dict[str, Any], words: str
+) -> None:
+    place = {"name": "mine", "project": "proj", "location": "us-east5-b", **fields.get("cluster", {})}
+    target = GkeTargetConfig.model_validate(
+        {"kind": "gke", "type": "v5litepod-16", **fields, "cluster": place}
+    )
+    there, problems = look(target, container())
+    assert there is None
+    assert re.search(words, "; ".join(str(one) for one in problems if one.severity == "error")), problems
