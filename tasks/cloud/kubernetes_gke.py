@@ -31,10 +31,9 @@ class NoAddress(InfrastructureError):
     """The cluster is there, and cannot be spoken to: it is being made or deleted, or never came to be whole."""
 
 
-def access_by_name(place: GkeName, namespace: str = "default", *, timing: Timing = _TIMING) -> Access:
-    """Returns how a cluster is reached. Raises ContainerError (NotFound: there is none of the name), NoAddress."""
-    container = Container(place.project, timing=timing)
-    return access_of(container.cluster(place.location, place.cluster), namespace)
+def look_at(place: GkeName) -> Cluster:
+    """Returns a cluster as it stands. Raises ContainerError (NotFound: GKE says that there is none of the name)."""
+    return Container(place.project, timing=_TIMING).cluster(place.location, place.cluster)
 
 
 def access_of(found: Cluster, namespace: str = "default") -> Access:

@@ -96,18 +96,18 @@ def access_to(scope: str) -> Access:
 
 def _by_name(match: re.Match[str], namespace: str) -> Access:
     from tasks.cloud.container_errors import NotFound
-    from tasks.cloud.kubernetes_gke import GkeName, access_by_name
+    from tasks.cloud.kubernetes_gke import GkeName, access_of, look_at
 
     named = GkeName(match["project"], match["location"], match["name"])
     try:
-        access = access_by_name(named, namespace)
+        there = look_at(named)
     except NotFound as error:
         raise ClusterGone(f"cluster {named.cluster} of {named.project} is deleted: {error}") from error
-    if match["sign"] and match["sign"] != _sign(access.identity):
+    if match["sign"] and match["sign"] != _sign(there.uid):
         raise ClusterGone(
             f"cluster {named.cluster} of {named.project} is another by now: that one is deleted"
         )
-    return access
+    return access_of(there, namespace)
 
 
 def _match(place: str) -> re.Match[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE
 from tasks.cloud.container import Container
@@ -53,10 +53,13 @@ class GkeTarget:
         *,
         say: Callable[[str], None] = lambda line: None,
         lease_s: float = OVERDUE_S,
+        poll_s: float = 5.0,
     ) -> None:
+        """`poll_s`: seconds between looks at a cluster that is being made."""
         self._config = gke_cluster.placed(config)
         self._say = say
         self._lease_s = lease_s
+        self._poll_s = poll_s
         self._stopped: set[str] = set()
         self._there: Cluster | None = None
         """The cluster of GKE, as it was when it was looked at last."""
@@ -93,8 +96,8 @@ class GkeTarget:
         return [*problems, *self._looked_into(name)]
 
     def _looked_into(self, name: str) -> list[Problem]:
-        connect = lambda: self._cluster(_LOOKED_OVER)  # noqa: E731
-        return gke_preflight.preflight(connect, self._config, self._submission(name))
+        planned = self._submission(name)
+        return gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), self._config, planned)
 
     def _submission(self, name: str) -> Submission:
         """Returns what would be submitted, as far as it is known before."""
@@ -120,7 +123,7 @@ class GkeTarget:
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. A cluster that is there is used as it is, one that is missing made; pods come later."""
         if self._config.cluster is not None:
-            self._there = gke_cluster.get(self._config, lease, self._say, self._ready)
+            self._there = gke_cluster.get(self._config, lease, self._say, self._ready, self._poll_s)
             self._say(f"cluster {self._there.name} in {self._there.location} is {self._there.state}")
         lease.live()
         name = name_of_attempt(self._config, lease.lease.lease_id, 1)
@@ -189,7 +192,13 @@ class GkeTarget:
         return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"), timing=timing)
 
     def _ready(self, there: Cluster) -> None:
-        """Sees to it that a cluster that was made takes workloads. Raises InfrastructureError where it does not."""
+        """Sees whether a cluster that was made takes workloads. Raises InfrastructureError where it does not."""
+        self._there = there
+        planned = self._submission("preflight")
+        found = gke_preflight.preflight(self._cluster, self._config, planned)
+        wrong = [str(one) for one in found if one.severity == "error"]
+        if wrong:
+            raise InfrastructureError(f"cluster {there.name} is made, and cannot be used: {'; '.join(wrong)}")
 
     def _run(self, ref: WorkloadRef) -> Folder:
         return open_folder(ref.scratch[0])

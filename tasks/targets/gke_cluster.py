@@ -97,11 +97,13 @@ def wanted(config: GkeTargetConfig) -> Wanted:
     return Wanted(place.name, made, place.create == "if_missing", place.location or "", need_of(config))
 
 
-def get(config: GkeTargetConfig, lease: Holding, say: Say, ready: Callable[[Cluster], None]) -> Cluster:
+def get(
+    config: GkeTargetConfig, lease: Holding, say: Say, ready: Callable[[Cluster], None], poll_s: float
+) -> Cluster:
     """Returns the cluster, adopted or made through the lease. Raises as `cluster_for`, and BadInput."""
     place = place_of(config)
     limit_s = config.limits.provisioning_s
-    ways = Ways(say, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready)
+    ways = Ways(say, poll_s, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready)
     return cluster_for(lease, Container(place.project or ""), wanted(config), ways)
 
 

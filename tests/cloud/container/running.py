@@ -116,6 +116,11 @@ class Gke:
             None, behind["url"], behind["control"], folder / "kubeconfig", folder, behind["mark"]
         )
 
+    def behind(self) -> list[str]:
+        """Returns the names of the clusters that something is behind."""
+        clusters = self.store.read()["clusters"]
+        return sorted(key.rsplit("/", 1)[1] for key, one in clusters.items() if "kubernetes" in one)
+
     def ended(self) -> list[dict[str, Any]]:
         """Returns of each cluster that is gone with what was behind it: the calls seen there, and what was left."""
         file = self.store.folder / ENDED

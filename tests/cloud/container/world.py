@@ -97,7 +97,7 @@ def new_cluster(world: World, key: str, spec: dict[str, Any], zones: list[str]) 
         "status": "PROVISIONING",
         "message": "",
         "conditions": [],
-        "id": f"{number:08x}{abs(hash(key)) % 16**24:024x}",
+        "id": f"{number:08x}{abs(hash((key, world['born']))) % 16**24:024x}",
         "endpoint": f"203.0.113.{number % 250}",
         "created": time.time(),
         "fingerprint": f"{number:08x}",

@@ -78,7 +78,7 @@ class Pods:
             deadlines=Deadlines(), keep="never",
         )  # fmt: skip
         say = say or self.said.append
-        target = GkeTarget(made, say=say, lease_s=lease_s)
+        target = GkeTarget(made, say=say, lease_s=lease_s, poll_s=0.05)
         return Run(spec, open_folder(f"{self.folder}/{run_id}"), target, say)
 
 

@@ -1,0 +1,142 @@
+"""What is looked at of a cluster by name before anything is made, and how one is made that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.container import Container
+from tasks.cloud.kubernetes_places import is_by_name, is_known_here, is_place, place_of_cluster
+from tasks.leases.holding import Holding
+from tasks.leases.inventory import PartlyListed
+from tasks.leases.jobsets import JOBSET, JobSetInventory
+from tasks.leases.resource import ResourceRef
+from tasks.targets import gke_cluster
+from tests.cloud.container.hurried import container, pool_request
+from tests.cloud.container.running import Gke, gke, gke_server
+from tests.tasks.targets.gke_runs import config, hold
+
+__all__ = ["gke", "gke_server"]  # fixtures
+
+PLACE = {"name": "mine", "location": "us-east5-b"}
+SPOT = pool_request("pool", spot=True)
+
+
+def found(place: Mapping[str, Any] | None = None, **fields: Any) -> list[str]:
+    """Returns what is told of the cluster of a target, each with how bad that is."""
+    target = gke_cluster.placed(
+        config(**{"type": "v5litepod-16", "cluster": {**PLACE, **(place or {})}, **fields})
+    )
+    _, problems = gke_cluster.look(target, container())
+    return [f"{one.severity}: {one.what}, {one.why}, {one.fix}" for one in problems]
+
+
+@pytest.mark.parametrize(
+    ("place", "fields", "words"),
+    [
+        ({"create": "never"}, {}, "there is no cluster mine in proj, and the run may not make it"),
+        ({"location": "us-east5"}, {}, "us-east5 is a region, and does not say where .* add zone: us-east5-a"),
+        ({"location": "us-east9-b"}, {}, "Permission denied on .*us-east9-b"),
+        ({}, {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": []}, "cannot be made as the target says: .* networks"),
+        ({}, {"type": "n2-standard-4-2", "slices": 2}, "each of 2 slices wants its own, , write exclusive_topology"),
+        ({"make": {"cluster_fields": {"nonsense.at_all": 1}}}, {}, "nonsense"),
+    ],
+)  # fmt: skip
+def test_one_that_is_missing_is_refused_before_it_is_made(
+    gke: Gke, place: dict[str, Any], fields: dict[str, Any], words: str
+) -> None:
+    [told] = found(place, **fields)
+    assert told.startswith("error: ") and re.search(words, told), told
+    assert gke.mutations() == []
+
+
+def test_one_that_is_missing_and_can_be_made_has_nothing_against_it(gke: Gke) -> None:
+    assert found() == []
+    assert found({"location": "us-east5", "zone": "us-east5-b"}) == []
+    made = gke_cluster.made_as(gke_cluster.placed(config(type="v5litepod-16", slices=3, cluster=PLACE)))
+    assert (made.zone, made.location, made.slices, made.capacity) == ("us-east5-b", "us-east5-b", 3, "spot")
+    region = {"name": "mine", "location": "us-east5", "zone": "us-east5-b", "capacity": "on_demand"}
+    made = gke_cluster.made_as(gke_cluster.placed(config(type="n2-standard-4-2", cluster=region)))
+    assert (made.location, made.machines, made.capacity) == ("us-east5", 2, "on_demand")
+
+
+@pytest.mark.parametrize(
+    ("state", "labels", "place", "words"),
+    [
+        ("ERROR", {}, {}, "error: cluster mine in us-east5 is ERROR, .*name another cluster"),
+        ("ERROR", {"slicebench-lease": "a-e1", "slicebench-ledger": "l"}, {}, "slicebench cluster delete mine"),
+        ("STOPPING", {}, {}, "error: cluster mine in us-east5 is STOPPING"),
+        ("STOPPING", {"slicebench-lease": "a-e1", "slicebench-ledger": "l"}, {}, "warning: .* the run waits"),
+        ("RUNNING", {}, {"create": "never"}, "error: .* has 0 of the 1 node pools of v5litepod-16 .* pods would wait"),
+        ("RUNNING", {}, {}, "warning: .* has 0 of the 1 node pools .* what is missing is made for the run"),
+        ("PROVISIONING", {}, {}, "^$"),
+    ],
+)  # fmt: skip
+def test_what_a_cluster_that_is_there_lacks_is_told(
+    gke: Gke, state: str, labels: dict[str, str], place: dict[str, Any], words: str
+) -> None:
+    key = gke.put("mine", labels=labels)
+    with gke.store.changing() as world:
+        world["clusters"][key]["status"] = state
+    told = "; ".join(found(place))
+    assert re.search(words, told), told
+
+
+def test_capacity_counts_where_it_is_said(gke: Gke) -> None:
+    gke.put("mine", pools=[SPOT])
+    assert found() == []
+    assert found({"capacity": "spot", "create": "never"}) == []
+    assert "pool: it is spot, not on_demand" in str(found({"capacity": "on_demand", "create": "never"}))
+
+
+def test_who_may_not_look_is_told_how_to_be_let(gke: Gke) -> None:
+    gke.set(denied=["ListClusters"])
+    assert "roles/container.developer" in str(found())
+
+
+@pytest.fixture
+def holding(gke: Gke, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Holding:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    return hold("run-1")
+
+
+def test_jobsets_are_gone_with_their_cluster_and_only_when_gke_says_so(gke: Gke, holding: Holding) -> None:
+    """A cluster that is deleted, or another of its name, is proof; no answer, no right and no address are none."""
+    gke.put("mine", location="us-east5-b")
+    place = place_of_cluster("proj", "us-east5-b", "mine")
+    assert place == "cluster mine of proj in us-east5-b"
+    scope = place.replace("mine", "mine#0a1b2c3d") + "/default"
+    assert is_place(scope) and is_by_name(scope) and is_known_here(scope)
+    assert not is_by_name("context cluster/default")
+    ref = holding.create(JOBSET, scope, "x", lambda: "uid")
+    inventory = JobSetInventory(holding.ledger)
+    assert (
+        inventory.get(ref) is None and inventory.list(holding.lease.lease_id) == []
+    )  # another cluster by now
+    unsigned = ResourceRef(JOBSET, f"{place}/default", "x", "uid")
+    with gke.store.changing() as world:
+        world["clusters"][next(iter(world["clusters"]))]["status"] = "STOPPING"
+    with pytest.raises(InfrastructureError, match="cluster mine is being deleted"):
+        inventory.get(unsigned)
+    gke.set(denied=["GetCluster"])
+    for look in (inventory.get, lambda one: inventory.delete(one, force=True)):
+        with pytest.raises(InfrastructureError, match="permission"):
+            look(ref)
+    with pytest.raises(PartlyListed, match="cluster mine#0a1b2c3d of proj in us-east5-b"):
+        inventory.list(holding.lease.lease_id)
+    gke.set(denied=[])
+    gke.vanish("mine")
+    assert inventory.get(unsigned) is None
+    inventory.delete(unsigned, force=True)
+
+
+def test_a_stand_in_is_not_given_our_login_for_a_server_elsewhere(gke: Gke) -> None:
+    from tasks.cloud.kubernetes_gke import access_of
+
+    gke.put("mine")
+    with pytest.raises(BadInput, match="is not on this machine"):
+        access_of(Container("proj").cluster("us-east5", "mine"))
