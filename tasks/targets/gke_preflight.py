@@ -8,7 +8,7 @@ from dataclasses import replace
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.yamlfile import nearest
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied, Refused
+from tasks.cloud.kubernetes_errors import AlreadyExists, KubernetesError, NotServed, PermissionDenied, Refused
 from tasks.cloud.kubernetes_kinds import (
     JOB,
     JOB_SET,
@@ -20,6 +20,7 @@ from tasks.cloud.kubernetes_kinds import (
     SERVICE_ACCOUNT,
     Kind,
 )
+from tasks.cloud.labels import read_labels
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_check import checked, job_of
 from tasks.targets.kube_jobset import groups, jobset
@@ -117,6 +118,13 @@ def _forbidden(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem
         )
 
 
+def _taken(cluster: Kubernetes, name: str) -> Iterator[Problem]:
+    there = cluster.find(JOB_SET, name)
+    if there is not None and read_labels(there["metadata"].get("labels") or {}) is None:
+        what = f"{cluster.access.name} has a JobSet {name} already, and slicebench did not make it"
+        yield Problem("error", None, what, fix="write another workload_name:, or delete it")
+
+
 def _refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) -> Iterator[Problem]:
     """Has the server try it, and a Job of it as well: JobSet does not look at its pods."""
     made = jobset(config, replace(planned, labels={}))
@@ -124,6 +132,8 @@ def _refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) 
         cluster.try_create(JOB_SET, made)
         for group in groups(config):
             cluster.try_create(JOB, job_of(made, group.name))
+    except AlreadyExists:  # a run that goes on finds what it submitted; whose it is, its labels say
+        yield from _taken(cluster, planned.name)
     except Refused as error:
         yield Problem("error", None, f"{cluster.access.name} refuses the workload: {error}")
     except PermissionDenied as error:

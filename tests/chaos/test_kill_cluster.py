@@ -24,6 +24,7 @@ from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke, gke, gke_server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
 
@@ -172,3 +173,37 @@ def test_killed_while_it_repairs(gke: Gke) -> None:
         assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}, at
     assert outcome(lambda: delete(office(), "mine")) == 0
     assert gke.inventory() == []
+
+
+def the_second(run_id: str) -> None:
+    """Does what a run does that finds another at the making, and may not be the last to use it."""
+    ledger = a_ledger()
+    run = claim(ledger, quick_inventories(ledger), run_id, run_id)
+    cluster_for(run, container(), Wanted("mine", config(slices=2)), Ways(poll_s=0.02))
+    run.live()
+    assert run.release("the run is over").lease.state is State.GONE
+    leave_cluster(run, container(), "mine")
+
+
+def test_one_of_two_runs_is_killed_while_it_makes_the_cluster_that_both_use(gke: Gke) -> None:
+    """The other one goes on with the making, and uses it; what is left of both goes, once the reaper has been."""
+    foreign = others(gke)
+    for nth, call, moment in moments(NEW):
+        at = (nth, call, moment)
+        gke.no_faults()
+        gke.set(slow={"CREATE_CLUSTER": 0.4})
+        gke.fault("mutating", moment, nth=nth)
+        made_before = len(gke.requests("CreateCluster"))
+        first = fork_and_play(lambda nth=nth, moment=moment: a_run(f"first-{nth}-{moment}"))  # type: ignore[misc]
+        until(
+            lambda: any(one.owner for one in a_ledger().listing().leases if one.name == "cluster-mine_proj")
+        )
+        second = fork_and_play(lambda nth=nth, moment=moment: the_second(f"second-{nth}-{moment}"))  # type: ignore[misc]
+        ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in (first, second)]
+        assert ends == [-signal.SIGKILL, 0], at
+        assert gke.inventory() != foreign, at  # the dead run still holds it
+        assert outcome(sweep_all) == 0, at
+        assert gke.inventory() == foreign, at
+        assert all(lease.state is State.GONE for lease in a_ledger().listing().leases), at
+        tries = len(gke.requests("CreateCluster")) - made_before
+        assert tries == (2 if (nth, moment) == (1, "kill_before") else 1), at

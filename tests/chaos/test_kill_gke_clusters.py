@@ -175,3 +175,46 @@ def test_killed_before_and_after_every_mutating_call(pods: Pods, gke: Gke, tmp_p
         assert all(lease.state is State.GONE for lease in leases), at
     until(lambda: len(gke.behind()) == 2)
     assert soon_enough(took), took
+
+
+def test_a_run_that_was_killed_goes_on_with_its_cluster_and_workload(
+    pods: Pods, gke: Gke, tmp_path: Path
+) -> None:
+    """Killed while the cluster was being made, and when its JobSet was there: neither is made twice."""
+    others(gke, tmp_path)
+    case = CASES["made"]
+    for nth, number in enumerate((3, 9)):  # after CreateNodePool, and after the Secret was made
+        gke.forget()
+        at = arm(gke, case, number)
+        assert outcome(lambda nth=nth: a_run(pods, case, f"again-{nth}")) == -signal.SIGKILL, at  # type: ignore[misc]
+        disarm(gke)
+        assert outcome(lambda nth=nth: a_run(pods, case, f"again-{nth}")) == 0, at  # type: ignore[misc]
+        assert [one["method"] for one in gke.mutations()] == case.gke, at
+        assert gke.behind() == ["foreign", "theirs"]
+        until(lambda nth=nth: len(gke.ended()) == nth + 1)  # type: ignore[misc]
+        assert seen(gke.ended()[nth]["calls"]).count("create secrets") == 1, at
+    assert all(lease.state is State.GONE for lease in a_ledger().listing().leases)
+
+
+@pytest.mark.parametrize("first_ends", ["by itself", "killed"])
+def test_two_runs_share_the_cluster_that_one_of_them_made(
+    pods: Pods, gke: Gke, tmp_path: Path, first_ends: str
+) -> None:
+    there, theirs = others(gke, tmp_path)
+    standing = things(theirs)
+    case = CASES["made"]
+    if first_ends == "killed":
+        trap(gke, verb="delete", kind="jobsets", action="kill_before", nth=1)
+    first = fork_and_play(lambda: a_run(pods, case, "first"))
+    until(lambda: any(one["method"] == POOL for one in gke.mutations()), 60)
+    second = fork_and_play(lambda: a_run(pods, case, "second"))
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in (first, second)]
+    if first_ends == "by itself":
+        assert ends == [0, 0]
+    else:  # whose JobSet was to be deleted first
+        assert sorted(ends) == [-signal.SIGKILL, 0]
+        assert outcome(sweep_up) == 0
+    assert [one["method"] for one in gke.mutations()] == case.gke
+    assert gke.inventory() == there
+    until(lambda: things(theirs) == standing)
+    assert all(lease.state is State.GONE for lease in a_ledger().listing().leases)

@@ -139,6 +139,10 @@ class Gke:
         """Returns the requests seen, those of one method only where it is named."""
         return [one for one in self.store.requests() if method in (None, one["method"])]
 
+    def forget(self) -> None:
+        """Forgets the requests seen so far."""
+        self.store.forget()
+
     def mutations(self) -> list[dict[str, Any]]:
         """Returns the mutating requests seen that were not refused for the moment."""
         passing = ("FAILED_PRECONDITION", "RESOURCE_EXHAUSTED")

@@ -65,6 +65,10 @@ class Store:
             self._file.unlink(missing_ok=True)
             self._log.unlink(missing_ok=True)
 
+    def forget(self) -> None:
+        """Begins a new log of requests."""
+        self._log.unlink(missing_ok=True)
+
     def read(self) -> World:
         """Returns a copy of the world as it is written."""
         return self._load()

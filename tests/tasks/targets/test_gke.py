@@ -18,7 +18,9 @@ from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
+from tasks.targets.gke import GkeTarget
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
+from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
 from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
@@ -163,3 +165,18 @@ def test_pods_end_when_their_run_falls_silent(pods: Pods) -> None:
     ended = api.ended(f"sb-{RUN}-e1", 60.0)
     assert ended["status"]["terminalState"] == "Failed"
     teardown(run, holding)
+
+
+def test_what_a_run_that_goes_on_has_submitted_is_nothing_against_it(pods: Pods) -> None:
+    api, name = Plain(pods.cluster.url), f"sb-{RUN}-e1"
+    target = pods.run().target
+    assert isinstance(target, GkeTarget)
+    labels = {"slicebench-lease": f"{RUN}-e1", "slicebench-ledger": "ours"}
+    api.post(JOBSETS, jobset(name, labels=labels, suspend=True))
+    assert [one for one in target.looked_over(name) if one.severity == "error"] == []
+    api.delete(f"{JOBSETS}/{name}")
+    api.eventually(JOBSETS, lambda told: not told["items"])
+    api.post(JOBSETS, jobset(name, suspend=True))
+    [problem] = target.looked_over(name)
+    assert f"has a JobSet {name} already, and slicebench did not make it" in problem.what
+    api.delete(f"{JOBSETS}/{name}")
