@@ -1,17 +1,19 @@
 """The reaper's container, as far as it can be had without a container engine: just the files that its image has, in
-a bare process on what is another machine to it, with a home and an environment of its own and nothing of Prefect.
+a bare process on what is another machine to it, with a home, an environment and the packages of its own lock.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ HOST = "slicebench-reaper-29f"
 
 _BARE = f"""if True:
     import pathlib, runpy, socket, sys
-    for module in ("prefect", "flows", "jax", "pandas", "pydantic", "paramiko"):
+    for module in sys.argv.pop(1).split(","):
         sys.modules[module] = None
     socket.gethostname = lambda: {HOST!r}
     from tasks.leases import machine
@@ -60,11 +62,27 @@ def lay_image(app: Path) -> Path:
     return app
 
 
+@lru_cache
+def absent() -> Sequence[str]:
+    """Returns the modules that are here and not in the container: of packages that its lock does not name."""
+    pinned = (DEPLOYMENT / "requirements.lock").read_text()
+    there = {_plain(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", pinned, re.MULTILINE)}
+    return [
+        module
+        for module, packages in importlib.metadata.packages_distributions().items()
+        if module.isidentifier() and not there & {_plain(one) for one in packages}
+    ]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def enter(image: Path, home: Path, *words: str) -> Reaped:
     """Runs the image's entry point. Of this environment it has only where the stand-ins of the cloud are."""
     clouds = {name: value for name, value in os.environ.items() if "ENDPOINT" in name or "EMULATOR" in name}
     done = subprocess.run(
-        [sys.executable, "-c", _BARE, "--json", *words],
+        [sys.executable, "-c", _BARE, ",".join(absent()), "--json", *words],
         env={**clouds, "PYTHONPATH": str(image), "HOME": str(home)},
         cwd=image,
         capture_output=True,

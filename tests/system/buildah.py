@@ -1,0 +1,123 @@
+"""buildah in chroots, and what images in tests are built on: a small Debian with Python. Root is enough for both.
+
+Nothing of the machine's own storage is touched. The Debian is fetched once for all processes of a test run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cloud.docker_registry import missing, serve_docker_registry
+
+__all__ = ["address", "base", "buildah", "call", "debian", "engine"]
+
+TOOLS = ("buildah", "debootstrap")
+PACKAGES = "python3,python3-venv,ca-certificates"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+BASE = """\
+FROM scratch
+COPY {folder}/ /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt
+ENV PYTHON_VERSION={python}
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets buildah work in chroots, with a storage of its own that is deleted afterwards."""
+    if lacking := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"no {lacking[0]} here: apt-get install {' '.join(TOOLS)}")
+    if os.geteuid() != 0:
+        pytest.skip("buildah makes chroots: run this test as root")
+    folder = tmp_path_factory.mktemp("storage")
+    storage = {"driver": "vfs", "graphroot": folder / "graph", "runroot": folder / "run"}
+    (folder / "storage.conf").write_text(
+        "\n".join(["[storage]", *(f'{name} = "{value}"' for name, value in storage.items()), ""])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
+        patch.setenv("BUILDAH_ISOLATION", "chroot")
+        patch.setenv("BUILDAH_LAYERS", "false")  # each would be a copy of all that is below it
+        yield
+        buildah("rm", "--all")
+        buildah("rmi", "--all", "--force")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def address(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The real registry, empty."""
+    if reason := missing():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("registry")
+    with serve_docker_registry(folder) as address:
+        yield address
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def base(address: str, debian: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The small Debian, in the registry."""
+    asked = call("chroot", str(debian), "python3", "-c", "import platform; print(platform.python_version())")
+    recipe = tmp_path_factory.mktemp("base") / "Dockerfile"
+    recipe.write_text(BASE.format(python=asked.strip(), folder=debian.name))
+    name = f"{address}/base:1"
+    buildah("build", "--tag", name, "--file", str(recipe), str(debian.parent))
+    buildah("push", "--tls-verify=false", name, f"docker://{name}")
+    return name
+
+
+@pytest.fixture(scope="session")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Debian's root: fetched by whoever comes first, deleted by whoever is last; or what $SLICEBENCH_TEST_ROOTFS
+    names, from an earlier time.
+    """
+    if given := os.environ.get("SLICEBENCH_TEST_ROOTFS"):
+        yield Path(given)
+        return
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    rootfs = shared / "debian" / "rootfs"
+    with (shared / "debian.lock").open("w") as lock:
+        while not rootfs.is_dir():  # it may go between two locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not rootfs.is_dir():
+                _fetch(rootfs.with_name("half"))
+                rootfs.with_name("half").rename(rootfs)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        yield rootfs
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(rootfs)
+
+
+def _fetch(rootfs: Path) -> None:
+    rootfs.mkdir(parents=True)
+    call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(rootfs))
+    if CERTIFICATES.is_file():  # a machine behind a proxy trusts more than Debian does
+        shutil.copy(CERTIFICATES, rootfs / CERTIFICATES.relative_to("/"))
+    for waste in ("var/lib/apt/lists/*", "var/cache/apt/archives/*.deb"):
+        for path in rootfs.glob(waste):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def call(*argv: str) -> str:
+    """Runs a command that has to succeed; returns what it prints."""
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, f"{' '.join(argv[:3])}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
+    return done.stdout
+
+
+def buildah(*argv: str) -> str:
+    """Runs buildah."""
+    return call("buildah", *argv)
