@@ -19,7 +19,7 @@ from tests.chaos.test_kill_tpu_run import other_node
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
 from tests.system.buildah import address, base, buildah, debian, engine  # noqa: F401
-from tests.tasks.leases.container import DEPLOYMENT, ROOT, Reaped
+from tests.tasks.leases.container import DEPLOYMENT, ROOT, Reaped, of_the_clouds
 from tests.tasks.leases.test_reap_once import launched, lose_the_laptop, stored
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3000)]  # a minute, on a quiet machine
@@ -43,9 +43,7 @@ def start(image: str, *words: str) -> Reaped:
     """Runs the image's entry point as the image's user. Of this environment it has only where the clouds are."""
     config = json.loads(buildah("inspect", "--type", "image", image))["OCIv1"]["config"]
     argv: Sequence[str] = [*config["Entrypoint"], "--json", *words]
-    clouds = [
-        f"{name}={value}" for name, value in os.environ.items() if "ENDPOINT" in name or "EMULATOR" in name
-    ]
+    clouds = [f"{name}={value}" for name, value in os.environ.items() if of_the_clouds(name)]
     name = f"reaper-{uuid.uuid4().hex[:8]}"
     buildah("from", "--name", name, "--pull-never", image)
     try:

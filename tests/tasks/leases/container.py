@@ -62,6 +62,11 @@ def lay_image(app: Path) -> Path:
     return app
 
 
+def of_the_clouds(name: str) -> bool:
+    """Whether a variable of the environment says where a cloud is, or as whom it is asked."""
+    return "ENDPOINT" in name or "EMULATOR" in name or name == "GOOGLE_APPLICATION_CREDENTIALS"
+
+
 @lru_cache
 def absent() -> Sequence[str]:
     """Returns the modules that are here and not in the container: of packages that its lock does not name."""
@@ -79,8 +84,8 @@ def _plain(name: str) -> str:
 
 
 def enter(image: Path, home: Path, *words: str) -> Reaped:
-    """Runs the image's entry point. Of this environment it has only where the stand-ins of the cloud are."""
-    clouds = {name: value for name, value in os.environ.items() if "ENDPOINT" in name or "EMULATOR" in name}
+    """Runs the image's entry point. Of this environment it has only where clouds are, and a login."""
+    clouds = {name: value for name, value in os.environ.items() if of_the_clouds(name)}
     done = subprocess.run(
         [sys.executable, "-c", _BARE, ",".join(absent()), "--json", *words],
         env={**clouds, "PYTHONPATH": str(image), "HOME": str(home)},
