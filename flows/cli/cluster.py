@@ -84,6 +84,9 @@ def create(
     image_streaming: Annotated[
         bool, Parameter(negative="", help="Start containers before their image is there as a whole")
     ] = False,
+    gpu_networks: Annotated[
+        Literal["auto", "none"], Parameter(help="For GPUs of several hosts: GKE's own, or TCP")
+    ] = "auto",
     autoprovision: Annotated[
         int | None, Parameter(help="Chips that GKE may add itself, with --slices 0")
     ] = None,
@@ -133,7 +136,8 @@ def create(
         network=network, subnetwork=subnetwork, pods_range=pods_range, services_range=services_range,
         private=private, private_endpoint=private_endpoint, global_access=global_access, dns_access=dns_access,
         authorized_networks=authorized_network, workload_identity=workload_identity,
-        service_account=service_account, image_streaming=image_streaming, autoprovision=autoprovision,
+        service_account=service_account, image_streaming=image_streaming, gpu_networks=gpu_networks,
+        autoprovision=autoprovision,
         cpu_pool={field: value for field, value in cpu.items() if value is not None},
         cluster_fields=_fields(cluster_field, "--cluster-field"),
         cpu_pool_fields=_fields(cpu_pool_field, "--cpu-pool-field"),

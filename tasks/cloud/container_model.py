@@ -45,6 +45,8 @@ class Pool:
     most: int = 0
     accelerator: str = ""
     accelerators: int = 0
+    network_profile: str = ""
+    """How GKE makes networks for its accelerators: auto, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Versions:
-    """Versions of GKE in a location: every one, and by channel, newest first."""
+    """Versions of GKE in a location: every one, and by channel, newest first; which a channel gives unasked."""
 
     default: str
     valid: Sequence[str]
     by_channel: Mapping[str, Sequence[str]]
+    defaults: Mapping[str, str]
 
 
 def cluster_of(project: str, message: Any) -> Cluster:
@@ -165,6 +168,7 @@ def pool_of(project: str, location: str, cluster: str, cluster_uid: str, message
         most=message.autoscaling.max_node_count or message.autoscaling.total_max_node_count,
         accelerator=gpus[0].accelerator_type if gpus else "",
         accelerators=gpus[0].accelerator_count if gpus else 0,
+        network_profile=message.network_config.accelerator_network_profile,
     )
 
 
@@ -189,6 +193,7 @@ def versions_of(message: Any) -> Versions:
         message.default_cluster_version,
         tuple(message.valid_master_versions),
         {one.channel.name: tuple(one.valid_versions) for one in message.channels},
+        {one.channel.name: one.default_version for one in message.channels},
     )
 
 

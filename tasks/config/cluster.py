@@ -84,12 +84,28 @@ class ClusterConfig(ClusterMake):
             yield f"{self.machines} machines are more than the {_MOST_NODES} that GKE takes in one cluster"
         if self.capacity not in shape.capacities:
             yield f"{self.type} is not given as {self.capacity}, but as {' or '.join(sorted(shape.capacities))}"
-        if shape.gpu_direct is not None:
+        yield from self._unconnected(shape)
+
+    def _unconnected(self, shape: Accelerator) -> Iterator[str]:
+        """Yields why GPUs could not reach those of other hosts as they should: never missing without a word."""
+        elsewhere = "make the cluster by Cluster Toolkit, and name its context in the target"
+        if shape.arm and shape.gpu_direct is not None:
             yield (
-                f"{self.type} reaches other hosts by GPUDirect-{shape.gpu_direct.upper()}, which needs networks of its "
-                "own that slicebench does not make, and without them it would be slow: make the cluster by Cluster "
-                "Toolkit, and name its context in the target; l4 and a100 need none"
+                f"hosts of {self.type} share one NVLink domain of 72 GPUs, whose placement and drivers slicebench does "
+                f"not set up: {elsewhere}"
             )
+        elif shape.gpu_direct in ("tcpx", "tcpxo") and self.gpu_networks == "auto" and self.machines > 1:
+            yield (
+                f"{self.type} reaches other hosts by GPUDirect-{shape.gpu_direct.upper()}, for which GKE makes no "
+                f"networks by itself, and without them it would be slow: {elsewhere}; or say gpu_networks: none for "
+                "TCP. One host alone, l4 and a100 need none, and h200 and b200 get theirs"
+            )
+
+    @property
+    def joins_gpus(self) -> bool:
+        """Whether GKE makes networks for the GPUs of all hosts: RDMA over interfaces that pods claim."""
+        shape = self.shape
+        return shape is not None and shape.gpu_direct == "rdma" and self.gpu_networks == "auto"
 
     @property
     def shape(self) -> Accelerator | None:
@@ -127,6 +143,10 @@ class ClusterConfig(ClusterMake):
         if self.private and not self.authorized_networks:
             what = "nobody outside the network reaches the control plane of a private cluster"
             found.append(Problem("warning", None, what, fix="name who does with --authorized-network"))
+        if self.joins_gpus:
+            what = f"pods on {self.type} get the networks that GKE makes by a claim of the class mrdma.google.com alone"
+            fix = "see docs/gke.md; pods of slicebench's own targets do not claim them yet"
+            found.append(Problem("warning", None, what, fix=fix))
         if self.nodes is not None and not self.counts_nodes:
             found.append(
                 Problem("warning", None, "--nodes is for GPUs and CPUs; a TPU type says how many hosts it is")

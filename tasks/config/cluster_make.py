@@ -77,6 +77,11 @@ class ClusterMake(BaseModel):
     image_streaming: bool = Field(
         False, description="Start containers before their image is there as a whole"
     )
+    gpu_networks: Literal["auto", "none"] = Field(
+        "auto",
+        description="Networks by which GPUs reach those of other hosts. auto: those that GKE itself makes, and refused "
+        "where it makes none; none: TCP, which is slow",
+    )
     autoprovision: int | None = Field(
         None, ge=1, description="Chips that GKE may add by itself when pods ask for them"
     )

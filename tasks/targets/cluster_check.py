@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from runtime.contract.errors import InfrastructureError, Problem
@@ -10,6 +11,8 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_errors import NotFound
 from tasks.config.cluster import ClusterConfig
 
+_JOINS_GPUS = (1, 34, 1, 1829001)
+"""From this version on GKE makes networks for GPUs, and pods may claim their interfaces."""
 _USUAL = ("e2-standard-16", "n2-standard-16", "n1-standard-16")
 """What may take the place of a CPU machine type that a zone lacks."""
 
@@ -24,13 +27,26 @@ def against(container: Container, config: ClusterConfig) -> list[Problem]:
 
 def _version(container: Container, config: ClusterConfig) -> Iterator[Problem]:
     versions = container.versions(config.location)
+    channel = config.channel.upper()
+    offered = versions.by_channel.get(channel, versions.valid)
+    wanted = config.version or versions.defaults.get(channel, versions.default)
+    meant = [one for one in offered if one == wanted or one.startswith((f"{wanted}.", f"{wanted}-"))]
+    if config.joins_gpus and meant and max(map(_number, meant)) < _JOINS_GPUS:
+        fitting = [one for one in offered if _number(one) >= _JOINS_GPUS]
+        what = f"GKE makes networks for {config.type} from 1.34.1-gke.1829001 on, and {wanted} is older"
+        fix = f"--version {fitting[0]}" if fitting else "--channel rapid, or gpu_networks: none for TCP"
+        yield Problem("error", None, what, fix=fix)
     if config.version is None:
         return
-    offered = versions.by_channel.get(config.channel.upper(), versions.valid)
     begin = (f"{config.version}.", f"{config.version}-")
     if not any(one == config.version or one.startswith(begin) for one in offered):
         what = f"version {config.version} is none of the channel {config.channel} in {config.location}"
         yield Problem("error", None, what, fix=f"there are {', '.join(offered)}")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """Returns a version as numbers, which compare as versions do: 1.9 is older than 1.33."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def _places(container: Container, config: ClusterConfig) -> list[Problem]:

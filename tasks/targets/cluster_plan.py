@@ -197,6 +197,8 @@ def wrong_with(pool: Pool, config: ClusterConfig, shape: Accelerator | None) -> 
         return f"it is {pool.capacity}, not {config.capacity}"
     if config.reservations and pool.reservation not in config.reservations:
         return f"it uses the reservation {pool.reservation}"
+    if config.joins_gpus and not pool.network_profile:
+        return "its GPUs have no networks to those of other hosts"
     return ""
 
 

@@ -105,6 +105,9 @@ def pool_request(
         "management": {"auto_repair": not flex, "auto_upgrade": True},
         "max_pods_constraint": {"max_pods_per_node": pods_on(shape.kind)},
     }
+    if config.joins_gpus:
+        request["network_config"] = {"accelerator_network_profile": "auto"}
+        node["labels"] = {"cloud.google.com/gke-networking-dra-driver": "true"}
     if flex:
         request["autoscaling"] = {"enabled": True, "max_node_count": nodes, "location_policy": "ANY"}
     if shape.kind == "tpu" and shape.hosts > 1:

@@ -65,9 +65,15 @@ def made_as(config: GkeTargetConfig) -> ClusterConfig:
     if shape.kind == "cpu" and config.slices > 1 and config.exclusive_label is not None:
         what = f"machines of {config.type} are made in one node pool, and each of {config.slices} slices wants its own"
         raise BadInput(what, fix="write exclusive_topology: null, or slices: 1 with more hosts")
+    if config.gpu_networks:
+        what = f"cluster {place.name}, when it is made, has none of the networks that gpu_networks names"
+        raise BadInput(
+            what, fix="write gpu_networks: [] to do without, or name a cluster that is there: create: never"
+        )
     asked: dict[str, Any] = {
         "regional": zone != location,
         **place.make_fields,
+        **({"gpu_networks": "none"} if config.gpu_networks == () else {}),
         "zone": zone,
         "type": config.type,
         "topology": config.topology,

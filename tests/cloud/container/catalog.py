@@ -45,13 +45,16 @@ _ALL = [
     Machine("a2-highgpu-4g", 48, gpu="nvidia-tesla-a100", gpus=4),
     Machine("a2-highgpu-8g", 96, gpu="nvidia-tesla-a100", gpus=8),
     Machine("a3-highgpu-8g", 208, gpu="nvidia-h100-80gb", gpus=8),
+    Machine("a3-megagpu-8g", 208, gpu="nvidia-h100-mega-80gb", gpus=8),
+    Machine("a3-ultragpu-8g", 224, gpu="nvidia-h200-141gb", gpus=8),
+    Machine("a4-highgpu-8g", 224, gpu="nvidia-b200", gpus=8),
 ]
 MACHINES = {machine.name: machine for machine in _ALL}
 
 _EVERYWHERE = ["e2-standard", "n1-standard", "n2-standard"]
 # Zone → what the names of its machine types begin with.
 ZONES: dict[str, list[str]] = {
-    "us-central1-a": [*_EVERYWHERE, "m1-megamem", "ct5lp", "ct5p", "a2", "g2", "a3"],
+    "us-central1-a": [*_EVERYWHERE, "m1-megamem", "ct5lp", "ct5p", "a2", "g2", "a3", "a4"],
     "us-central1-b": [*_EVERYWHERE, "ct6e", "g2"],
     "us-central1-f": [*_EVERYWHERE],
     "us-central2-b": ["n1-standard", "n2-standard", "ct4p"],

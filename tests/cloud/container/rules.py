@@ -125,6 +125,11 @@ def node_pool(pool: Pool, zones: list[str]) -> None:
     elif pool.get("placement_policy", {}).get("tpu_topology"):
         raise bad(f"TPU topology can't be specified for machine type {wanted}")
     _gpus(config, machine)
+    profile = pool.get("network_config", {}).get("accelerator_network_profile")
+    if profile and (profile != "auto" or not machine.name.startswith(("a3-ultra", "a4", "ct6e", "tpu7x"))):
+        raise bad(
+            f"Accelerator network profile {profile!r} is not supported for machine type {machine.name}."
+        )
     scaling = pool.get("autoscaling", {})
     if scaling.get("enabled") and scaling.get("max_node_count") and scaling.get("total_max_node_count"):
         raise bad("At most one of max_node_count and total_max_node_count may be set.")

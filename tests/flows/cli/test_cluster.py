@@ -82,7 +82,7 @@ def test_it_asks_before_it_takes_away_what_works(
         (("cluster", "create", "Mine", *CREATE[3:]), "cannot be the name of a cluster"),
         ((*CREATE, "--capacity", "spot", "--reservation", "r"), "do not go together"),
         ((*CREATE, "--topology", "2x2x2"), "does not fit v5litepod-16"),
-        ((*CREATE[:4], "h100-80gb-8", *CREATE[5:]), "GPUDirect-TCPX"),
+        ((*CREATE[:4], "h100-80gb-8", "--nodes", "2", *CREATE[5:]), "GPUDirect-TCPX"),
         ((*CREATE, "--pool-field", "config.spott=true"), "did you mean 'spot'"),
         ((*CREATE, "--cluster-field", "nope=1"), "Cluster has no field 'nope'"),
         ((*CREATE, "--cluster-field", "nope"), "write PATH=VALUE"),

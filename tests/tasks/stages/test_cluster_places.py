@@ -135,6 +135,25 @@ def test_what_zones_lack_is_said_before_anything_is_made(
     assert (made(gke), a_ledger().listing().leases) == ([], ())
 
 
+def test_networks_of_gpus_come_with_the_pool_and_are_missed(gke: Gke) -> None:
+    wanted = {"type": "h200-141gb-8", "zone": "us-central1-a", "nodes": 2}
+    with pytest.raises(
+        BadInput, match="from 1.34.1-gke.1829001 on, and 1.32.9-gke.1130000 is older.*--channel rapid"
+    ):
+        create(office(), "mine", config(**wanted))
+    with pytest.raises(BadInput, match="--version 1.34.1-gke.2037000"):
+        create(office(), "mine", config(channel="rapid", **wanted))
+    assert made(gke) == []
+    create(office(), "mine", config(gpu_networks="none", **wanted))
+    newer = config(channel="rapid", version="1.34", **wanted)
+    [step] = preview(office(), "mine", newer).steps
+    assert str(step) == "replace pool np-0 (its GPUs have no networks to those of other hosts)"
+    create(office(), "mine", newer)
+    asked = gke.requests("CreateNodePool")[-1]["request"]["node_pool"]
+    assert asked["network_config"] == {"accelerator_network_profile": "auto"}
+    assert preview(office(), "mine", newer).steps == ()
+
+
 def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
     gke.set(denied=["GetRegion"])
     said: list[str] = []
@@ -155,6 +174,10 @@ def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
         ),
         ({"cluster": {"make": {"pool_fields": {"config.spott": True}}}}, "did you mean 'spot'"),
         ({"cluster": {"make": {"max_run": "8d"}, "capacity": "flex_start"}}, "7d at most"),
+        (
+            {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": ["a"], "cluster": {"zone": "us-central1-a"}},
+            "has none of the networks that gpu_networks names",
+        ),
     ],
 )
 def test_a_run_is_told_as_well_before_it_makes_its_cluster(

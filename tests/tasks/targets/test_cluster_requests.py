@@ -47,6 +47,9 @@ PLACES = {
     "ct6e-standard-8t": "us-east5-b",
     "l4-1": "us-central1-a",
     "a100-40gb-8": "us-central1-a",
+    "h100-80gb-8": "us-central1-a",
+    "h200-141gb-8": "us-central1-a",
+    "b200-8": "us-central1-a",
     "n2-standard-32-4": "us-central1-a",
 }
 
@@ -222,7 +225,6 @@ def test_every_type_is_asked_for_as_it_is_or_refused_with_the_fix() -> None:
         try:
             request = pool(config(type=name, **more))
         except ValueError as error:
-            assert shape.gpu_direct is not None, name
             assert "by Cluster Toolkit" in str(error)
             refused.add(name)
             continue
@@ -237,11 +239,24 @@ def test_every_type_is_asked_for_as_it_is_or_refused_with_the_fix() -> None:
             for one in request["config"].get("accelerators", [])
         ]
         assert gpus == ([(shape.label, shape.chips_per_host)] if shape.kind == "gpu" else []), name
-    assert refused == {
-        "h100-80gb-8",
-        "h100-mega-80gb-8",
-        "h200-141gb-8",
-        "b200-8",
-        "gb200-4",
-        "gb200-4-nolssd",
-    }
+    assert refused == {"gb200-4", "gb200-4-nolssd"}
+
+
+@pytest.mark.parametrize("kind", ["h100-80gb-8", "h100-mega-80gb-8", "h200-141gb-8", "b200-8", "a100-40gb-8"])
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("networks", ["auto", "none"])
+def test_gpus_of_several_hosts_have_their_networks_or_are_refused(
+    kind: str, nodes: int, networks: str
+) -> None:
+    fields = {"type": kind, "zone": "us-central1-a", "nodes": nodes, "gpu_networks": networks}
+    if kind.startswith("h100") and nodes > 1 and networks == "auto":
+        with pytest.raises(ValueError, match="for which GKE makes no networks"):
+            config(**fields)
+        return
+    request = pool(config(**fields))
+    accepted(request, "us-central1-a")
+    joined = kind in ("h200-141gb-8", "b200-8") and networks == "auto"
+    assert request.get("network_config", {}) == ({"accelerator_network_profile": "auto"} if joined else {})
+    assert request["config"].get("labels", {}).get("cloud.google.com/gke-networking-dra-driver") == (
+        "true" if joined else None
+    )
