@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 from runtime.contract.errors import BadInput
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_OF_A_CLUSTER = re.compile(r"cluster-[a-z0-9-]{1,40}_[a-z0-9-]{1,64}")
+"""No run can be called so."""
 _LONGEST_STEM = 37
 """Letters that a name has left for its suite beside time and suffix."""
 
@@ -21,6 +23,11 @@ def checked_run_id(run_id: str) -> str:
             fix="use up to 63 of a-z, 0-9 and -, no - at either end",
         )
     return run_id
+
+
+def checked_lease_name(name: str) -> str:
+    """Returns the name of a lease that a run may use again: of an earlier run, or of a cluster. Raises BadInput."""
+    return name if _OF_A_CLUSTER.fullmatch(name) else checked_run_id(name)
 
 
 def suite_stem(suite: str) -> str:

@@ -28,7 +28,7 @@ from tasks.config.home import runs_folder
 from tasks.config.load import load_target
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
-from tasks.config.run_names import checked_run_id, run_id_for
+from tasks.config.run_names import checked_lease_name, checked_run_id, run_id_for
 from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
@@ -161,7 +161,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     plan = open_target(spec.target).plan(spec)
     refuse_flags_without_effect(request, spec, plan)
     if spec.lease is not None:
-        checked_run_id(spec.lease)
+        checked_lease_name(spec.lease)
     return replace(spec, points=plan.points, left_out=plan.left_out)
 
 
