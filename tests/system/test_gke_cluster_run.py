@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import pytest
 from tasks.cloud.storage import open_folder
 from tests.cloud.container.running import Gke, gke, gke_server
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
+from tests.waiting import until
 
 __all__ = ["gcs_bucket", "gcs_url", "gke", "gke_server"]  # fixtures
 
@@ -61,9 +63,16 @@ class Bench:
         assert done.returncode == code, done.stderr
         return done
 
+    def begin(self, output: str, run_id: str) -> subprocess.Popen[str]:
+        """Starts a run and returns at once."""
+        words = [sys.executable, "-m", "flows.cli.main", "run", "quickstart", "--target", str(self.target)]
+        words += ["--output", output, "--run-id", run_id, "--direct"]
+        return subprocess.Popen(words, cwd=ROOT, env=self._env, stderr=subprocess.PIPE, text=True)
+
     def run(self, output: str, run_id: str, *more: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         words: Sequence[str] = ("--target", str(self.target), "--output", output, "--run-id", run_id)
-        return self("run", "quickstart", *words, "--direct", "--json", *more, code=code)
+        direct = () if "--no-server" in more else ("--direct",)
+        return self("run", "quickstart", *words, *direct, "--json", *more, code=code)
 
 
 @pytest.fixture
@@ -120,3 +129,26 @@ def test_what_cannot_be_had_is_told_with_its_reason_and_nothing_is_left(
     assert gke.inventory() == []
     told = bench("explain", "stockout", "--output", f"{gcs_bucket}/runs").stdout
     assert "does not have enough resources" in told, told
+
+
+def test_prefect_plays_it_as_well(bench: Bench, gke: Gke, gcs_bucket: str) -> None:
+    done = bench.run(f"{gcs_bucket}/runs", "prefect", "--no-server")
+    assert "make cluster mine" in done.stderr, done.stderr
+    assert gke.inventory() == []
+    assert [one["method"] for one in gke.mutations()] == ["CreateCluster", "CreateNodePool", "DeleteCluster"]
+
+
+def test_a_run_that_is_interrupted_while_its_cluster_is_made_gives_it_back(
+    bench: Bench, gke: Gke, gcs_bucket: str
+) -> None:
+    """The deletion has to wait until GKE is done with the making: nothing is left behind in between."""
+    gke.set(hold=["CREATE_CLUSTER"])
+    run = bench.begin(f"{gcs_bucket}/runs", "interrupted")
+    until(lambda: gke.requests("CreateCluster") or run.poll() is not None, 120)
+    run.send_signal(signal.SIGTERM)
+    until(lambda: gke.requests("DeleteCluster") or run.poll() is not None, 120)
+    assert run.poll() is None, run.communicate()
+    gke.set(hold=[])
+    _, told = run.communicate(timeout=240)
+    assert run.returncode == 130, told
+    assert gke.inventory() == [], told
