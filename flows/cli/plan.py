@@ -73,8 +73,9 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
         "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": f"{counted(len(made), 'resource')}: {'; '.join(made)}" if made else "nothing",
+        **({"capacity": f"{told['capacity']}, for accelerators that are made"} if told["capacity"] else {}),
         "price": by_list_prices(told["price_per_hour"]),
         "build": build_said,
         "output": told["output"],
     }
-    return [f"{name + ':':8} {fact}" for name, fact in facts.items()]
+    return [f"{name + ':':9} {fact}" for name, fact in facts.items()]

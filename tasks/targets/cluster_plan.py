@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from runtime.contract.counting import counted
@@ -46,6 +46,8 @@ class ClusterPlan:
     before: int
     after: int
     unit: str
+    capacity: str = ""
+    """How accelerators that are made are paid for."""
 
     @property
     def disturbs(self) -> bool:
@@ -56,6 +58,7 @@ class ClusterPlan:
         if not self.steps:
             return f"nothing to do: {counted(self.after, self.unit)} there"
         changed = f"{counted(self.before, self.unit)} → {self.after}"
+        changed += f", {self.capacity}" if self.capacity and self.after else ""
         return "\n".join((changed, *(f"  {step}" for step in self.steps)))
 
 
@@ -73,6 +76,18 @@ def plan(
     `mine` says which pools are slices of the cluster's lease: others are left alone. `busy` says, as far as that is
     known, on which pools something runs: those without are given up first. `ours`: the cluster is of that lease.
     """
+    planned = _plan(name, config, there, mine, busy, ours)
+    return replace(planned, capacity=config.capacity if config.type else "")
+
+
+def _plan(
+    name: str,
+    config: ClusterConfig,
+    there: Cluster | None,
+    mine: Callable[[Pool], bool],
+    busy: Mapping[str, bool] | None,
+    ours: bool,
+) -> ClusterPlan:
     unit = "machine" if config.counts_nodes or config.type is None else "slice"
     shape = config.shape
     wanted = config.machines if config.counts_nodes else config.slices if shape else 0

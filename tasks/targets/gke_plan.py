@@ -10,8 +10,10 @@ from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, devices_wanted, fit
 from runtime.contract.generators import Requirement
 from tasks.cloud.prices import load_prices
+from tasks.cloud.resource_names import name_of
 from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.config.spec import RunSpec
+from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id
 from tasks.leases.resource import ResourceRef
 from tasks.targets.cluster_requests import pool_name
@@ -21,6 +23,7 @@ from tasks.targets.local_plan import bytes_of
 from tasks.targets.types import Plan
 
 JOBSET, SECRET, CLUSTER, NODE_POOL = "jobset", "secret", "gke_cluster", "gke_node_pool"
+POLICY = "gce_resource_policy"
 
 
 def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
@@ -53,6 +56,7 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         locks=[("gke", scope)] if config.lock else (),
         lock_wait_s=spec.wait_for_lock_s,
         attempts=config.limits.attempts,
+        capacity=config.cluster.capacity_made if config.cluster and _makes_cluster(config) else "",
     )
 
 
@@ -99,7 +103,17 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
     if cluster is not None and _makes_cluster(config):
         at = f"{cluster.project}/{cluster.location}"
         yield ResourceRef(CLUSTER, at, cluster.name)
+        if config.shape.placement == "workload_policy" and "placement_policy" not in cluster.make_fields:
+            region = "-".join(
+                (cluster.zone or cluster.location or "").split("-")[:2]
+            )  # of a zone or a region
+            of_cluster = lease_id(lease_name(cluster.project or "", cluster.name), 1)
+            yield ResourceRef(
+                POLICY, f"{cluster.project}/{region}", name_of(of_cluster, config.shape.topology)
+            )
         ends = "the service, when it needs the spot capacity" if cluster.capacity_made == "spot" else "none"
+        if most := cluster.make_fields.get("max_run"):
+            ends = f"its machines go {most} after they came; the pool stays"
         for number in range(config.slices if config.shape.kind == "tpu" else 1):
             yield ResourceRef(NODE_POOL, f"{at}/{cluster.name}", pool_name(number), dead_man=ends)
     name, where = workload_name(spec, config), f"{scope}/{config.namespace}"

@@ -22,7 +22,7 @@ class Plan:
     `keepable` are the kinds of what is made that may stay after the run when somebody asks for it. `locks` are
     (scope, name) of hardware that is there already and that one run at a time may use, and `lock_wait_s` how long to
     wait for it, in seconds. `attempts` is how often the workload is started at most, when the hardware is taken away
-    under it.
+    under it. `capacity` is how accelerators that are made are paid for, empty where none are, or none is chosen.
     """
 
     target: str
@@ -41,6 +41,7 @@ class Plan:
     locks: Sequence[tuple[str, str]] = ()
     lock_wait_s: float = 0.0
     attempts: int = 1
+    capacity: str = ""
 
 
 @dataclass(frozen=True)

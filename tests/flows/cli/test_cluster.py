@@ -52,7 +52,9 @@ def test_made_shown_resized_and_given_back(gke: Gke, capsys: pytest.CaptureFixtu
     [listed] = as_json(capsys, "cluster", "list")["clusters"]
     assert listed["price_per_hour"] == 19.2
     assert main(["cluster", "resize", "mine", "--slices", "1", "--dry-run"]) == 0
-    assert "remove pool np-1 (one slice too many)" in capsys.readouterr().out
+    planned = capsys.readouterr().out
+    assert "2 slices → 1, spot" in planned
+    assert "remove pool np-1 (one slice too many)" in planned
     assert main(["cluster", "resize", "mine", "--slices", "1", "--force"]) == 0
     assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
     assert main(["cluster", "delete", "mine"]) == 0

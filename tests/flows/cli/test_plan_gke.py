@@ -58,6 +58,7 @@ def test_shipped_targets_are_planned(
     assert main(["plan", *words, "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert [each["kind"] for each in told["resources"]] == made
+    assert told["capacity"] == ("spot" if "gke_cluster" in made else "")
     assert told["price_per_hour"] == pytest.approx(price)
     assert main(["plan", *words]) == 0
     lines = capsys.readouterr()

@@ -55,7 +55,7 @@ def test_4_8_6_4_keeps_what_is_used_and_fills_the_gaps() -> None:
     four = [CPU, *(pool(f"np-{index}") for index in range(4))]
     grown = planned(four, slices=8)
     assert steps(grown) == [f"make pool np-{index}" for index in range(4, 8)]
-    assert (grown.disturbs, str(grown).splitlines()[0]) == (False, "4 slices → 8")
+    assert (grown.disturbs, str(grown).splitlines()[0]) == (False, "4 slices → 8, on_demand")
     eight = [CPU, *(pool(f"np-{index}") for index in range(8))]
     busy = {f"np-{index}": index not in (1, 3) for index in range(8)}
     shrunk = planned(eight, busy, slices=6)
@@ -133,7 +133,7 @@ def test_gpus_are_one_pool_of_a_size() -> None:
     assert (steps(grown), grown.disturbs, str(grown).splitlines()[0]) == (
         ["resize pool np-0"],
         False,
-        "2 machines → 3",
+        "2 machines → 3, on_demand",
     )
     assert planned([CPU, gpus], nodes=1, **fields).disturbs
     assert steps(planned([CPU, gpus], nodes=0, **fields)) == ["remove pool np-0"]

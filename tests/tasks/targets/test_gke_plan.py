@@ -56,6 +56,26 @@ def test_a_cluster_that_may_be_made_is_in_the_plan_with_its_price() -> None:
     assert planned({"cluster": CLUSTER, "type": "tpu7x-16"}).price_per_hour is None
 
 
+@pytest.mark.parametrize("location", ["us-east5", "us-east5-a"])
+def test_a_workload_policy_that_is_made_with_it_is_too(location: str) -> None:
+    place = {**CLUSTER, "location": location}
+    policy = planned({"cluster": place, "type": "tpu7x-16"}).resources[1]
+    assert (policy.kind, policy.scope, policy.name) == (
+        "gce_resource_policy", "p/us-east5", "sb-cluster-c-p-e1-2x2x2",
+    )  # fmt: skip
+    for more in ({"make": {"placement_policy": "mine"}}, {"create": "never"}):
+        kinds = [each.kind for each in planned({"cluster": {**place, **more}, "type": "tpu7x-16"}).resources]
+        assert "gce_resource_policy" not in kinds
+
+
+def test_how_what_is_made_is_paid_for_and_ends_is_shown() -> None:
+    assert planned({"cluster": CLUSTER}).capacity == "spot"
+    assert planned({"cluster": {**CLUSTER, "capacity": "on_demand"}}).capacity == "on_demand"
+    assert planned({"cluster": {**CLUSTER, "create": "never"}}).capacity == ""
+    limited = planned({"cluster": {**CLUSTER, "capacity": "flex_start", "make": {"max_run": "12h"}}})
+    assert limited.resources[1].dead_man == "its machines go 12h after they came; the pool stays"
+
+
 def test_project_and_location_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLICEBENCH_PROJECT", "mine")
     monkeypatch.setenv("SLICEBENCH_ZONE", "us-east5-b")
