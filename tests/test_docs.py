@@ -32,10 +32,14 @@ def test_every_command_in_a_page_is_one_that_parses(page: Path) -> None:
     from cyclopts import CycloptsError
 
     from flows.cli.main import app
+    from flows.cli.workload_flags import fields_of, parsed
 
     for command in _commands(page):
         words = shlex.split(command)[1:]
         if "…" in command or "|" in words:
+            continue
+        if words[:2] == ["workload", "create"]:
+            fields_of(parsed(words[2:]))  # it has a parser of its own
             continue
         try:
             app.parse_args(words, exit_on_error=False, print_error=False)

@@ -8,8 +8,8 @@ import gc
 import json
 import os
 import sys
-
-import cyclopts
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 
@@ -17,11 +17,10 @@ from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 # is not looked through.
 atexit.register(gc.freeze)
 
-app = cyclopts.App(
-    name="slicebench",
-    help="Measures how fast JAX programs save and restore checkpoints: build, provision, run, collect, tear down.",
-    version_flags=["--version"],
-)
+if TYPE_CHECKING:
+    import cyclopts
+
+    app: cyclopts.App
 
 # word → (function, what it does). Each function is imported when its word is used, so that one command never pays for
 # another's libraries; the summary stands here so that --help need not import any.
@@ -73,6 +72,10 @@ GROUPS = {
     "workload": (
         "Workloads of a Kubernetes cluster, whoever made them.",
         {
+            "create": (
+                "flows.cli.workload:create",
+                "Run any command on the slices of a cluster, as one JobSet.",
+            ),
             "list": (
                 "flows.cli.workload:list_",
                 "List workloads: what they need, what runs, which state and why.",
@@ -98,13 +101,32 @@ GROUPS = {
         },
     ),
 }
-for _word, (_function, _summary) in COMMANDS.items():
-    app.command(_function, name=_word, help=_summary)
-for _word, (_summary, _commands) in GROUPS.items():
-    _group = cyclopts.App(name=_word, help=_summary)
-    for _name, (_function, _help) in _commands.items():
-        _group.command(_function, name=_name, help=_help)
-    app.command(_group)
+
+
+def __getattr__(name: str) -> Any:
+    """Makes `app`, the commands as cyclopts knows them, when it is asked for: not all need the time that takes."""
+    if name != "app":
+        raise AttributeError(name)
+    return _app()
+
+
+@cache
+def _app() -> cyclopts.App:
+    import cyclopts
+
+    made = cyclopts.App(
+        name="slicebench",
+        help="Measures how fast JAX programs save and restore checkpoints: build, provision, run, collect, tear down.",
+        version_flags=["--version"],
+    )
+    for word, (function, summary) in COMMANDS.items():
+        made.command(function, name=word, help=summary)
+    for word, (summary, commands) in GROUPS.items():
+        group = cyclopts.App(name=word, help=summary)
+        for name, (function, told) in commands.items():
+            group.command(function, name=name, help=told)
+        made.command(group)
+    return made
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -112,12 +134,11 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         _refuse_unknown_word(words)
-        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
-        return int(code or 0)
-    except cyclopts.CycloptsError as error:
-        from flows.cli.wrong_flags import refusal_of
+        if words[:2] == ["workload", "create"]:
+            from flows.cli.workload_create import create
 
-        return _refuse(refusal_of(error), words)
+            return create(words[2:])
+        return _through_cyclopts(words)
     except SlicebenchError as error:
         return _refuse(error, words)
     except KeyboardInterrupt:
@@ -127,6 +148,18 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output left (`slicebench runs | head`); nothing more can be told it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
+
+
+def _through_cyclopts(words: list[str]) -> int:
+    import cyclopts
+
+    try:
+        code = _app()(words, exit_on_error=False, print_error=False, result_action="return_value")
+        return int(code or 0)
+    except cyclopts.CycloptsError as error:
+        from flows.cli.wrong_flags import refusal_of
+
+        return _refuse(refusal_of(error), words)
 
 
 def _refuse_unknown_word(words: list[str]) -> None:

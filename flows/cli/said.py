@@ -1,25 +1,14 @@
-"""How commands speak: what was asked for on stdout, by --json as one object; what happens meanwhile on stderr."""
+"""What commands that speak have in common: --json, and the two ways to speak."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
+
+from flows.said import print_json as print_json
+from flows.said import say as say
 
 Json = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
 ]
-
-
-def say(*lines: str) -> None:
-    """Tells people, at once: whoever looks may be waiting for it."""
-    for line in lines:
-        print(line, file=sys.stderr, flush=True)
-
-
-def print_json(content: Mapping[str, Any]) -> None:
-    """Prints one object, on one line, for programs. What JSON does not know is written as its text."""
-    print(json.dumps(content, default=str))

@@ -33,7 +33,7 @@ from tasks.cloud.kubernetes_kinds import (
     selector,
 )
 from tasks.cloud.kubernetes_transport import APPLY_PATCH, MERGE_PATCH, Ask, Wire, unless_missing, waiting
-from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER, OWNER
+from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER, OWNER, SUBMISSION
 from tasks.cloud.timing import Timing, pauses
 
 _PAGE = 500
@@ -54,10 +54,10 @@ class Listing:
 class Kubernetes:
     """The API of one cluster. Methods raise KubernetesError; `namespace` None is the access's own."""
 
-    def __init__(self, access: Access, *, timing: Timing | None = None) -> None:
+    def __init__(self, access: Access, *, timing: Timing | None = None, wire: type[Wire] = Wire) -> None:
         self.access = access
         self._timing = timing or Timing()
-        self._wire = Wire(access, self._timing)
+        self._wire = wire(access, self._timing)
 
     # What is there
 
@@ -277,7 +277,8 @@ class Kubernetes:
 
 
 def ours(there: Object, wanted: Object, error: KubernetesError) -> Object:
-    """Returns what is there if it is what we asked for, judged by lease and ledger; raises AlreadyExists else.
+    """Returns what is there if it is what we asked for, judged by lease and ledger, or by the submission where there
+    is no lease; raises AlreadyExists else.
 
     One of ours that is being deleted is none that we could use: Going.
     """
@@ -287,6 +288,8 @@ def ours(there: Object, wanted: Object, error: KubernetesError) -> Object:
         raise Going(f"{what} is taken by one that is being deleted") from error
     theirs = metadata.get("labels") or {}
     if LEASE in labels and all(theirs.get(key) == labels.get(key) for key in (LEASE, LEASE_REST, LEDGER)):
+        return there
+    if SUBMISSION in labels and theirs.get(SUBMISSION) == labels[SUBMISSION]:
         return there
     by = f" by {theirs[OWNER]}'s lease {theirs.get(LEASE)}" if theirs.get(OWNER) else ", and not by this run"
     raise AlreadyExists(f"{what} was made already{by}: choose another name, or delete it") from error

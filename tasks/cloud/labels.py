@@ -14,6 +14,8 @@ LEASE_REST = "slicebench-lease-rest"
 LEDGER = "slicebench-ledger"
 OWNER = "slicebench-owner"
 EXPIRES = "slicebench-expires"
+SUBMISSION = "slicebench-submission"
+"""What was submitted by hand, without a lease: a word of its own for each, by which it is known again."""
 
 _LONGEST = 63
 _LEGAL = re.compile(r"[a-z0-9_-]*")
@@ -51,6 +53,11 @@ def labels_for(
     if expires_at is not None:
         labels[EXPIRES] = str(int(expires_at))
     return labels
+
+
+def labels_by_hand(submission: str, owner: str) -> Mapping[str, str]:
+    """Returns the labels of what somebody submits without a lease: it is theirs to delete."""
+    return {SUBMISSION: submission, OWNER: _legal(owner) or "unknown"}
 
 
 def read_labels(labels: Mapping[str, str]) -> Labelled | None:

@@ -19,10 +19,11 @@ from pydantic import (
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
 from tasks.config import patterns, size
-from tasks.config.accelerators import Accelerator, Capacity, accelerator
+from tasks.config.accelerators import Capacity, accelerator
 from tasks.config.cluster_make import ClusterMake, CpuPool
 from tasks.config.envfile import looks_secret
 from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
+from tasks.config.gke_rules import GkeRules
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _CODES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
@@ -131,7 +132,7 @@ class GkeLimits(BaseModel):
     attempts: int = Field(3, ge=1, description="Starts of the workload, when hardware is taken away under it")
 
 
-class GkeTargetConfig(BaseModel):
+class GkeTargetConfig(GkeRules, BaseModel):
     """Pods of one JobSet: a replicated job for the slices, a pod for each host of a slice."""
 
     model_config = _FORBID
@@ -287,96 +288,9 @@ class GkeTargetConfig(BaseModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> GkeTargetConfig:
-        for wrong in (*self._contradictions(), *self._unfit()):
+        for wrong in self.wrong():
             raise ValueError(wrong)
         return self
-
-    def _contradictions(self) -> Iterator[str]:
-        """Yields what of the file cannot hold together."""
-        if (self.context is None) == (self.cluster is None):
-            yield "name either a context: or a cluster:"
-        if self.kubeconfig is not None and self.context is None:
-            yield "kubeconfig: is read for a context: that is named"
-        if not self.max_restarts and (self.restart_on_user_code_failure or self.restart_exit_codes):
-            yield "nothing is started again with max_restarts: 0"
-        if self.restart_on_user_code_failure and self.restart_exit_codes:
-            yield "restart_on_user_code_failure: true means every exit code: leave restart_exit_codes out"
-        if not self.wait and self.limits.workload_s is None:
-            yield "wait: false needs limits.workload_s, when the cluster ends the workload by itself"
-        if self.pathways is not None and self.pathways.headless and self.limits.workload_s is None:
-            yield "pathways.headless never ends by itself: say limits.workload_s, when the cluster ends it"
-        if self.lock and self.queue is not None:
-            yield "lock: true is for clusters without a queue; this one's decides who runs"
-
-    def _unfit(self) -> Iterator[str]:
-        """Yields what does not go with the type."""
-        try:
-            shape = self.shape
-        except BadInput as error:
-            yield str(error)
-            return
-        if shape.chips_per_host % self.containers_per_host and shape.kind != "cpu":
-            yield f"{self.containers_per_host} containers cannot share {shape.chips_per_host} {shape.unit}s of a host"
-        if shape.kind != "cpu" and self.devices_per_worker != "auto":
-            yield f"devices_per_worker follows from the type {self.type}"
-        if self.pathways is not None and not shape.pathways:
-            yield f"Pathways runs on TPUs, not on {self.type}"
-        if self.gpu_networks and self.host_network is True:
-            yield "gpu_networks are the pod's own: they do not go with host_network: true"
-        if self.gpu_networks is not None and shape.gpu_direct is None:
-            yield f"gpu_networks are for GPUs that reach each other directly, not for {self.type}"
-        if shape.gpu_direct is not None and shape.hosts > 1 and self.gpu_networks is None:
-            yield (
-                f"GPUs of {shape.hosts} hosts of {self.type} reach each other by GPUDirect-{shape.gpu_direct.upper()}: "
-                "name the cluster's networks in gpu_networks, or write gpu_networks: [] to do without"
-            )
-        capacity = self.cluster.capacity_made if self.cluster else None
-        if self.cluster and self.cluster.create == "if_missing" and capacity not in shape.capacities:
-            known = " or ".join(sorted(shape.capacities))
-            yield f"{self.type} is not given as {capacity}, but as {known}"
-
-    @property
-    def shape(self) -> Accelerator:
-        """What one slice is made of. Raises BadInput for a topology or nodes that do not fit the type."""
-        return accelerator(self.type, self.topology, self.nodes)
-
-    @property
-    def python(self) -> None:
-        """Workers run the Python of their image: there is none to name."""
-        return None
-
-    @property
-    def workers(self) -> int:
-        """How many workers there are, all slices together; with Pathways one program, on a host of its own."""
-        if self.pathways is not None:
-            return 1
-        return self.slices * self.shape.hosts * self.containers_per_host
-
-    @property
-    def on_gke(self) -> bool:
-        """Whether the type names machines of GKE, with its labels, and not hosts of any cluster."""
-        return bool(self.shape.machine_type)
-
-    @property
-    def uses_host_network(self) -> bool:
-        """Whether pods use their hosts' networks."""
-        if self.host_network == "auto":
-            return self.on_gke and self.service_account is None and not self.gpu_networks
-        return self.host_network
-
-    @property
-    def is_privileged(self) -> bool:
-        """Whether containers are privileged."""
-        if self.privileged == "auto":
-            return self.on_gke and self.shape.kind != "cpu"
-        return self.privileged
-
-    @property
-    def exclusive_label(self) -> str | None:
-        """The node label of which each slice has a value to itself."""
-        if self.exclusive_topology == "auto":
-            return "cloud.google.com/gke-nodepool" if self.on_gke and self.shape.kind != "gpu" else None
-        return self.exclusive_topology
 
     def with_choices(self, workers: int | None, devices_per_worker: int | None) -> GkeTargetConfig:
         """Returns the target with devices that a request chose, on CPUs. Raises BadInput for what the type says."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.yamlfile import nearest
@@ -21,10 +22,12 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
 )
 from tasks.cloud.labels import read_labels
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_check import checked, job_of
 from tasks.targets.kube_jobset import groups, jobset
 from tasks.targets.kube_submission import Submission
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
 
 _RIGHTS: Sequence[tuple[str, Kind, str]] = (
     ("create", JOB_SET, ""), ("get", JOB_SET, ""), ("watch", JOB_SET, ""), ("delete", JOB_SET, ""),
@@ -54,6 +57,12 @@ def preflight(
 
 
 def _lacking(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
+    yield from foundations(cluster, config)
+    yield from named(cluster, config)
+
+
+def foundations(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
+    """Yields what a cluster lacks for any workload: the namespace, JobSet."""
     name = cluster.access.name
     if _missing(cluster, NAMESPACE, config.namespace):
         what = f"{name} has no namespace {config.namespace}"
@@ -62,6 +71,11 @@ def _lacking(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem(
             "error", None, f"{name} has no JobSet, which workloads are made of", fix="install it: docs/gke.md"
         )
+
+
+def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
+    """Yields what a target names and a cluster has not, one request for each: its queue, priority class, account."""
+    name = cluster.access.name
     if config.queue is not None:
         yield from _queue(cluster, config, config.queue)
     if config.priority is not None and _missing(cluster, PRIORITY_CLASS, config.priority):
@@ -77,21 +91,22 @@ def _lacking(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
 
 def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator[Problem]:
     name = cluster.access.name
-    if not cluster.serves(LOCAL_QUEUE):
+    try:
+        if cluster.find(LOCAL_QUEUE, queue) is not None:
+            return
+        there = [str(one["metadata"]["name"]) for one in cluster.list(LOCAL_QUEUE).items]
+    except NotServed:
         what = f"{name} has no Kueue, and so no queue {queue}"
         yield Problem(
             "error", None, what, fix="install it, or write queue: null to take what is free at once"
         )
         return
-    try:
-        there = [str(one["metadata"]["name"]) for one in cluster.list(LOCAL_QUEUE).items]
     except PermissionDenied:
         return
-    if queue not in there:
-        what = f"namespace {config.namespace} of {name} has no queue {queue}"
-        near = nearest(queue, there) if there else None
-        fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
-        yield Problem("error", None, what, "a workload would wait for it for ever", fix)
+    what = f"namespace {config.namespace} of {name} has no queue {queue}"
+    near = nearest(queue, there) if there else None
+    fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
+    yield Problem("error", None, what, "a workload would wait for it for ever", fix)
 
 
 def _missing(cluster: Kubernetes, kind: Kind, name: str) -> bool:
@@ -121,19 +136,24 @@ def _forbidden(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem
 def _taken(cluster: Kubernetes, name: str) -> Iterator[Problem]:
     there = cluster.find(JOB_SET, name)
     if there is not None and read_labels(there["metadata"].get("labels") or {}) is None:
-        what = f"{cluster.access.name} has a JobSet {name} already, and slicebench did not make it"
+        what = f"{cluster.access.name} has a JobSet {name} already, and no run of slicebench made it"
         yield Problem("error", None, what, fix="write another workload_name:, or delete it")
 
 
 def _refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) -> Iterator[Problem]:
-    """Has the server try it, and a Job of it as well: JobSet does not look at its pods."""
+    try:
+        yield from refused(cluster, config, planned)
+    except AlreadyExists:  # a run that goes on finds what it submitted; whose it is, its labels say
+        yield from _taken(cluster, planned.name)
+
+
+def refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) -> Iterator[Problem]:
+    """Has the server try it, and a Job of it as well: JobSet does not look at its pods. Raises AlreadyExists."""
     made = jobset(config, replace(planned, labels={}))
     try:
         cluster.try_create(JOB_SET, made)
         for group in groups(config):
             cluster.try_create(JOB, job_of(made, group.name))
-    except AlreadyExists:  # a run that goes on finds what it submitted; whose it is, its labels say
-        yield from _taken(cluster, planned.name)
     except Refused as error:
         yield Problem("error", None, f"{cluster.access.name} refuses the workload: {error}")
     except PermissionDenied as error:

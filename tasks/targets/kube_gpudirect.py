@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tasks.config.accelerators import GpuDirect
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_submission import Object, Parts, literal
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
 
 _TCPX_DAEMON = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpx/tcpgpudmarxd-dev:v2.0.11"
 _TCPXO_DAEMON = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.12"

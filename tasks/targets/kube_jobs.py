@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_policy
 from tasks.targets.kube_submission import Object, Submission, given
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of a JobSet, or of one replicated job: a label of which each job has a value to itself."""

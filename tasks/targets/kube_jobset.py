@@ -6,12 +6,16 @@ server-side apply refuses the one, and the other would be a wish of its own.
 
 from __future__ import annotations
 
-from tasks.config.gke_target import GkeTargetConfig
+from typing import TYPE_CHECKING
+
 from tasks.targets import kube_pathways, kube_policy, kube_tensorboard
 from tasks.targets.kube_jobs import EXCLUSIVE, job
 from tasks.targets.kube_names import Group
 from tasks.targets.kube_submission import Object, Submission, given
 from tasks.targets.kube_template import SLICE_JOB, container_names, worker_pod
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 QUEUE = "kueue.x-k8s.io/queue-name"

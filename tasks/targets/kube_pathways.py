@@ -7,9 +7,8 @@ JobSet's coordinator label, in which the JobSet's name would have to fit twice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tasks.config.gke_parts import Pathways
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_policy
 from tasks.targets.kube_jobs import EXCLUSIVE, job
 from tasks.targets.kube_submission import (
@@ -24,6 +23,10 @@ from tasks.targets.kube_submission import (
     variables,
 )
 from tasks.targets.kube_template import container, pod_template, worker_limits, worker_parts
+
+if TYPE_CHECKING:
+    from tasks.config.gke_parts import Pathways
+    from tasks.config.gke_target import GkeTargetConfig
 
 HEAD, WORKER = "pathways-head", "worker"
 PROXY_PORT, MANAGER_PORT, WORKER_PORT, SIDECAR_PORT = 29000, 29001, 29005, 50051

@@ -8,9 +8,12 @@ writes as `Pod NS/NAME has condition DisruptionTarget matching FailJob rule at i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_submission import Object, given
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
 
 _BY_THE_SYSTEM = (42, *range(127, 256))
 """Exit codes that are no verdict of the program: it was not found, or was ended by a signal; 42 asks for a restart."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tasks.config.gke_parts import DebugDump, OpsAgent
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_submission import Object, Parts, Submission, from_field, literal
+
+if TYPE_CHECKING:
+    from tasks.config.gke_parts import DebugDump, OpsAgent
+    from tasks.config.gke_target import GkeTargetConfig
 
 DUMPS = "/xla-dump"
 

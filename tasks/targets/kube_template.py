@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tasks.config import size
-from tasks.config.gke_parts import Shared
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_gpudirect, kube_sidecars
 from tasks.targets.kube_submission import (
     Object,
@@ -21,6 +20,10 @@ from tasks.targets.kube_submission import (
     literals,
     variables,
 )
+
+if TYPE_CHECKING:
+    from tasks.config.gke_parts import Shared
+    from tasks.config.gke_target import GkeTargetConfig
 
 SLICE_JOB = "slice-job"
 COORDINATOR_PORT = 6002

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tasks.config.gke_parts import TensorBoard
-from tasks.config.gke_target import GkeTargetConfig
+from typing import TYPE_CHECKING
+
 from tasks.targets.kube_jobs import job
 from tasks.targets.kube_submission import Object, Parts, Submission, literal
 from tasks.targets.kube_template import pod_template
+
+if TYPE_CHECKING:
+    from tasks.config.gke_parts import TensorBoard
+    from tasks.config.gke_target import GkeTargetConfig
 
 UPLOADER = "tensorboard"
 

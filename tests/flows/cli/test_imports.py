@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 HEAVY = (
     "prefect", "jax", "numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "google", "grpc", "paramiko",
-    "httpx", "pydantic",
+    "httpx", "httpx2", "pydantic",
 )  # fmt: skip
 SUITE = str(ROOT / "configs/suites/quickstart.yaml")
 FORM = {"pydantic"}
@@ -43,6 +43,9 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "tpu --help": (0, set()),
     "workload --help": (0, set()),
     "workload list": (2, set()),
+    "workload create --help": (0, set()),
+    "workload create": (2, set()),
+    "workload create n --context c --type cpu --docker-image x@sha256:00 --dry-run -- python -V": (0, set()),
     "workload delete --context c": (2, set()),
     "cluster --help": (0, set()),
     f"check {SUITE}": (0, set()),

@@ -13,6 +13,8 @@ from tasks.cloud import kubernetes_errors as errors
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, NODE, POD, SECRET, WORKLOAD, Kind
+from tasks.cloud.kubernetes_plain import PlainWire
+from tasks.cloud.kubernetes_transport import Wire
 from tasks.cloud.labels import labels_for
 from tasks.cloud.timing import Timing
 from tests.tasks.cloud.scripted_server import DROP, Asked, Reply, Scripted, scripted, status
@@ -42,9 +44,10 @@ def server() -> Iterator[Scripted]:
         yield running
 
 
-@pytest.fixture
-def kube(server: Scripted) -> Kubernetes:
-    return Kubernetes(Access("context test", server.url, "ns"), timing=QUICK)
+@pytest.fixture(params=[Wire, PlainWire])
+def kube(server: Scripted, request: pytest.FixtureRequest) -> Kubernetes:
+    """By either way to make requests: they must not differ."""
+    return Kubernetes(Access("context test", server.url, "ns"), timing=QUICK, wire=request.param)
 
 
 def test_paths_are_those_of_the_api() -> None:

@@ -178,5 +178,5 @@ def test_what_a_run_that_goes_on_has_submitted_is_nothing_against_it(pods: Pods)
     api.eventually(JOBSETS, lambda told: not told["items"])
     api.post(JOBSETS, jobset(name, suspend=True))
     [problem] = target.looked_over(name)
-    assert f"has a JobSet {name} already, and slicebench did not make it" in problem.what
+    assert f"has a JobSet {name} already, and no run of slicebench made it" in problem.what
     api.delete(f"{JOBSETS}/{name}")

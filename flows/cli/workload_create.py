@@ -1,0 +1,270 @@
+"""`slicebench workload create`: any command on the slices of a cluster, checked before it is submitted.
+
+It imports what its flags need, and no more: most of them are plain, and then neither pydantic nor httpx is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flows.cli.workload_flags import fields_of, parsed, seconds
+from flows.said import print_json, say
+from runtime.contract.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tasks.cloud.kubernetes import Kubernetes
+    from tasks.cloud.kubernetes_gke import GkeName
+    from tasks.config.gke_target import GkeTargetConfig
+    from tasks.stages.workload_create import Submitted, Wanted
+    from tasks.targets.kube_submission import Submission
+
+
+def create(words: Sequence[str]) -> int:
+    """Runs the command; returns its exit code. Raises BadInput before anything was made, KubernetesError."""
+    try:
+        told = parsed(words)
+    except SystemExit as help_was_shown:
+        return int(help_was_shown.code or 0)
+    if told.verbose:
+        from flows.calls import tell_calls
+
+        tell_calls(say)
+    limit_s = _wait_limit(told)
+    config, gke = _config(told), None
+    wanted = _wanted(told, config)
+    from tasks.stages import workload_create as stage
+
+    asked = stage.submission_of(wanted)
+    stage.check_offline(config, asked)
+    if told.dry_run:
+        return _show_manifest(config, asked)
+    kube, gke = _cluster(told, config)
+    stage.check(kube, config, asked, say)
+    asked = _with_image(told, asked)
+    with _held_back() as heard:
+        made = stage.submit(kube, config, asked)
+    flags = _flags(told)
+    if told.wait and not heard:
+        code = _waited(told, kube, config, made, flags, limit_s)
+        _tell(told, config, made, asked, gke, flags, code)
+        return code
+    _tell(told, config, made, asked, gke, flags, None)
+    return ExitCode.INTERRUPTED if heard else ExitCode.DONE
+
+
+def _config(told: Namespace) -> GkeTargetConfig:
+    """Returns the target that the flags make, on top of a target file where one is named."""
+    places = [flag for flag in ("context", "cluster", "target") if getattr(told, flag)]
+    if len(places) != 1:
+        what = " and ".join(f"--{flag}" for flag in places)
+        raise BadInput(
+            f"{what} name a cluster each" if places else "which cluster?",
+            fix="say one of --context, --cluster and --target",
+        )
+    fields = fields_of(told)
+    if told.target is None and "type" not in fields:
+        raise BadInput("--type is missing", fix="say what it runs on: --type v5litepod-16, or --type cpu")
+    if told.context:
+        from tasks.config.gke_plain import plain
+
+        if (config := plain(fields)) is not None:
+            return config
+    from flows.cli.workload_model import modelled
+
+    return modelled(told.target, told.cluster, told.location, told.project, fields)
+
+
+def _wanted(told: Namespace, config: GkeTargetConfig) -> Wanted:
+    from tasks.config.envfile import resolve_env
+    from tasks.stages.workload_create import Wanted, generated_name
+
+    if told.name and told.workload and told.name != told.workload:
+        raise BadInput("two names are given", fix="leave --workload out")
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or "workload"
+    env, hidden = resolve_env(told.env, told.env_file, os.environ)
+    return Wanted(
+        name=told.name or told.workload or config.workload_name or generated_name(config, user),
+        image=_image_named(told, config),
+        command=_command(told, config),
+        env=env,
+        secrets={name: env[name] for name in hidden if name in env},
+        owner=f"{user}-{os.uname().nodename}",
+    )
+
+
+def _command(told: Namespace, config: GkeTargetConfig) -> Sequence[str]:
+    from tasks.targets.kube_command import argv_of
+
+    headless = config.pathways is not None and config.pathways.headless
+    if (told.command is not None) + bool(told.words) != (0 if headless else 1):
+        if headless:
+            raise BadInput("a headless Pathways runs no command", fix="leave it out")
+        raise BadInput("say one command", fix="--command 'LINE', or at the end -- WORDS")
+    try:
+        words = argv_of(told.command) if told.command is not None else list(told.words)
+    except ValueError as error:
+        raise BadInput(f"--command: {error}", fix="close the quotation") from None
+    if not words and not headless:
+        raise BadInput("--command is empty")
+    return words
+
+
+def _image_named(told: Namespace, config: GkeTargetConfig) -> str:
+    """Returns the image that is there, or a word for one that is to be made. Raises BadInput for both, or neither."""
+    making = [f"--{flag.replace('_', '-')}" for flag in ("script_dir", "base_image") if getattr(told, flag)]
+    if told.docker_image and making:
+        raise BadInput(
+            f"--docker-image is taken as it is, and {' and '.join(making)} would make another one",
+            fix="leave one of them out",
+        )
+    if told.docker_image:
+        return str(told.docker_image)
+    if config.image and not making:
+        return config.image
+    if config.pathways is not None and config.pathways.headless:
+        return "none"
+    if not _repository(told):
+        raise BadInput(
+            "which image? --docker-image names one, or --repository says where one goes that is made of "
+            f"{told.script_dir or 'the current folder'}",
+            fix="say one of them; SLICEBENCH_REPOSITORY stands for the second",
+        )
+    return "to-be-made"
+
+
+def _repository(told: Namespace) -> str | None:
+    return told.repository or os.environ.get("SLICEBENCH_REPOSITORY")
+
+
+def _with_image(told: Namespace, asked: Submission) -> Submission:
+    """Returns the same with the image by digest: looked up, or made of the folder. Last, for it writes."""
+    if "@sha256:" in asked.image or asked.image == "none":
+        return asked
+    from dataclasses import replace
+
+    from tasks.cloud.registry import Registry
+    from tasks.stages import image
+
+    with Registry() as registry:
+        if asked.image != "to-be-made":
+            return replace(asked, image=image.given(asked.image, registry).image)
+        from pathlib import Path
+
+        made = image.layer(
+            Path(told.script_dir or "."), str(_repository(told)), registry, say,
+            base=told.base_image or image.DEFAULT_BASE,
+        )  # fmt: skip
+        return replace(asked, image=made.image)
+
+
+def _cluster(told: Namespace, config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
+    from tasks.cloud.kubernetes import Kubernetes
+    from tasks.cloud.kubernetes_plain import PlainWire, plain_enough
+
+    if config.context is not None:
+        from tasks.cloud.kubernetes_config import by_context
+
+        access, gke = by_context(config.context, config.kubeconfig, config.namespace), None
+    else:
+        from tasks.targets.gke_access import reach_target
+
+        reached = reach_target(config)
+        access, gke = reached.access, reached.gke
+    if plain_enough(access):
+        return Kubernetes(access, wire=PlainWire), gke
+    return Kubernetes(access), gke
+
+
+@contextmanager
+def _held_back() -> Iterator[list[int]]:
+    """Within, signals to end are only noted: whether it was made is known a moment later, and told then."""
+    heard: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {
+        number: signal.signal(number, lambda got, frame: heard.append(got))
+        for number in numbers
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_limit(told: Namespace) -> int | None:
+    if told.wait_limit is None:
+        return None
+    if not told.wait:
+        raise BadInput("--wait-limit says how long --wait waits", fix="say --wait as well")
+    limit_s = seconds(told.wait_limit, "--wait-limit")
+    if limit_s < 1:
+        raise BadInput("--wait-limit must be a second or more", fix="say --no-wait to wait for nothing")
+    return limit_s
+
+
+def _waited(
+    told: Namespace,
+    kube: Kubernetes,
+    config: GkeTargetConfig,
+    made: Submitted,
+    flags: str,
+    limit_s: int | None,
+) -> int:
+    from flows.cli.workload_wait import waited
+
+    return waited(kube, config, made, flags, limit_s, quiet=told.json)
+
+
+def _tell(
+    told: Namespace, config: GkeTargetConfig, made: Submitted, asked: Submission, gke: GkeName | None, flags: str,
+    code: int | None,
+) -> None:  # fmt: skip
+    links = _links(config, made, gke)
+    if told.json:
+        ended = {} if code is None else {"exit_code": code}
+        print_json(
+            {"workload": made.name, "uid": made.uid, "namespace": config.namespace, "image": asked.image,
+             "links": dict(links), **ended}
+        )  # fmt: skip
+        return
+    if code is not None:
+        return
+    print(made.name)
+    say(f"submitted to {config.context or flags}; it runs on without us")
+    for label, link in links:
+        say(f"  see {label}: {link}")
+    for word in ("explain", "logs", "delete"):
+        say(f"  next: slicebench workload {word} {made.name}{' --follow' if word == 'logs' else ''} {flags}")
+
+
+def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> list[tuple[str, str]]:
+    parts = (config.context or "").split("_")
+    if gke is None and not (len(parts) == 4 and parts[0] == "gke"):
+        return []
+    from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
+
+    where = (gke.project, gke.location, gke.cluster) if gke else (parts[1], parts[2], parts[3])
+    place = GkePlace(*where, config.namespace)
+    return [("cluster", cluster_link(place)), ("logs", logs_link(place, made.name))]
+
+
+def _flags(told: Namespace) -> str:
+    names = ("context", "kubeconfig", "cluster", "location", "project", "target", "namespace")
+    return " ".join(f"--{name} {shlex.quote(getattr(told, name))}" for name in names if getattr(told, name))
+
+
+def _show_manifest(config: GkeTargetConfig, asked: Submission) -> int:
+    import yaml
+
+    from tasks.targets.kube_jobset import jobset
+
+    print(yaml.safe_dump(jobset(config, asked), sort_keys=False, allow_unicode=True), end="")
+    return ExitCode.DONE

@@ -1,0 +1,83 @@
+"""Which cluster a command about workloads is for: of a context, of GKE by name, or of a target file."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from runtime.contract.errors import BadInput
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
+    from tasks.stages.workloads import Desk
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """Which cluster: of a context, of GKE by name, or of a target file."""
+
+    context: Annotated[str | None, Parameter(help="A context of your kubeconfig; never the current one")] = (
+        None
+    )
+    kubeconfig: Annotated[str | None, Parameter(help="That file; else $KUBECONFIG, else ~/.kube/config")] = (
+        None
+    )
+    cluster: Annotated[str | None, Parameter(help="A cluster of GKE, by its name")] = None
+    location: Annotated[str | None, Parameter(help="Its zone or region, where several have the name")] = None
+    project: Annotated[str | None, Parameter(help="Its project; else from the environment or gcloud")] = None
+    target: Annotated[str | None, Parameter(help="The cluster and namespace of a target of kind gke")] = None
+    namespace: Annotated[str | None, Parameter(help="Else the target's or the context's, else default")] = (
+        None
+    )
+
+
+NOWHERE = Where()
+
+
+def office(where: Where) -> Desk:
+    """Returns where workloads are asked about. Raises BadInput unless exactly one cluster is named."""
+    told = [flag for flag in ("context", "cluster", "target") if getattr(where, flag)]
+    if len(told) != 1:
+        what = " and ".join(f"--{flag}" for flag in told)
+        raise BadInput(
+            f"{what} name a cluster each" if told else "which cluster?",
+            fix="say one of --context, --cluster and --target",
+        )
+    if where.kubeconfig and not where.context:
+        raise BadInput("--kubeconfig goes with --context")
+    from tasks.cloud.kubernetes import Kubernetes
+    from tasks.stages.workloads import Desk
+    from tasks.targets.gke_access import reach_cluster, reach_context
+
+    if where.context:
+        reached = reach_context(where.context, where.kubeconfig, where.namespace)
+    elif where.cluster:
+        reached = reach_cluster(where.project, where.location, where.cluster, where.namespace or "default")
+    else:
+        from tasks.targets.gke_access import reach_target
+
+        reached = reach_target(_target(where))
+    namespace = where.namespace or reached.access.namespace
+    return Desk(Kubernetes(reached.access), namespace, reached.gke, _flags(where))
+
+
+def _flags(where: Where) -> str:
+    given = {field.name: getattr(where, field.name) for field in fields(where)}
+    return " ".join(f"--{flag} {shlex.quote(value)}" for flag, value in given.items() if value)
+
+
+def _target(where: Where) -> GkeTargetConfig:
+    from tasks.config.gke_target import GkeTargetConfig
+    from tasks.config.load import load_target
+    from tasks.config.locate import locate
+
+    config = load_target(locate(where.target or "", "targets"))
+    if not isinstance(config, GkeTargetConfig):
+        raise BadInput(
+            f"--target {where.target} is of kind {config.kind}, which has no workloads in a cluster"
+        )
+    return config

@@ -1,0 +1,83 @@
+"""What commands about workloads print: a table of them, and what is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tasks.explain.scene import Line, Trouble
+    from tasks.stages.workloads import Explained
+    from tasks.targets.kube_rows import Row
+
+_HEADINGS = ("NAME", "CREATED", "PRIORITY", "NEEDED", "RUNNING", "DONE", "STATUS", "MESSAGE", "SINCE")
+
+
+def table(found: list[Row]) -> list[str]:
+    from tasks.history.quantities import moment, printable
+
+    cells = [
+        (
+            row.name,
+            moment(row.created) if row.created else "–",
+            row.priority or "–",
+            str(row.needed),
+            str(row.running),
+            str(row.done),
+            str(row.status),
+            _message(row),
+            moment(row.time) if row.time else "–",
+        )
+        for row in found
+    ]
+    lines = [_HEADINGS, *(tuple(printable(cell) for cell in line) for line in cells)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _message(row: Row) -> str:
+    place = f" ({row.position})" if row.position else ""
+    told = " ".join(f"{row.reason}: {row.message}".split())
+    return f"{told if len(told) <= 100 else f'{told[:99]}…'}{place}"
+
+
+def lines_of(told: Explained) -> list[str]:
+    from tasks.history.quantities import moment
+
+    found = told.found
+    since = f" since {moment(found.since)}" if found.since is not None else ""
+    attempt = f", attempt {found.attempt}" if found.attempt > 1 else ""
+    place = f", {found.position}" if found.position else ""
+    lines = [f"{told.name}: {found.state} ({found.reason}{attempt}{place}){since}"]
+    lines += [f"  {found.message}"] if found.message else []
+    for trouble in told.troubles:
+        lines += _trouble(trouble)
+    lines += [f"  not known: {what}" for what in told.unknown]
+    lines += [f"  see {label}: {link}" for label, link in told.links]
+    commands = dict.fromkeys(command for trouble in told.troubles for command in trouble.next)
+    return lines + [f"  next: {command}" for command in commands]
+
+
+def _trouble(trouble: Trouble) -> Iterable[str]:
+    yield f"  {trouble.what} ({trouble.name})"
+    yield from (_evidence(line) for line in trouble.evidence)
+    if trouble.unknown:
+        yield f"    not known: {trouble.unknown}"
+
+
+def _evidence(line: Line) -> str:
+    return f"    seen: {line.place}: {line.text.strip()[:400]}"
+
+
+def cause_of(told: Explained) -> str | None:
+    return str(told.found.cause) if told.found.cause else None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    from tasks.history.quantities import printable
+
+    for line in lines:
+        print(printable(line), flush=True)

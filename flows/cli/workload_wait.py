@@ -1,0 +1,86 @@
+"""`slicebench workload create --wait`: what the workers say, until the workload has ended or nobody waits any more."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flows.said import say
+from flows.signals import answered
+from runtime.contract.errors import ExitCode
+from tasks.history.quantities import printable
+from tasks.stages.workload_create import exit_code, to_the_end
+
+if TYPE_CHECKING:
+    from tasks.cloud.kubernetes import Kubernetes
+    from tasks.config.gke_target import GkeTargetConfig
+    from tasks.stages.workload_create import Submitted
+
+
+class _Over(Exception):
+    """Waited for long enough."""
+
+
+def waited(
+    kube: Kubernetes,
+    config: GkeTargetConfig,
+    made: Submitted,
+    flags: str,
+    limit_s: int | None,
+    *,
+    quiet: bool,
+) -> int:
+    """Returns the exit code: the program's own; 130 when interrupted, 3 when the limit is over: it runs on then."""
+
+    def line(pod: str, text: str) -> None:
+        if quiet:
+            say(printable(f"[{pod}] {text}"))
+        else:
+            print(printable(f"[{pod}] {text}"), flush=True)
+
+    try:
+        with _within(limit_s), answered((signal.SIGTERM,), _interrupt):
+            found = to_the_end(kube, config, made, line=line, say=say)
+    except KeyboardInterrupt:
+        _left(made, flags, "no longer waited for")
+        return ExitCode.INTERRUPTED
+    except _Over:
+        _left(made, flags, f"it has not ended within {limit_s} s")
+        return ExitCode.INFRASTRUCTURE
+    if found.cause is not None:
+        say(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
+    elif found.message:
+        say(f"{made.name}: {found.message}")
+    return exit_code(found)
+
+
+def _left(made: Submitted, flags: str, why: str) -> None:
+    say(
+        f"{made.name}: {why}; it runs on",
+        f"  next: slicebench workload logs {made.name} --follow {flags}",
+        f"  next: slicebench workload delete {made.name} {flags}",
+    )
+
+
+def _interrupt(number: signal.Signals) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _within(limit_s: int | None) -> Iterator[None]:
+    """Raises _Over within the block when its time is over."""
+    if limit_s is None:
+        yield
+        return
+
+    def over(number: signal.Signals) -> None:
+        raise _Over
+
+    with answered((signal.SIGALRM,), over):
+        signal.alarm(limit_s)
+        try:
+            yield
+        finally:
+            signal.alarm(0)

@@ -1,0 +1,202 @@
+"""A workload that somebody submits by hand: checked, made once whatever becomes of replies, followed to its end.
+
+It is under no lease. Its hardware is the cluster's, and it goes by itself: with its program's end, at its deadline
+where it has one, and as an object after its time to live. What is made is the JobSet, and a Secret that it owns.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runtime.contract.counting import counted
+from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import AlreadyExists, Going, NotFound, NotServed
+from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
+from tasks.cloud.labels import labels_by_hand
+from tasks.targets.gke_preflight import foundations, named, refused
+from tasks.targets.kube_check import checked
+from tasks.targets.kube_jobset import groups, jobset, secret
+from tasks.targets.kube_names import longest_name
+from tasks.targets.kube_submission import Submission
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
+    from tasks.targets.kube_states import Found
+
+Say = Callable[[str], None]
+
+_JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+_LOOK_S, _GOING_S = 0.5, 300.0
+"""How long is waited for an earlier workload of the name to end, seconds, and how often is looked."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to run. `image` is by digest, or whatever the registry is trusted with; `secrets` go into a Secret."""
+
+    name: str
+    image: str
+    command: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What was made."""
+
+    name: str
+    uid: str
+
+
+def generated_name(config: GkeTargetConfig, user: str) -> str:
+    """Returns a name that nobody chose: whose it is, and a word that makes it another one each time."""
+    word = secrets.token_hex(3)
+    legal = "".join(char if char.isascii() and char.isalnum() else "-" for char in user.lower())
+    start = legal.lstrip("-0123456789")[: longest_name(groups(config)) - len(word) - 1].strip("-")
+    return f"{start or 'workload'}-{word}"
+
+
+def submission_of(wanted: Wanted) -> Submission:
+    """Returns what is submitted, with a word of its own by which it is known again when a reply is lost."""
+    return Submission(
+        name=wanted.name,
+        image=wanted.image,
+        command=wanted.command,
+        env={name: value for name, value in wanted.env.items() if name not in wanted.secrets},
+        secrets=wanted.secrets,
+        labels=labels_by_hand(secrets.token_hex(8), wanted.owner),
+    )
+
+
+def check_offline(config: GkeTargetConfig, asked: Submission) -> None:
+    """Raises BadInput with all that is wrong before any cluster is asked: names and their limits, the pods."""
+    if wrong := checked(jobset(config, asked)):
+        raise BadInput(wrong)
+
+
+def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say) -> None:
+    """Raises BadInput with what the cluster lacks or refuses, having waited for an earlier one of the name to end.
+
+    Nothing is made: the JobSet and a Job of each kind in it are tried on the server only.
+    """
+    if problems := list(named(kube, config)):
+        raise BadInput([*foundations(kube, config), *problems])
+    _await_earlier(kube, asked.name, say)
+    try:
+        problems = [one for one in refused(kube, config, asked) if one.severity == "error"]
+    except (NotServed, NotFound) as error:
+        raise BadInput(list(foundations(kube, config)) or str(error)) from None
+    except AlreadyExists as error:
+        raise _taken(kube, asked.name) from error
+    if problems:
+        raise BadInput(problems)
+
+
+def submit(kube: Kubernetes, config: GkeTargetConfig, asked: Submission) -> Submitted:
+    """Makes the JobSet, then the Secret that it owns and its pods wait for; both or none.
+
+    A reply that is lost is looked up, so nothing is made twice. Raises BadInput where the name was taken meanwhile.
+    """
+    try:
+        made = kube.create(JOB_SET, jobset(config, asked))
+    except Going:
+        raise
+    except AlreadyExists as error:
+        raise _taken(kube, asked.name) from error
+    uid = str(made["metadata"]["uid"])
+    kept = secret(config, asked, uid)
+    if kept is not None:
+        try:
+            kube.create(SECRET, kept)
+        except BaseException:
+            kube.delete(JOB_SET, asked.name, uid=uid)
+            raise
+    return Submitted(asked.name, uid)
+
+
+def to_the_end(
+    kube: Kubernetes,
+    config: GkeTargetConfig,
+    made: Submitted,
+    *,
+    line: Callable[[str, str], None],
+    say: Say,
+) -> Found:
+    """Follows a workload to its end; tells `line` what each pod says, and `say` each state that is news."""
+    from tasks.cloud.kubernetes_follow import follow
+    from tasks.cloud.kubernetes_logs import Line
+    from tasks.cloud.kubernetes_watch import Change, Contact
+    from tasks.targets.gke_watch import Seen
+
+    seen = Seen(config, made.uid)
+    for one in follow(kube.access, config.namespace, made.name, made.uid, until=_ended):
+        match one:
+            case Line(source, _, text):
+                line(source.pod.removeprefix(f"{made.name}-"), text)
+            case Contact(lost):
+                say(f"the cluster does not answer: {lost}" if lost else "the cluster answers again")
+            case Change():
+                if seen.take(one) and seen.found is not None:
+                    say(f"{made.name}: {seen.found.state} ({seen.found.reason})")
+    seen.look()
+    assert seen.found is not None
+    return seen.found
+
+
+def exit_code(found: Found) -> int:
+    """Returns what a command that waited ends with: the program's own code; 1 where it failed without one."""
+    from tasks.targets.kube_states import KubeState
+
+    if found.state is KubeState.SUCCEEDED:
+        return ExitCode.DONE
+    if found.state is KubeState.FAILED:
+        return (found.cause.exit_code if found.cause else None) or ExitCode.WORKLOAD_FAILED
+    return ExitCode.INFRASTRUCTURE
+
+
+def _ended(change: object) -> bool:
+    from tasks.cloud.kubernetes_watch import Change
+
+    if not isinstance(change, Change) or change.kind != JOB_SET:
+        return False
+    return change.type == "DELETED" or bool((change.object.get("status") or {}).get("terminalState"))
+
+
+def _await_earlier(kube: Kubernetes, name: str, say: Say) -> None:
+    """Waits until no pod of an earlier JobSet of the name is left: they answer to the same host names, and may hold the
+    hardware. Raises BadInput when that one goes on.
+    """
+    until, told = time.monotonic() + _GOING_S, -1
+    while left := list(_pods_left(kube, name)):
+        if len(left) != told:
+            say(f"waiting for {counted(len(left), 'pod')} of an earlier workload {name}, which still end")
+            told = len(left)
+        if time.monotonic() > until:
+            raise InfrastructureError(
+                f"{counted(told, 'pod')} of an earlier workload {name} still there after {_GOING_S:g} s: choose "
+                "another name, or see why by slicebench workload list"
+            )
+        time.sleep(_LOOK_S)
+
+
+def _pods_left(kube: Kubernetes, name: str) -> Iterator[Object]:
+    pods = kube.list(POD, labels={_JOBSET_NAME: name}).items
+    if pods:
+        there = kube.find(JOB_SET, name)
+        if there is not None and not there["metadata"].get("deletionTimestamp"):
+            raise _taken(kube, name)
+    yield from pods
+
+
+def _taken(kube: Kubernetes, name: str) -> BadInput:
+    return BadInput(
+        f"there is a workload {name} in namespace {kube.access.namespace} of {kube.access.name}",
+        fix=f"choose another name, or slicebench workload delete {name}",
+    )

@@ -1,0 +1,315 @@
+"""`slicebench workload create` as a user runs it, against a cluster whose pods are processes of this machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.cli.main import main
+from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.cloud.registry import Store, serve_registry
+from tests.slowness import slowness
+from tests.tasks.cloud.test_registry import push_image
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[3]
+IMAGE = f"r.example/p/x@sha256:{'0' * 64}"
+SECRETS = "/api/v1/namespaces/default/secrets"
+STAYS = "import time; print('up', flush=True); time.sleep(120)"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    """One cluster for all tests of this file; each uses names of its own and deletes them."""
+    with KubernetesStandIn.started(
+        tmp_path_factory.mktemp("cluster"), nodes=[{"pool": "cpu", "count": 3}]
+    ) as started:
+        yield started
+
+
+@pytest.fixture
+def api(cluster: KubernetesStandIn) -> Iterator[Plain]:
+    plain = Plain(cluster.url)
+    yield plain
+    cluster.fault()
+    for name in plain.names(JOBSETS):
+        plain.delete(f"{JOBSETS}/{name}")
+    cluster.assert_nothing_left(but=("Workload",))
+
+
+def words_of(cluster: KubernetesStandIn, name: str, *more: str) -> list[str]:
+    """Returns the words of a command for one host of CPUs."""
+    fixed = ["workload", "create", *([name] if name else []), "--context", "standin"]
+    fixed += ["--kubeconfig", str(cluster.kubeconfig)]
+    fixed += [
+        "--type",
+        "cpu",
+        "--nodes",
+        "1",
+        "--queue",
+        "none",
+        "--priority",
+        "none",
+        "--docker-image",
+        IMAGE,
+    ]
+    return [*fixed, *more]
+
+
+@pytest.fixture
+def create(cluster: KubernetesStandIn, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command; returns its exit code, what it printed and what it said."""
+
+    def run(name: str, *more: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(words_of(cluster, name, *more))
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def python(program: str) -> list[str]:
+    return ["--", "python", "-c", program]
+
+
+def test_a_command_is_submitted_and_what_comes_next_is_said(api: Plain, create: Any) -> None:
+    code, out, said = create("plain-1", "--slices", "2", "--ttl", "1h", "--command", "python -c 'print(1)'")
+    assert (code, out) == (0, "plain-1\n")
+    assert "it runs on without us" in said and "slicebench workload delete plain-1 --context standin" in said
+    spec = api.get(f"{JOBSETS}/plain-1")["spec"]
+    assert spec["ttlSecondsAfterFinished"] == 3600 and spec["replicatedJobs"][0]["replicas"] == 2
+    assert api.ended("plain-1")["status"]["terminalState"] == "Completed"
+
+
+def test_waiting_shows_each_workers_lines_and_ends_with_the_programs_code(api: Plain, create: Any) -> None:
+    program = "import os, sys; print('I am', os.environ['JOB_INDEX']); sys.exit(7)"
+    code, out, said = create("waits-7", "--wait", *python(program))
+    assert (code, out.splitlines()[0].startswith("[slice-job-0-0-"), "I am 0" in out) == (7, True, True)
+    assert "exited with 7" in said and "next: slicebench workload explain waits-7" in said
+    code, out, _ = create("waits-0", "--wait", "--json", *python("print('x')"))
+    told = json.loads(out)
+    assert (code, told["exit_code"], told["workload"], told["image"]) == (0, 0, "waits-0", IMAGE)
+
+
+def test_nobody_waits_longer_than_he_said(api: Plain, create: Any) -> None:
+    code, _, said = create("limited", "--wait", "--wait-limit", "1", *python(STAYS))
+    assert code == 3 and "has not ended within 1 s; it runs on" in said
+    assert api.names(JOBSETS) == ["limited"]
+
+
+def test_who_interrupts_the_waiting_leaves_the_workload_and_is_told_how_to_delete_it(
+    api: Plain, cluster: KubernetesStandIn
+) -> None:
+    words = words_of(cluster, "left", "--wait", *python(STAYS))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli.main", *words],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "up" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "no longer waited for; it runs on" in said and "slicebench workload delete left" in said
+    assert api.names(JOBSETS) == ["left"] and len(cluster.processes()) == 1
+
+
+def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "9Jan.Øre-with-a-name-that-is-far-too-long-for-pods")
+    code, out, _ = create("", *python("pass"))
+    [name] = api.names(JOBSETS)
+    assert (code, out) == (0, f"{name}\n") and name.startswith("jan--re-with") and len(name) <= 43
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "wrong"),
+    [
+        ("Bad_Name", ["--", "x"], "cannot be the name of a JobSet"),
+        ("a" * 44, ["--", "x"], "has 44 characters, and at most 43"),
+        ("n", [], "say one command"),
+        ("n", ["--command", "x", "--", "y"], "say one command"),
+        ("n", ["--command", "python 'a"], "No closing quotation"),
+        ("n", ["--command", ""], "--command is empty"),
+        ("n", ["--script-dir", ".", "--", "x"], "--docker-image is taken as it is, and --script-dir"),
+        ("n", ["--type", "v5e-banana", "--", "x"], "v5e-banana"),
+        ("n", ["--type", "v5litepod-16", "--topology", "2x2x2", "--", "x"], "2x2x2"),
+        ("n", ["--slices", "0", "--", "x"], "slices"),
+        ("n", ["--slices", "many", "--", "x"], "invalid int value"),
+        ("n", ["--nosuch", "--", "x"], "unrecognized arguments: --nosuch"),
+        ("n", ["--grace", "soon", "--", "x"], "--grace: 'soon' is no length of time"),
+        ("n", ["--env", "1A=b", "--", "x"], "is not the name of a variable"),
+        ("n", ["--restart-on-exit-codes", "0", "--max-restarts", "1", "--", "x"], "no exit code"),
+        ("n", ["--restart-on-user-code-failure", "--", "x"], "nothing is started again"),
+        ("n", ["--wait-limit", "5m", "--", "x"], "say --wait as well"),
+        ("n", ["--mtc-enabled", "--", "x"], "say both"),
+        ("n", ["--cluster", "c", "--", "x"], "--context and --cluster name a cluster each"),
+        ("n", ["--queue", "nope", "--", "x"], "has no queue nope"),
+        ("n", ["--priority", "urgent", "--", "x"], "has no priority class urgent"),
+        ("n", ["--service-account", "robot", "--", "x"], "has no service account robot"),
+        ("n", ["--namespace", "nowhere", "--", "x"], "nowhere"),
+        ("n", ["--container-name", "No", "--", "x"], "no name of a container"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_made(
+    api: Plain, create: Any, name: str, more: list[str], wrong: str
+) -> None:
+    code, out, said = create(name, *more)
+    assert (code, out) == (2, "") and wrong in said
+    assert not api.names(JOBSETS) and not api.names(SECRETS)
+
+
+def test_which_image_must_be_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLICEBENCH_REPOSITORY", raising=False)
+    assert main(["workload", "create", "n", "--context", "c", "--type", "cpu", "--", "x"]) == 2
+    assert "which image? --docker-image names one, or --repository" in capsys.readouterr().err
+
+
+def test_a_name_that_is_taken_is_refused(api: Plain, create: Any) -> None:
+    assert create("taken", *python(STAYS))[0] == 0
+    code, _, said = create("taken", *python(STAYS))
+    assert code == 2 and "there is a workload taken in namespace default" in said
+    assert "slicebench workload delete taken" in said
+
+
+def test_the_same_name_again_waits_until_the_old_pods_have_ended(api: Plain, create: Any) -> None:
+    saves = "import signal, time; signal.signal(15, lambda *a: (time.sleep(1), exit(0)));"
+    saves += "print('up', flush=True); time.sleep(99)"
+    assert create("again", *python(saves))[0] == 0
+    until(lambda: "up" in "".join(api.text(f"{PODS}/{one}/log") for one in _running(api)), 30)
+    [old] = api.names(PODS)
+    api.delete(f"{JOBSETS}/again")
+    code, _, said = create("again", "--wait", *python("print('new')"))
+    assert code == 0 and "waiting for 1 pod of an earlier workload again" in said
+    assert old not in api.names(PODS)
+
+
+def _running(api: Plain) -> list[str]:
+    return [one["metadata"]["name"] for one in api.get(PODS)["items"] if one["status"]["phase"] == "Running"]
+
+
+def test_a_reply_that_is_lost_makes_nothing_twice(
+    api: Plain, create: Any, cluster: KubernetesStandIn
+) -> None:
+    # The first create of a JobSet is the dry run; the second is the one that counts.
+    cluster.fault(verb="create", kind="jobsets", action="lose_reply", nth=2)
+    code, out, _ = create("lost", *python("pass"))
+    assert (code, out) == (0, "lost\n")
+    assert api.names(JOBSETS) == ["lost"]
+    assert cluster.calls().count("create jobsets default/lost") == 2
+
+
+def test_secrets_go_into_a_secret_that_goes_with_the_workload(
+    api: Plain, create: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MINE", "of-the-caller")
+    file = tmp_path / "env"
+    file.write_text('A="quoted"\nHF_TOKEN=hunter2\n')
+    program = "import os; print(os.environ['HF_TOKEN'], os.environ['MINE'], os.environ['A'])"
+    code, out, said = create("hidden", "--wait", "--env-file", str(file), "--env", "MINE", *python(program))
+    assert code == 0 and 'hunter2 of-the-caller "quoted"' in out
+    assert "hunter2" not in json.dumps(api.get(f"{JOBSETS}/hidden")) + said
+    [owner] = api.get(f"{SECRETS}/hidden-env")["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("JobSet", "hidden")
+
+
+def test_without_its_secret_a_workload_is_not_left(
+    api: Plain, create: Any, cluster: KubernetesStandIn
+) -> None:
+    cluster.fault(verb="create", kind="secrets", action="error", code=403, times=9)
+    code, _, said = create("half", "--env", "MY_TOKEN=x", *python("pass"))
+    assert code == 3 and "Secret half-env" in said
+    api.eventually(JOBSETS, lambda told: not told["items"])
+
+
+def test_the_manifest_is_shown_without_any_cluster(create: Any) -> None:
+    code, out, _ = create("shown", "--dry-run", "--env", "A_TOKEN=hunter2", "--command", "a && b")
+    shown = yaml.safe_load(out)
+    pod = shown["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert (code, pod["containers"][0]["command"][:2]) == (0, ["bash", "-c"])
+    assert "hunter2" not in out
+
+
+def test_a_program_hears_of_its_end_at_once(
+    api: Plain, create: Any, cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    program = (
+        "import pathlib, signal, time\n"
+        f"mark = pathlib.Path({str(mark)!r})\n"
+        "signal.signal(15, lambda *a: (mark.write_text(repr(time.time())), exit(0)))\n"
+        "mark.write_text('ready')\n"
+        "time.sleep(99)"
+    )
+    assert create("hears", "--grace", "20", *python(program))[0] == 0
+    until(lambda: mark.exists() and mark.read_text() == "ready", 30)
+    slow, asked = slowness(time.perf_counter), time.time()
+    api.delete(f"{JOBSETS}/hears")
+    api.eventually(PODS, lambda told: not told["items"])
+    heard, gone = float(mark.read_text()), time.time()
+    # xpk's wrapper hands a signal on after up to 5 s, and sees the end up to 5 s later.
+    assert heard - asked < 2 * slow and gone - heard < 2 * slow
+
+
+def test_a_target_file_says_what_flags_do_not(
+    create: Any, cluster: KubernetesStandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "kind: gke\ncontext: c\ntype: v6e-16\nslices: 4\nlimits: {ttl_s: 60}\nramdisk: {by: multi_tier}\n"
+    )
+    words = ["workload", "create", "n", "--target", str(file), "--slices", "2", "--grace", "9", "--dry-run"]
+    assert main([*words, "--docker-image", IMAGE, "--", "x"]) == 0
+    spec = yaml.safe_load(capsys.readouterr().out)["spec"]
+    assert (spec["ttlSecondsAfterFinished"], spec["replicatedJobs"][0]["replicas"]) == (60, 2)
+    pod = spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 9
+    assert "multitier-checkpoint" in json.dumps(pod["volumes"])
+
+
+def test_a_folder_is_put_on_a_base_and_pods_get_the_digest(
+    api: Plain, cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    push_image(store, "base", "v1")
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / ".dockerignore").write_text("notes.txt\n")
+    monkeypatch.chdir(tmp_path)
+    words = [word for word in words_of(cluster, "layered") if word not in ("--docker-image", IMAGE)]
+    with serve_registry(store) as address:
+        more = ["--base-image", f"{address}/base:v1", "--repository", f"{address}/mine", "--", "python", "-V"]
+        assert main([*words, *more]) == 0
+    spec = api.get(f"{JOBSETS}/layered")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    name, _, digest = spec["containers"][0]["image"].partition("@")
+    assert name == f"{address}/mine" and digest in store.repository("mine").manifests
+    manifest = json.loads(store.repository("mine").manifests[digest][1])
+    layer = gzip.decompress(store.repository("mine").blobs[manifest["layers"][-1]["digest"]])
+    assert b"app/train.py" in layer and b"notes.txt\0" not in layer
+
+
+def test_an_image_that_does_not_exist_is_refused(
+    api: Plain, cluster: KubernetesStandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for word in words_of(cluster, "n") if word not in ("--docker-image", IMAGE)]
+    with serve_registry(Store()) as address:
+        assert main([*words, "--docker-image", f"{address}/none:1", "--", "x"]) == 2
+    assert not api.names(JOBSETS) and "none" in capsys.readouterr().err
+
+
+def test_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "create", "--help"]) == 0
+    assert "--restart-on-exit-codes" in capsys.readouterr().out
