@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container, failure_of
 from tasks.cloud.container_errors import (
     Broken,
@@ -19,14 +18,13 @@ from tasks.cloud.container_errors import (
 from tasks.cloud.container_fields import Fields
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
-from tasks.cloud.resource_names import name_of
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.clusters import CLUSTER, OPERATION, POOL, pool_reference, reference
 from tasks.leases.holding import Holding
-from tasks.leases.policies import POLICY
 from tasks.leases.release import USUAL, Patience
 from tasks.leases.resource import ResourceRef
-from tasks.targets.cluster_plan import ClusterPlan, Step, needs_policy, plan
+from tasks.targets.cluster_placing import placed
+from tasks.targets.cluster_plan import ClusterPlan, Step, plan
 from tasks.targets.cluster_requests import (
     CPU_POOL,
     cluster_request,
@@ -145,7 +143,7 @@ class Works:
                 self._give_back(CLUSTER, self._scope(), step.name)
                 self._make_cluster()
             case "make policy":
-                self._policy()
+                placed(self.holding, self.container, self.config)
             case "make pool":
                 self._make_pool(step.name)
             case "replace pool":
@@ -185,7 +183,8 @@ class Works:
         assert shape is not None
         *others, last = self.config.reservations or ("",)
         for reservation in (*others, last):
-            config, labels = self._placed(), self.holding.resource_labels
+            config = placed(self.holding, self.container, self.config)
+            labels = self.holding.resource_labels
             request = pool_request(name, config, shape, labels, reservation)
             try:
                 self._make_one(name, request)
@@ -200,26 +199,6 @@ class Works:
             else:
                 self._failed.pop(name, None)
                 return
-
-    def _placed(self) -> ClusterConfig:
-        """Returns the config with the policy by which hosts are placed, made when it is missing."""
-        name = self._policy()
-        return self.config.model_copy(update={"placement_policy": name}) if name else self.config
-
-    def _policy(self) -> str | None:
-        """Returns the policy that this lease made for the slices of the cluster; None: they need none of ours."""
-        shape = self.config.shape
-        if shape is None or not needs_policy(self.config):
-            return None
-        compute = Compute(self.container.project, timing=self.container.timing)
-        region = self.config.zone.rpartition("-")[0]
-        scope, labels = f"{self.container.project}/{region}", self.holding.resource_labels
-        name = name_of(self.holding.lease.lease_id, shape.topology)
-        known = self.holding.lease.find(POLICY, scope, name)
-        if known is None or known.uid is None:
-            make = lambda: compute.create_policy(region, name, shape.topology, labels).uid  # noqa: E731
-            self.holding.create(POLICY, scope, name, make)
-        return name
 
     def _fail(self, name: str, error: ContainerError) -> None:
         self.say(str(error))

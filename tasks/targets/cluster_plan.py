@@ -10,6 +10,7 @@ from runtime.contract.counting import counted
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.config.accelerators import Accelerator
 from tasks.config.cluster import ClusterConfig
+from tasks.targets.cluster_placing import needs_policy
 from tasks.targets.cluster_requests import CPU_POOL, pool_name
 
 Do = Literal[
@@ -108,12 +109,6 @@ def _plan(
         return _one_pool(config, shape, pools, steps, wanted, unit)
     others = frozenset(pool.name for pool in there.pools if not mine(pool))
     return _slices(config, shape, pools, steps, wanted, unit, busy or {}, others)
-
-
-def needs_policy(config: ClusterConfig) -> bool:
-    """Whether a workload policy is made for the hosts of each slice: none is named, and they need one."""
-    shape = config.shape
-    return shape is not None and shape.placement == "workload_policy" and config.placement_policy is None
 
 
 def _policy_steps(config: ClusterConfig, makes: Sequence[Step]) -> list[Step]:
