@@ -133,7 +133,9 @@ def to_the_end(
     from tasks.cloud.kubernetes_follow import follow
     from tasks.cloud.kubernetes_logs import Line
     from tasks.cloud.kubernetes_watch import Change, Contact
-    from tasks.targets.gke_watch import Seen
+    from tasks.targets.gke_watch import Seen, objects_of
+    from tasks.targets.kube_objects import select
+    from tasks.targets.kube_states import look
 
     seen = Seen(config, made.uid)
     for one in follow(kube.access, config.namespace, made.name, made.uid, until=_ended):
@@ -145,9 +147,12 @@ def to_the_end(
             case Change():
                 if seen.take(one) and seen.found is not None:
                     say(f"{made.name}: {seen.found.state} ({seen.found.reason})")
-    seen.look()
     assert seen.found is not None
-    return seen.found
+    if seen.found.cause is not None:
+        return seen.found
+    # Watches of several kinds are not in step: word of the Job and pod that failed may come after that of the JobSet.
+    again = look(select(made.uid, objects_of(kube, made.name, made.uid)))
+    return again if again.state == seen.found.state else seen.found
 
 
 def exit_code(found: Found) -> int:
