@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import refusals, webhooks
 from tests.cloud.kubernetes.resources import Resource
+from tests.cloud.kubernetes.schedule import Schedule
 from tests.cloud.kubernetes.store import Obj
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def creating(world: World, resource: Resource, obj: Obj) -> None:
     _labels(resource, obj)
     if resource.qualified == "jobs.batch":
         _job(obj)
+    if resource.qualified == "cronjobs.batch":
+        _cronjob(obj)
 
 
 def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
@@ -37,6 +40,8 @@ def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
     _labels(resource, obj)
     if resource.qualified == "jobs.batch":
         _job_update(obj, old)
+    if resource.qualified == "cronjobs.batch":
+        _cronjob(obj)
     webhooks.updating(world, resource, obj, old)
 
 
@@ -125,6 +130,31 @@ def _job(obj: Obj) -> None:
         causes.append(("spec.template.spec.restartPolicy", "FieldValueInvalid", told))
     if causes:
         raise refusals.invalid("Job", "batch", obj["metadata"].get("name", ""), causes)
+
+
+def _cronjob(obj: Obj) -> None:
+    meta, spec = obj["metadata"], obj["spec"]
+    causes = []
+    if len(meta.get("name", "")) > 52:  # a Job's name has the minute besides
+        told = f'Invalid value: "{meta["name"]}": must be no more than 52 characters'
+        causes.append(("metadata.name", "FieldValueInvalid", told))
+    try:
+        Schedule(spec.get("schedule", ""), spec.get("timeZone"))
+    except ValueError as error:
+        where, value = (
+            ("timeZone", spec["timeZone"]) if "time zone" in str(error) else ("schedule", spec["schedule"])
+        )
+        causes.append((f"spec.{where}", "FieldValueInvalid", f'Invalid value: "{value}": {error}'))
+    if spec["concurrencyPolicy"] not in ("Allow", "Forbid", "Replace"):
+        told = f'Unsupported value: "{spec["concurrencyPolicy"]}": supported values: "Allow", "Forbid", "Replace"'
+        causes.append(("spec.concurrencyPolicy", "FieldValueNotSupported", told))
+    pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+    causes += pod_causes(pod, "spec.jobTemplate.spec.template.spec")
+    if pod["restartPolicy"] not in ("Never", "OnFailure"):
+        told = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
+        causes.append(("spec.jobTemplate.spec.template.spec.restartPolicy", "FieldValueNotSupported", told))
+    if causes:
+        raise refusals.invalid("CronJob", "batch", meta.get("name", ""), causes)
 
 
 def _job_update(obj: Obj, old: Obj) -> None:

@@ -12,7 +12,17 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.cloud.kubernetes import deployments, garbage, job, jobset, kueue, lifecycle, nodes, scheduler
+from tests.cloud.kubernetes import (
+    cronjob,
+    deployments,
+    garbage,
+    job,
+    jobset,
+    kueue,
+    lifecycle,
+    nodes,
+    scheduler,
+)
 from tests.cloud.kubernetes.api import Api
 from tests.cloud.kubernetes.connections import Connections
 from tests.cloud.kubernetes.control import Control
@@ -45,7 +55,8 @@ class Cluster:
         self.kubelet = Kubelet(self.world)
         runners = kueue.runners(self.world)
         runners += [
-            one.runner(self.world) for one in (garbage, scheduler, job, jobset, lifecycle, deployments)
+            one.runner(self.world)
+            for one in (garbage, scheduler, job, jobset, cronjob, lifecycle, deployments)
         ]
         tasks = [asyncio.create_task(one.run()) for one in runners]
         nodes.add_pools(self.world, self.world.settings.nodes or nodes.DEFAULT)

@@ -65,6 +65,16 @@ def _job(obj: Obj) -> None:
     obj["status"] = {}
 
 
+def _cronjob(obj: Obj) -> None:
+    spec = obj["spec"]
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    pod_spec(spec["jobTemplate"]["spec"]["template"].setdefault("spec", {}))
+    obj["status"] = {}
+
+
 def _jobset(obj: Obj) -> None:
     spec = obj["spec"]
     for job in spec.get("replicatedJobs") or []:
@@ -133,6 +143,7 @@ def _local_queue(obj: Obj) -> None:
 _BY_KIND = {
     "pods": _pod,
     "jobs.batch": _job,
+    "cronjobs.batch": _cronjob,
     "jobsets.jobset.x-k8s.io": _jobset,
     "services": _service,
     "secrets": _secret,

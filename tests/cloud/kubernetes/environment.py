@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fnmatch
 import re
 import shutil
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ def prepare(world: World, pod: Obj, container: dict[str, Any]) -> Prepared:
     if world.settings.tpu_env:
         given = {**_tpu(pod, container), **given}
     env |= {name: _local(pod, value, mounts) for name, value in given.items()}
-    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    words = [*(container.get("command") or _entrypoint(world, container)), *(container.get("args") or [])]
     argv = [_local(pod, _expanded(one, given), mounts) for one in words] or ["sleep", "infinity"]
     if argv[0] in ("python", "python3"):
         argv[0] = str(python)
@@ -64,6 +65,11 @@ def prepare(world: World, pod: Obj, container: dict[str, Any]) -> Prepared:
     return Prepared(
         [found, *argv[1:]], env, _made(local if local.is_relative_to(folder) else folder / "work"), mark
     )
+
+
+def _entrypoint(world: World, container: dict[str, Any]) -> list[str]:
+    known = world.settings.entrypoints
+    return next((argv for one, argv in known.items() if fnmatch.fnmatch(container["image"], one)), [])
 
 
 def _made(folder: Path) -> Path:

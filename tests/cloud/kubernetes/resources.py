@@ -55,6 +55,7 @@ BUILT_IN = (
     _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False),
     _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc"),
     Resource("batch", "v1", "Job", "jobs"),
+    Resource("batch", "v1", "CronJob", "cronjobs", short=("cj",)),
     Resource("apps", "v1", "Deployment", "deployments", short=("deploy",)),
     Resource("apps", "v1", "DaemonSet", "daemonsets", short=("ds",)),
     Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",)),

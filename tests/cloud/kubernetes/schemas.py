@@ -96,6 +96,7 @@ _BUILT_IN: dict[str, type] = {
     "persistentvolumeclaims": core_v1.PersistentVolumeClaim,
     "persistentvolumes": core_v1.PersistentVolume,
     "jobs.batch": batch_v1.Job,
+    "cronjobs.batch": batch_v1.CronJob,
     "priorityclasses.scheduling.k8s.io": scheduling_v1.PriorityClass,
 }
 _OF_STRINGS = {"labels", "annotations", "nodeSelector", "matchLabels", "data", "stringData", "selector"}

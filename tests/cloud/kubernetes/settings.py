@@ -22,6 +22,8 @@ class Settings:
     """What every image has as `python` and `python3`."""
     image_env: dict[str, str] = field(default_factory=lambda: {"PYTHONPATH": _ROOT})
     """What every image has in its environment."""
+    entrypoints: dict[str, list[str]] = field(default_factory=dict)
+    """What images start, by patterns, where a container names no command; `sleep infinity` for others."""
     tpu_env: bool = True
     """Whether pods that ask for google.com/tpu get the variables that GKE's webhook adds."""
     token: str = ""
@@ -29,7 +31,7 @@ class Settings:
     certificates: str = ""
     """A folder with server.pem, server.key and ca.pem: the API is served by TLS."""
     stopped: list[str] = field(default_factory=list)
-    """Controllers that are down: jobset, job, kueue, scheduler, kubelet, garbage, nodes, deployments."""
+    """Controllers that are down: jobset, job, cronjob, kueue, scheduler, kubelet, garbage, nodes, deployments."""
     ready_after_s: float = 0.0
     """How long a container is in ContainerCreating."""
     backoff_s: float = 10.0

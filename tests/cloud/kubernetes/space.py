@@ -14,6 +14,7 @@ _KUEUE, _BATCH = "/apis/kueue.x-k8s.io/v1beta2", "/apis/batch/v1"
 _ROOTS = {
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2",
     "jobs": _BATCH,
+    "cronjobs": _BATCH,
     **dict.fromkeys(
         ("workloads", "localqueues", "clusterqueues", "resourceflavors", "workloadpriorityclasses"), _KUEUE
     ),

@@ -80,6 +80,14 @@ def lose_the_laptop(ledger: Ledger, lease_id: str = "run-e1") -> None:
     ledger.write(replace(lease, owner=owner, resources=resources, renewed_at=1000.0, expires_at=1180.0))
 
 
+def leak(ledger: Ledger, scratch: Path) -> None:
+    """Puts a lease there of which something could not be proven gone."""
+    holding = claim(ledger, open_inventories(ledger, scratch), "run", "run")
+    holding.create("room", "building", "blue", lambda: "blue")
+    held = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
+    ledger.write(leases.leaked(ledger.write(held), "room blue is still there"))
+
+
 def test_the_laptop_is_gone_for_good(
     tpu_cloud: Cloud, ledger: Ledger, container: Any, tmp_path: Path
 ) -> None:
@@ -144,10 +152,7 @@ def test_a_dry_run_says_what_would_go(
 
 
 def test_a_lease_that_leaked_keeps_failing_the_job(ledger: Ledger, container: Any, tmp_path: Path) -> None:
-    holding = claim(ledger, open_inventories(ledger, tmp_path), "run", "run")
-    holding.create("room", "building", "blue", lambda: "blue")
-    held = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
-    ledger.write(leases.leaked(ledger.write(held), "room blue is still there"))
+    leak(ledger, tmp_path)
     for _ in range(2):
         code, told, said = container()
         assert (code, [one["did"] for one in told["findings"]]) == (ExitCode.LEAKED, ["leaked"]), said
@@ -184,3 +189,22 @@ def test_what_is_deployed_calls_it_as_it_can_be_called(name: str) -> None:
 def test_the_image_starts_the_module_that_is_tested_here() -> None:
     text = (DEPLOYMENT / "Dockerfile").read_text()
     assert json.loads(text.split("ENTRYPOINT ")[1]) == ["python", "-m", "tasks.leases.reap_once"]
+
+
+def test_the_scheduled_cloud_job_is_the_cronjobs_twin() -> None:
+    """As far as it can be seen here: the fields are those of Cloud Run's Admin API v1, and both start the same."""
+    *_, cron = yaml.safe_load_all((DEPLOYMENT / "cronjob.yaml").read_text())
+    job = yaml.safe_load((DEPLOYMENT / "cloud-run-job.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("run.googleapis.com/v1", "Job")
+    execution = job["spec"]["template"]["spec"]
+    task = execution["template"]["spec"]
+    assert set(execution) <= {"parallelism", "taskCount", "template"}
+    assert set(task) <= {"containers", "maxRetries", "serviceAccountName", "timeoutSeconds", "volumes"}
+    pods = cron["spec"]["jobTemplate"]["spec"]
+    [ours], [theirs] = task["containers"], pods["template"]["spec"]["containers"]
+    assert set(ours) <= {"args", "command", "env", "image", "name", "resources", "volumeMounts"}
+    for field in ("args", "env", "image"):
+        assert ours[field] == theirs[field]
+    assert ours["resources"]["limits"]["memory"] == theirs["resources"]["limits"]["memory"]
+    assert task["maxRetries"] == pods["backoffLimit"] == 0
+    assert int(task["timeoutSeconds"]) == pods["activeDeadlineSeconds"]
