@@ -34,12 +34,20 @@ def up(
     from flows.serving.ports import refuse_taken_port
 
     refuse_taken_port(port)
-    from flows.api import PrefectApi
-    from flows.serving.drain import drain
-    from flows.serving.station import StaysDown, raise_up
     from tasks.stages.refusals import refuse_unwritable_home
 
     refuse_unwritable_home()
+
+    from flows.serving.sole import only_one
+
+    with only_one():
+        return _serve(port)
+
+
+def _serve(port: int) -> int:
+    from flows.api import PrefectApi
+    from flows.serving.drain import drain
+    from flows.serving.station import StaysDown, raise_up
 
     signals = _Signals()
     say("starting a Prefect server, its workers and deployments …")

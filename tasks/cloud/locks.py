@@ -63,6 +63,21 @@ def if_free(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+@contextmanager
+def held_alone(path: Path, doing: str) -> Iterator[str | None]:
+    """Holds the lock alone for the block, and yields None; or yields who holds it, at once."""
+    descriptor = _open(path)
+    try:
+        if not try_lock(descriptor, shared=False):
+            yield _holder(descriptor)
+            return
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "doing": doing}).encode(), 0)
+        yield None
+    finally:
+        os.close(descriptor)
+
+
 def try_lock(descriptor: int, *, shared: bool) -> bool:
     """Takes the lock of an open file if nobody is in the way."""
     try:
