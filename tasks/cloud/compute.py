@@ -160,7 +160,7 @@ class Compute:
             operation = self._get(f"wait to {doing}", f"{folder}/operations/{operation['name']}")
         if errors := operation.get("error", {}).get("errors"):
             code = _CODES.get(int(operation.get("httpErrorStatusCode", 0)), 3)
-            raise error_of_operation(code, str(errors[0].get("message", errors[0])), doing)
+            raise error_of_operation(code, str(errors[0].get("message", errors[0])), doing, "compute")
 
     def _pages(self, doing: str, path: str) -> Iterator[Mapping[str, Any]]:
         token = ""
@@ -257,9 +257,8 @@ def _failure(response: httpx.Response, doing: str) -> ContainerError:
         message = str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
         message = response.text[:300] or response.reason_phrase
-    return error_for(
-        _CODES.get(response.status_code, 14 if response.status_code >= 500 else 3), message, doing
-    )
+    code = _CODES.get(response.status_code, 14 if response.status_code >= 500 else 3)
+    return error_for(code, message, doing, "compute")
 
 
 def _policy(project: str, told: Mapping[str, Any]) -> Policy:

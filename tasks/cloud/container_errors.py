@@ -120,9 +120,8 @@ _BY_WORDS: tuple[tuple[re.Pattern[str], type[ContainerError], frozenset[int]], .
 )
 
 _ADVICE: dict[type[ContainerError], str] = {
-    PermissionDenied: ": log in (gcloud auth application-default login), enable container.googleapis.com, or grant "
-    "roles/container.admin",
-    Disabled: ": gcloud services enable container.googleapis.com",
+    PermissionDenied: ": log in (gcloud auth application-default login), enable {api}.googleapis.com, or grant {role}",
+    Disabled: ": gcloud services enable {api}.googleapis.com",
     BadLocation: ": see gcloud compute zones list; the project may have to be allowed to use it",
     QuotaExhausted: ": delete what is no longer used, ask for more quota, or use another type, capacity or region",
     ReservationShort: ": see gcloud compute reservations list, name another one, or use another capacity",
@@ -130,19 +129,24 @@ _ADVICE: dict[type[ContainerError], str] = {
 }
 
 
-def error_for(code: int, message: str, doing: str) -> ContainerError:
-    """Returns the error that a status (google.rpc.Code) stands for; `doing` says what was tried."""
+_ROLES = {"container": "roles/container.admin", "compute": "roles/compute.instanceAdmin.v1"}
+"""What of each API whoever makes clusters needs."""
+
+
+def error_for(code: int, message: str, doing: str, api: str = "container") -> ContainerError:
+    """Returns the error that a status (google.rpc.Code) stands for; `doing` says what was tried, on which API."""
     kind = _BY_CODE.get(code, Unavailable)
     for words, meant, codes in _BY_WORDS:
         if code in codes and words.search(message):
             kind = meant
             break
-    return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{_ADVICE.get(kind, '')}")
+    advice = _ADVICE.get(kind, "").format(api=api, role=_ROLES[api])
+    return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{advice}")
 
 
-def error_of_operation(code: int, message: str, doing: str) -> ContainerError:
+def error_of_operation(code: int, message: str, doing: str, api: str = "container") -> ContainerError:
     """Returns the error with which an operation ended: it was carried out, so that it is known to have failed."""
-    error = error_for(code, message, doing)
+    error = error_for(code, message, doing, api)
     if isinstance(error, Unavailable | Busy | NotFound | AlreadyExists):
         return Broken(str(error))
     return error

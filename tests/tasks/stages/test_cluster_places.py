@@ -11,7 +11,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.compute import Compute
-from tasks.cloud.container_errors import AlreadyExists, PermissionDenied, Refused
+from tasks.cloud.container_errors import AlreadyExists, Disabled, PermissionDenied, Refused
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.lease import State
 from tasks.stages.clusters import create, delete, preview, resize
@@ -159,8 +159,12 @@ def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
     said: list[str] = []
     create(office(said.append), "mine", config())
     assert "whether us-east5-b has what is asked for is not known" in said[0]
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(
+        PermissionDenied, match="enable compute.googleapis.com, or grant roles/compute.instanceAdmin.v1"
+    ):
         Compute("proj", timing=QUICK).zones("us-east5")
+    with pytest.raises(Disabled, match="gcloud services enable compute.googleapis.com"):
+        Compute("elsewhere", timing=QUICK).zones("us-east5")
 
 
 @pytest.mark.parametrize(
