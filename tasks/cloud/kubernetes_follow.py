@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tasks.cloud.kubernetes_access import Access
@@ -14,7 +15,13 @@ from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, all_cont
 from tasks.cloud.kubernetes_stream import Funnel, iterate
 from tasks.cloud.kubernetes_watch import Change, Contact, Query, Watch, of_job_set
 
-Followed: TypeAlias = Change | Line | LogEnd | Contact
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Time has passed, whether anything else came or not."""
+
+
+Followed: TypeAlias = Change | Line | LogEnd | Contact | Beat
 
 _DRAIN_S = 30.0
 """How long is waited, once the JobSet has ended, for another of its pods or logs to end."""
@@ -30,17 +37,27 @@ def follow(
     containers: Containers = all_containers,
     patience: Patience | None = None,
     drain_s: float = _DRAIN_S,
+    beat_s: float | None = None,
 ) -> Iterator[Followed]:
     """Yields changes of the JobSet's objects and lines of its pods as they come, until `until` says so of a change and
     what the pods had said by then is read; when for `drain_s` none of what is left ends, it ends even so.
 
-    A pod's lines come after the change that shows it running, and in their order. Raises KubernetesError when the
-    server refuses, or is away for longer than there is patience.
+    With `beat_s` a Beat comes each time that so many seconds have passed. A pod's lines come after the change that
+    shows it running, and in their order. Raises KubernetesError when the server refuses, or is away for longer than
+    there is patience.
     """
     queries = of_job_set(namespace, name, uid)
     return iterate(
-        lambda funnel: _run(funnel, access, queries, until, containers, patience or Patience(), drain_s)
+        lambda funnel: _run(
+            funnel, access, queries, until, containers, patience or Patience(), drain_s, beat_s
+        )
     )
+
+
+async def _beat(funnel: Funnel[Followed], every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        funnel.put_now(Beat())
 
 
 class _Finished(Exception):
@@ -55,6 +72,7 @@ async def _run(
     containers: Containers,
     patience: Patience,
     drain_s: float,
+    beat_s: float | None,
 ) -> None:
     ended = asyncio.Event()
 
@@ -72,6 +90,8 @@ async def _run(
         ):
             logs = Logs(link, funnel.put, group, containers)
             watches = [Watch(link, query, put) for query in queries]
+            if beat_s is not None:
+                group.create_task(_beat(funnel, beat_s))
             for watch in watches:
                 group.create_task(watch.run())
             await ended.wait()

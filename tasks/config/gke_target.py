@@ -111,10 +111,16 @@ class GkeLimits(BaseModel):
 
     model_config = _FORBID
 
+    queue_s: int | None = Field(
+        24 * 3600,
+        gt=0,
+        description="For a workload's turn in its queue, each attempt's; it counts towards no other limit",
+    )
     provisioning_s: int | None = Field(
         2 * 3600,
         gt=0,
-        description="For a cluster or node pools that are made for the run, and for others who work on the cluster",
+        description="For a cluster or node pools that are made for the run and for others who work on the cluster; "
+        "and again for a workload that has its turn, until its pods run: nodes, image pulls",
     )
     workload_s: int | None = Field(
         None,

@@ -51,10 +51,13 @@ class _Listener:
     progress: OnProgress
     heard: Callable[[], None]
 
-    def listening(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Passes events on, having told of the first."""
-        for number, event in enumerate(events):
-            if number == 0:
+    def listening(self, events: Iterable[Event], begun: Callable[[], None]) -> Iterator[Event]:
+        """Passes events on, having told of the first that a worker is behind: states come while it waits."""
+        heard = False
+        for event in events:
+            if not heard and not isinstance(event, State):
+                heard = True
+                begun()
                 self.heard()
             yield event
 
@@ -248,14 +251,14 @@ def _follow(
     with (
         lease.renewing(also=lambda: run.target.renew(ref)),
         _logs(run, ref.attempt) as logs,
-        _backstop(run, ref),
+        _backstop(run, ref) as begin_backstop,
         Follower(
             logs, run.say, listener.progress, on_state=states.append, redact=_redaction(run)
         ) as follower,
     ):
         try:
             events = run.target.follow(ref, follower.cursors())
-            exits = follower.follow(listener.listening(events))
+            exits = follower.follow(listener.listening(events, begin_backstop))
             return exits, next((state for state in states if state.state == PREEMPTED), None)
         except BaseException:
             # What they say while they end is worth reading too; stopping them here makes that end.
@@ -286,16 +289,16 @@ def _logs(run: Run, attempt: int) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _backstop(run: Run, ref: WorkloadRef) -> Iterator[None]:
+def _backstop(run: Run, ref: WorkloadRef) -> Iterator[Callable[[], None]]:
+    """Gives what begins its time: the supervisors' own begins when they do, not while the workload waits its turn."""
     limit_s = run.spec.deadlines.run_s
     if limit_s is None:
-        yield
+        yield lambda: None
         return
     timer = threading.Timer(limit_s + _BACKSTOP_S, run.target.stop, (ref, GRACE_S))
     timer.daemon = True
-    timer.start()
     try:
-        yield
+        yield timer.start
     finally:
         timer.cancel()
 

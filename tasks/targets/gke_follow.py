@@ -17,14 +17,16 @@ from runtime.contract.errors import ExitCode, InfrastructureError
 from runtime.contract.pod import stream_file
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
-from tasks.cloud.kubernetes_follow import Followed, follow
+from tasks.cloud.kubernetes_follow import Beat, Followed, follow
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
 from tasks.cloud.kubernetes_link import Patience
 from tasks.cloud.kubernetes_logs import Line
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.gke_waiting import Waiting
 from tasks.targets.gke_watch import Seen, lost_nodes, objects_of, taken_away, waiting
+from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_queue import position
 from tasks.targets.kube_states import Found, KubeState
 from tasks.targets.kube_template import container_names
@@ -46,6 +48,8 @@ class Limits:
 
     all_ended_s: float = 10.0
     some_silent_s: float = 75.0
+    look_s: float = 1.0
+    """How often it is looked whether the workload has waited too long."""
 
 
 @dataclass
@@ -100,13 +104,21 @@ class Following:
         self._patience = patience
         self._count = config.workers
         self._seen = Seen(config, ref.uid)
+        self._waits = Waiting(ref.name, config.limits)
         self._began: int | None = None
 
     def events(self, since: Mapping[int, int]) -> Iterator[Event]:
-        """Yields what workers say after their cursors, and states, until all have ended. See Target."""
+        """Yields what workers say after their cursors, and states, until all have ended. See Target.
+
+        Raises WaitedTooLong for a workload that does not begin.
+        """
         workers = Workers(dict(since))
         if since:
             self._began = 1
+        if self._is_gone():  # of which a watch would tell nothing, for ever
+            yield from self._left_behind(workers)
+            yield from self._how_it_ended(workers, "", gone=True)
+            return
         taken = ""
         with closing(self._stream()) as followed:
             for one in followed:
@@ -116,6 +128,16 @@ class Following:
                     break
         yield from self._left_behind(workers)
         yield from self._how_it_ended(workers, taken)
+
+    def _is_gone(self) -> bool:
+        """Says whether there is nothing to follow any more: we ended it, somebody deleted it, or its time is over."""
+        if self._stopping():
+            return True
+        try:
+            there = self._cluster.find(JOB_SET, self._ref.name)
+        except KubernetesError:  # it is asked again, for as long as there is patience
+            return False
+        return there is None or uid_of(there) != self._ref.uid
 
     def _stream(self) -> Generator[Followed, None, None]:
         names = container_names(self._config)
@@ -137,13 +159,17 @@ class Following:
             until=over,
             containers=containers,
             patience=self._patience,
+            beat_s=self._limits.look_s,
         )
 
     def _told(self, one: Followed, workers: Workers) -> Iterator[Event]:
         match one:
             case Change():
                 if self._seen.take(one) and self._seen.found is not None and not self._taken():
-                    yield _state(self._placed(waiting(self._seen.found)))
+                    yield self._state(self._placed(waiting(self._seen.found)))
+            case Beat():
+                if self._began is None:
+                    self._waits.check(self._seen.found)
             case Line():
                 worker = self._seen.worker_of(one.source.uid, one.source.container)
                 if worker is not None:
@@ -154,9 +180,18 @@ class Following:
                         if event is not None:
                             yield event
             case Contact(lost=""):
+                self._waits.unheard = False
                 yield State("running", "the cluster answers again")
             case Contact():
+                self._waits.unheard = True
                 yield State("unreachable", one.lost, "it is asked again; the workload may still be running")
+
+    def _state(self, found: Found) -> State:
+        told = str(found.message)
+        if found.position is not None:
+            told = f"{told} ({found.position})" if told else str(found.position)
+        waits = self._waits.told(found, time.time()) if self._began is None else ""
+        return State(str(found.state).lower(), found.reason, "; ".join(filter(None, (told, waits))))
 
     def _placed(self, found: Found) -> Found:
         """Returns the state with its place among all that wait, asked for when it is news."""
@@ -187,13 +222,15 @@ class Following:
                 if event is not None:
                     yield event
 
-    def _how_it_ended(self, workers: Workers, taken: str) -> Iterator[Event]:
+    def _how_it_ended(self, workers: Workers, taken: str, gone: bool = False) -> Iterator[Event]:
         """Yields the ends that were held back, and those that nobody told, once it is known who is behind them."""
         silent = workers.silent(self._count)
         if not silent and not workers.held:
             return
         why = ""
-        if not self._stopping():
+        if gone and not self._stopping():
+            why = "its JobSet is gone: somebody deleted it, or it had ended and its time to live was over"
+        elif not self._stopping():
             taken, why = (taken, "") if taken else self._judge(bool(silent))
         for worker, exited in sorted(workers.held.items()):
             told = why and exited.code == ExitCode.INTERRUPTED
@@ -230,10 +267,3 @@ def _in_words(found: Found) -> str:
     if found.state == KubeState.SUCCEEDED:
         return ""
     return str(found.cause) if found.cause else f"{found.reason}: {found.message}"
-
-
-def _state(found: Found) -> State:
-    told = str(found.message)
-    if found.position is not None:
-        told = f"{told} ({found.position})" if told else str(found.position)
-    return State(str(found.state).lower(), found.reason, told)

@@ -137,7 +137,8 @@ ELSEWHERE = {
     "kubeconfig": "is where the context is looked up",
     "cluster.make": "changes what GKE is asked for: test_gke_flags, test_cluster_requests",
     "cluster.zone": "is where a cluster that is missing is made",
-    "limits.provisioning_s": "is how long that may take",
+    "limits.provisioning_s": "is how long that may take, and then pods: test_gke_waiting",
+    "limits.queue_s": "is how long a run waits for its turn: test_gke_waiting",
 }
 """Fields whose effect is neither in the manifest nor in the plan."""
 

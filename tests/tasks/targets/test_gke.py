@@ -13,12 +13,14 @@ import pytest
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.lease import State
+from tasks.stages.attempts import read_attempts
 from tasks.stages.doctor_targets import look_at_cluster
 from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.gke import GkeTarget
+from tasks.targets.types import Exited
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -180,3 +182,30 @@ def test_what_a_run_that_goes_on_has_submitted_is_nothing_against_it(pods: Pods)
     [problem] = target.looked_over(name)
     assert f"has a JobSet {name} already, and no run of slicebench made it" in problem.what
     api.delete(f"{JOBSETS}/{name}")
+
+
+def test_a_run_that_is_interrupted_ends_at_once_with_what_its_workers_said(pods: Pods) -> None:
+    def interrupt(line: str) -> None:
+        pods.said.append(line)
+        if "stand-in of worker 1" in line:
+            raise KeyboardInterrupt
+
+    run, holding = pods.run(do={"0.1": "hang"}, say=interrupt), hold(RUN)
+    with pytest.raises(KeyboardInterrupt):
+        play(run, holding)
+    teardown(run, holding)
+    assert [one.end for one in read_attempts(run)] == ["interrupted"]
+    assert any("worker 1 ended with code 130" in line for line in pods.said), pods.said
+
+
+def test_a_jobset_that_went_while_nobody_followed_is_a_lost_attempt(pods: Pods) -> None:
+    run, holding = pods.run(do={"0.1": "hang"}), hold(RUN)
+    ref = run.target.start(upload(run, provision(run, holding), gke_runs.IMAGE), 1, holding)
+    api = Plain(pods.cluster.url)
+    api.delete(f"{JOBSETS}/{ref.name}")
+    api.eventually(PODS, lambda told: not told["items"])
+    events = list(run.target.follow(ref, {}))
+    teardown(run, holding)
+    ends = [one for one in events if isinstance(one, Exited)]
+    assert [one.worker for one in ends] == [0, 1]
+    assert all("JobSet is gone" in one.cause for one in ends), ends

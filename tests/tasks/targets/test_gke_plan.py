@@ -89,7 +89,7 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
         ({"type": "v5p-8"}, "v5p-8 is one host, take a type of more hosts"),
         ({"type": "v5litepod-8"}, "two hosts of four chips, .* one host of eight is type: ct5lp-hightpu-8t"),
         ({"queue": None}, "outside of all quota"),
-        ({"wait": False, "limits": {"workload_s": 60}}, "the cluster ends it after 60 s"),
+        ({"wait": False, "limits": {"workload_s": 60}}, "wait: false is not built yet"),
         ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),
         ({"cluster": CLUSTER}, "if c is made, its accelerators are spot"),
     ],

@@ -15,6 +15,7 @@ from runtime.contract.errors import BadInput
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.stages.teardown import teardown
+from tasks.targets.gke_waiting import WaitedTooLong
 from tasks.targets.types import Outcome
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
@@ -171,3 +172,22 @@ def test_without_kueue_nothing_is_made(pods: Pods) -> None:
     finally:
         pods.cluster.stop()
         teardown(pods.run(), holding)
+
+
+def test_what_never_fits_is_given_up_when_its_time_in_the_queue_is_over(pods: Pods) -> None:
+    run = pods.run(queue="queue", priority="lowest", cpu="4", limits={"queue_s": 1})
+    with pytest.raises(WaitedTooLong, match=r"for its turn, limits\.queue_s is 1: .*> maximum capacity"):
+        played(run, hold(RUN))
+    assert any(line.startswith("queued: ") and "limits.queue_s" in line for line in pods.said), pods.said
+
+
+def test_an_image_that_never_comes_ends_by_its_limit_and_not_by_the_time_in_the_queue(pods: Pods) -> None:
+    pods.cluster.set(images=["another"])
+    try:
+        run = pods.run(queue="queue", priority="lowest", limits={"queue_s": 1, "provisioning_s": 2})
+        with pytest.raises(
+            WaitedTooLong, match=r"limits\.provisioning_s is 2: (ErrImagePull|ImagePullBackOff)"
+        ):
+            played(run, hold(RUN))
+    finally:
+        pods.cluster.set(images=["*"])
