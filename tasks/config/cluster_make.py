@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tasks.config import duration
+from tasks.config.queueing import Queueing
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _TIME = r"^([01]\d|2[0-3]):[0-5]\d$"
@@ -96,6 +97,9 @@ class ClusterMake(BaseModel):
     )
     pool_fields: Mapping[str, Any] = Field(
         default_factory=dict, description="The same, of accelerators' NodePools"
+    )
+    queueing: Queueing = Field(
+        default_factory=lambda: Queueing.model_validate({}), description="JobSet, Kueue and the queue in it"
     )
 
     @field_validator("authorized_networks", mode="before")

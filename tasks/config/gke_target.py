@@ -24,6 +24,7 @@ from tasks.config.cluster_make import ClusterMake, CpuPool
 from tasks.config.envfile import looks_secret
 from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
 from tasks.config.gke_rules import GkeRules
+from tasks.config.queueing import JobSetController, KueueController, Queueing
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _CODES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
@@ -253,6 +254,9 @@ class GkeTargetConfig(GkeRules, BaseModel):
         "cluster": ClusterPlace,
         "make": ClusterMake,
         "cpu_pool": CpuPool,
+        "queueing": Queueing,
+        "jobset": JobSetController,
+        "kueue": KueueController,
         "limits": GkeLimits,
         "shared": Shared,
         "ramdisk": RamDisk,

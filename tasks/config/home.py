@@ -52,3 +52,8 @@ def images_folder() -> Path:
 def sources_folder() -> Path:
     """Returns where source trees that were fetched are kept."""
     return home() / "sources"
+
+
+def manifests_folder() -> Path:
+    """Returns where it is written down what manifests hashed to when they were first seen."""
+    return home() / "manifests"

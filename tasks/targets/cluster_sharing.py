@@ -39,6 +39,8 @@ class Wanted:
     create: bool = True
     location: str = ""
     need: Need | None = None
+    why_not: BadInput | None = None
+    """Why it cannot be made, where there is no `config`."""
 
     @property
     def where(self) -> str:
@@ -136,8 +138,10 @@ def _of_others(
     lacking = short_of(pools, wanted.needs)
     if lacking.count and not there.autoprovisions:
         stands = whole is not None and whole.stands
-        if not wanted.create or wanted.config is None or stands:
+        if not wanted.create or stands:
             raise _lacks(there, lacking.told, wanted)
+        if wanted.config is None:
+            raise wanted.why_not or _lacks(there, lacking.told, wanted)
         others = short_of([pool for pool in there.pools if not _is_ours(holding, pool)], wanted.needs)
         size = {"nodes": others.count} if wanted.config.counts_nodes else {"slices": others.count}
         more = replace(wanted, config=wanted.config.model_copy(update=size))
@@ -240,7 +244,7 @@ def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) ->
     So whoever dies when: with the last run that holds it, it goes.
     """
     if wanted.config is None:
-        raise _not_there(container, wanted)
+        raise wanted.why_not or _not_there(container, wanted)
     run = holding.lease
     before = _held(holding.ledger, container, wanted.name)
     own = claim(

@@ -13,6 +13,7 @@ from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import ClusterGone, access_to, place_of, place_of_cluster, signed
+from tasks.cloud.labels import read_labels
 from tasks.cloud.registry import Registry
 from tasks.cloud.storage import Folder, open_folder
 from tasks.cloud.timing import Timing
@@ -91,7 +92,8 @@ class GkeTarget:
         if any(one.severity == "error" for one in problems):
             return problems
         if there is None or there.state not in GOOD:  # what it will be like is not known yet
-            return [*checked(jobset(self._config, self._submission(name))), *problems]
+            lacks = gke_cluster.lacking_once_made(self._config) if there is None else []
+            return [*checked(jobset(self._config, self._submission(name))), *lacks, *problems]
         self._there = there
         return [*problems, *self._looked_into(name)]
 
@@ -192,8 +194,10 @@ class GkeTarget:
         return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"), timing=timing)
 
     def _ready(self, there: Cluster) -> None:
-        """Sees whether a cluster that was made takes workloads. Raises InfrastructureError where it does not."""
+        """Lets a cluster that was made take workloads. Raises InfrastructureError where it does not."""
         self._there = there
+        if read_labels(there.labels) is not None:  # and not of others, who say what is in theirs
+            gke_cluster.fill(self._config, there, self._cluster(), self._say)
         planned = self._submission("preflight")
         found = gke_preflight.preflight(self._cluster, self._config, planned)
         wrong = [str(one) for one in found if one.severity == "error"]

@@ -13,6 +13,8 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_errors import PermissionDenied
 from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.google_place import choose_project, choose_zone
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_kinds import NAMESPACE
 from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
@@ -95,12 +97,15 @@ def wanted(config: GkeTargetConfig) -> Wanted:
     """Returns the cluster that a run wants; without a way to make it where that is forbidden or cannot be."""
     place = place_of(config)
     made: ClusterConfig | None = None
+    why_not: BadInput | None = None
     if place.create == "if_missing":
         try:
             made = made_as(config)
-        except BadInput:  # told by `lacking`, where it matters
-            made = None
-    return Wanted(place.name, made, place.create == "if_missing", place.location or "", need_of(config))
+        except BadInput as error:  # of interest where it has to be made
+            why_not = error
+    return Wanted(
+        place.name, made, place.create == "if_missing", place.location or "", need_of(config), why_not
+    )
 
 
 def get(
@@ -111,6 +116,41 @@ def get(
     limit_s = config.limits.provisioning_s
     ways = Ways(say, poll_s, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready)
     return cluster_for(lease, Container(place.project or ""), wanted(config), ways)
+
+
+def fill(config: GkeTargetConfig, there: Cluster, api: Kubernetes, say: Say) -> None:
+    """Puts JobSet, Kueue, the queue and the namespace into a cluster that was made; again it repairs them."""
+    from tasks.targets.kube_install import set_up
+    from tasks.targets.kube_queues import held_in
+
+    if api.find(NAMESPACE, config.namespace) is None:
+        api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}})
+    set_up(api, held_in(there), made_as(config), say)
+
+
+def lacking_once_made(config: GkeTargetConfig) -> list[Problem]:
+    """Returns what a cluster that is made would lack of what the target names. Fetches what it gets."""
+    from tasks.targets.kube_install import fetched
+    from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, PRIORITIES
+
+    place, queueing = place_of(config), made_as(config).queueing
+    lacks: list[tuple[str, str]] = []
+    if queueing.install and config.queue not in (None, LOCAL_QUEUE_NAME):
+        lacks.append((f"queue {config.queue}", f"its queue is {LOCAL_QUEUE_NAME}: leave queue: out"))
+    if queueing.install and config.priority is not None and config.priority not in PRIORITIES:
+        lacks.append((f"priority class {config.priority}", f"there will be {', '.join(PRIORITIES)}"))
+    if config.service_account is not None:
+        make = f"slicebench cluster create {place.name}, then the account in it; or leave it out"
+        lacks.append((f"service account {config.service_account}", make))
+    told = f"cluster {place.name} is missing, and one that is made has no"
+    problems = [Problem("error", None, f"{told} {what}", fix=fix) for what, fix in lacks]
+    try:
+        fetched(queueing)
+    except BadInput as error:
+        problems += error.problems
+    except InfrastructureError as error:
+        problems.append(Problem("error", None, f"what goes into cluster {place.name} cannot be had: {error}"))
+    return problems
 
 
 def look(config: GkeTargetConfig, container: Container) -> tuple[Cluster | None, list[Problem]]:

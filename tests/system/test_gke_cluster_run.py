@@ -8,15 +8,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 from tasks.cloud.storage import open_folder
 from tests.cloud.container.running import Gke, gke, gke_server
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url
+from tests.cloud.kubernetes.releases import Releases
 from tests.waiting import until
 
 __all__ = ["gcs_bucket", "gcs_url", "gke", "gke_server"]  # fixtures
@@ -24,31 +27,31 @@ __all__ = ["gcs_bucket", "gcs_url", "gke", "gke_server"]  # fixtures
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-TARGET = """\
-kind: gke
-cluster: {name: mine, location: us-east5, zone: us-east5-b}
-type: n2-standard-4-2
-image: registry.invalid/worker@sha256:0000000000000000000000000000000000000000000000000000000000000000
-queue: null
-priority: null
-cpu: '1'
-limits: {workload_s: 600}
-"""
+TARGET: dict[str, Any] = {
+    "kind": "gke",
+    "type": "n2-standard-4-2",
+    "image": f"registry.invalid/worker@sha256:{'0' * 64}",
+    "cpu": "1",
+    "limits": {"workload_s": 600},
+}
 
 
 class Bench:
-    """Runs the command with everything leading to the stand-ins."""
+    """Runs the command with everything leading to the stand-ins. Clusters are bare: JobSet and Kueue are put in."""
 
-    def __init__(self, gke: Gke, gcs_url: str, folder: Path) -> None:
+    def __init__(self, gke: Gke, gcs_url: str, releases: Releases, folder: Path) -> None:
         emulator = {
             "STORAGE_EMULATOR_HOST": gcs_url,
             "TENSORSTORE_GCS_HTTP_URL": gcs_url,
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             "GOOGLE_CLOUD_PROJECT": "proj",
         }
-        gke.set(kubernetes={"image_env": {"PYTHONPATH": str(ROOT), **emulator}})
+        image = {"image_env": {"PYTHONPATH": str(ROOT), **emulator}}
+        gke.set(kubernetes={**image, "without": ["jobset", "kueue"]})
         self.target = folder / "made.yaml"
-        self.target.write_text(TARGET)
+        place = {"name": "mine", "location": "us-east5", "zone": "us-east5-b"}
+        made = {"queueing": releases.queueing()}
+        self.target.write_text(yaml.safe_dump({**TARGET, "cluster": {**place, "make": made}}))
         self._env = {
             **os.environ,
             **emulator,
@@ -75,9 +78,15 @@ class Bench:
         return self("run", "quickstart", *words, *direct, "--json", *more, code=code)
 
 
+@pytest.fixture(scope="module")
+def releases() -> Iterator[Releases]:
+    with Releases.served() as served:
+        yield served
+
+
 @pytest.fixture
-def bench(gke: Gke, gcs_url: str, tmp_path: Path) -> Bench:
-    return Bench(gke, gcs_url, tmp_path)
+def bench(gke: Gke, gcs_url: str, releases: Releases, tmp_path: Path) -> Bench:
+    return Bench(gke, gcs_url, releases, tmp_path)
 
 
 def test_a_suite_runs_on_a_cluster_that_is_made_and_then_gone(

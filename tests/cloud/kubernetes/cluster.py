@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from tests.cloud.kubernetes import (
     cronjob,
+    daemons,
     deployments,
     garbage,
     job,
@@ -56,7 +57,7 @@ class Cluster:
         runners = kueue.runners(self.world)
         runners += [
             one.runner(self.world)
-            for one in (garbage, scheduler, job, jobset, cronjob, lifecycle, deployments)
+            for one in (garbage, scheduler, job, jobset, cronjob, lifecycle, deployments, daemons)
         ]
         tasks = [asyncio.create_task(one.run()) for one in runners]
         nodes.add_pools(self.world, self.world.settings.nodes or nodes.DEFAULT)

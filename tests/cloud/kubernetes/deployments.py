@@ -1,24 +1,29 @@
-"""The status of Deployments and DaemonSets; a controller that is installed works once its Deployment is ready."""
+"""The status of Deployments; a controller that is installed works once its Deployment is ready."""
 
 from __future__ import annotations
 
+import fnmatch
+import secrets
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.cloud.kubernetes import clock
 from tests.cloud.kubernetes.conditions import put
+from tests.cloud.kubernetes.jobset_jobs import owner
 from tests.cloud.kubernetes.runner import Runner
-from tests.cloud.kubernetes.store import Change, Key, Obj
+from tests.cloud.kubernetes.store import Change, Key, Obj, copied
 
 if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
-_DEPLOYMENTS, _DAEMONS = "deployments.apps", "daemonsets.apps"
+_DEPLOYMENTS = "deployments.apps"
 _CONTROLLERS = {
     ("kueue-system", "kueue-controller-manager"): "kueue",
     ("jobset-system", "jobset-controller-manager"): "jobset",
 }
+
+_AGAIN_S = 0.1
 
 
 def runner(world: World) -> Runner:
@@ -27,12 +32,15 @@ def runner(world: World) -> Runner:
 
 
 def _keys(change: Change) -> Iterable[Key]:
-    if change.key[0] in (_DEPLOYMENTS, _DAEMONS):
+    if change.key[0] == _DEPLOYMENTS:
         yield change.key
 
 
 class Deployments:
-    """Says that they are available, after as long as a container takes to start; no pods are made."""
+    """Says that they are available, after as long as a container takes to start.
+
+    Nothing is run for them, so no pods are made, but for those of an image that is not there: these say so.
+    """
 
     def __init__(self, world: World) -> None:
         """Works in one cluster."""
@@ -43,16 +51,36 @@ class Deployments:
         obj = self._world.store.at(key)
         name = _CONTROLLERS.get(key[1:])
         if obj is None:
-            if name and key[0] == _DEPLOYMENTS:
+            if name:
                 self._world.installed.pop(name, None)
             return None
         left = self._world.settings.ready_after_s - clock.since(obj["metadata"]["creationTimestamp"])
         if left > 0:
             return left
-        self._world.set_status(key, self._available if key[0] == _DEPLOYMENTS else self._everywhere)
-        if name and key[0] == _DEPLOYMENTS and name not in self._world.installed:
+        pods = [one for one in self._world.store.owned_by(obj["metadata"]["uid"]) if one[0] == "pods"]
+        if not self._pulled(obj):
+            if not pods:
+                self._pull(obj)
+            self._world.set_status(key, _unavailable)
+            return _AGAIN_S
+        for one in pods:
+            self._world.delete(one, {"gracePeriodSeconds": 0})
+        self._world.set_status(key, self._available)
+        if name and name not in self._world.installed:
             self._world.installed[name] = time.monotonic() + self._world.settings.webhook_delay_s
         return None
+
+    def _pulled(self, obj: Obj) -> bool:
+        images = [one["image"] for one in obj["spec"]["template"]["spec"]["containers"]]
+        known = self._world.settings.images
+        return all(any(fnmatch.fnmatchcase(image, one) for one in known) for image in images)
+
+    def _pull(self, obj: Obj) -> None:
+        template, meta = copied(obj["spec"]["template"]), obj["metadata"]
+        name = f"{meta['name']}-{secrets.token_hex(5)[:9]}-{secrets.token_hex(3)[:5]}"
+        there = {"name": name, "namespace": meta["namespace"], "ownerReferences": [owner(obj)]}
+        template["metadata"] = {**(template.get("metadata") or {}), **there}
+        self._world.create("pods", template)
 
     def _available(self, obj: Obj) -> None:
         count = obj["spec"].get("replicas", 1)
@@ -63,16 +91,10 @@ class Deployments:
         put(obj, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
         put(obj, "Progressing", "True", "NewReplicaSetAvailable", "ReplicaSet has successfully progressed.")
 
-    def _everywhere(self, obj: Obj) -> None:
-        selector = obj["spec"]["template"]["spec"].get("nodeSelector") or {}
-        nodes = [
-            one
-            for one in self._world.store.each("nodes")
-            if selector.items() <= one["metadata"]["labels"].items()
-        ]
-        status = obj.setdefault("status", {})
-        status["observedGeneration"] = obj["metadata"]["generation"]
-        for field in ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable",
-                      "updatedNumberScheduled"):  # fmt: skip
-            status[field] = len(nodes)
-        status["numberMisscheduled"] = 0
+
+def _unavailable(obj: Obj) -> None:
+    status = obj.setdefault("status", {})
+    status["observedGeneration"] = obj["metadata"]["generation"]
+    status["replicas"] = status["updatedReplicas"] = obj["spec"].get("replicas", 1)
+    told = "Deployment does not have minimum availability."
+    put(obj, "Available", "False", "MinimumReplicasUnavailable", told)

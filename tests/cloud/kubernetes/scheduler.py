@@ -61,10 +61,10 @@ class Scheduler:
             return "node(s) were unschedulable"
         if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
             return "node(s) didn't match Pod's node affinity/selector"
-        if not _node_affinity(pod, labels):
+        if not node_affinity(pod, labels):
             return "node(s) didn't match Pod's node affinity/selector"
         for taint in node["spec"].get("taints") or []:
-            if taint["effect"] != "PreferNoSchedule" and not _tolerated(pod, taint):
+            if taint["effect"] != "PreferNoSchedule" and not tolerated(pod, taint):
                 return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
         here = [one for one in placed if one["spec"]["nodeName"] == node["metadata"]["name"]]
         room = quantities.numbers(node["status"]["allocatable"])
@@ -133,7 +133,8 @@ def _holds_node(pod: Obj) -> bool:
     return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] not in ("Succeeded", "Failed")
 
 
-def _tolerated(pod: Obj, taint: dict[str, Any]) -> bool:
+def tolerated(pod: Obj, taint: dict[str, Any]) -> bool:
+    """Says whether a pod may be on a node with this taint."""
     for one in pod["spec"].get("tolerations") or []:
         same = one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
         if (
@@ -146,7 +147,8 @@ def _tolerated(pod: Obj, taint: dict[str, Any]) -> bool:
     return taint["key"] in quantities.requests(pod)
 
 
-def _node_affinity(pod: Obj, labels: dict[str, str]) -> bool:
+def node_affinity(pod: Obj, labels: dict[str, str]) -> bool:
+    """Says whether a node with these labels is one that a pod's affinity demands."""
     wanted = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )

@@ -41,7 +41,7 @@ def found(place: Mapping[str, Any] | None = None, **fields: Any) -> list[str]:
         ({"create": "never"}, {}, "there is no cluster mine in proj, and the run may not make it"),
         ({"location": "us-east5"}, {}, "us-east5 is a region, and does not say where .* add zone: us-east5-a"),
         ({"location": "us-east9-b"}, {}, "Permission denied on .*us-east9-b"),
-        ({}, {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": []}, "cannot be made as the target says: .* networks"),
+        ({"make": {"autoprovision": 8}}, {}, "cannot be made as the target says: autoprovision takes the place"),
         ({}, {"type": "n2-standard-4-2", "slices": 2}, "each of 2 slices wants its own, , write exclusive_topology"),
         ({"make": {"cluster_fields": {"nonsense.at_all": 1}}}, {}, "nonsense"),
     ],
@@ -62,6 +62,25 @@ def test_one_that_is_missing_and_can_be_made_has_nothing_against_it(gke: Gke) ->
     region = {"name": "mine", "location": "us-east5", "zone": "us-east5-b", "capacity": "on_demand"}
     made = gke_cluster.made_as(gke_cluster.placed(config(type="n2-standard-4-2", cluster=region)))
     assert (made.location, made.machines, made.capacity) == ("us-east5", 2, "on_demand")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"queue": "mine"}, "is made has no queue mine"),
+        ({"queue": "multislice-queue", "priority": "urgent"}, "has no priority class urgent"),
+        ({"service_account": "sa"}, "has no service account sa"),
+        ({}, "manifests of jobset cannot be read"),
+    ],
+)
+def test_what_one_that_is_made_would_lack_is_told_before_it_is_made(
+    fields: dict[str, Any], words: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    manifests = {"version": "v0.12.0", "manifests": str(tmp_path / "jobset.yaml")}
+    place = {**PLACE, "project": "proj", "make": {"queueing": {"jobset": manifests}}}
+    told = gke_cluster.lacking_once_made(gke_cluster.placed(config(cluster=place, **fields)))
+    assert any(re.search(words, one.what) for one in told), told
 
 
 @pytest.mark.parametrize(

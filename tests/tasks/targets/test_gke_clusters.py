@@ -20,6 +20,8 @@ from tests.waiting import until
 __all__ = ["gke", "gke_server"]  # fixtures
 
 PLACE = {"name": "mine", "location": "us-east5-b"}
+THERE: Any = {"make": {"queueing": {"install": False}}}
+"""In clusters of these tests JobSet and Kueue are there from the beginning."""
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_a_cluster_that_is_there_is_used_and_stays(pods: Pods, gke: Gke) -> None
 
 
 def test_a_cluster_that_is_missing_is_made_and_given_back(pods: Pods, gke: Gke) -> None:
-    run, holding = pods.run(cluster=PLACE), hold(RUN)
+    run, holding = pods.run(cluster={**PLACE, **THERE}), hold(RUN)
     try:
         outcome = play(run, holding)
         assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}

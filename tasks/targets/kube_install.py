@@ -1,0 +1,311 @@
+"""Puts JobSet, Kueue and a queue into a cluster, and keeps them right: what is so already is left, and said to be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.kube_manifests import Manifests, Wanted, fetch
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import Conflict, NotServed, Refused, Unavailable, shortened
+from tasks.cloud.kubernetes_kinds import (
+    CLUSTER_QUEUE,
+    DEPLOYMENT,
+    JOB_SET,
+    LOCAL_QUEUE,
+    NODE,
+    POD,
+    RESOURCE_FLAVOR,
+    Kind,
+    Object,
+    selector,
+)
+from tasks.cloud.timing import Timing
+from tasks.config import size
+from tasks.config.cluster import ClusterConfig
+from tasks.config.home import manifests_folder
+from tasks.config.queueing import Controller, Queueing
+from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.cluster_size import most_cpu_nodes
+from tasks.targets.kube_controllers import (
+    JOBSET,
+    KUEUE,
+    Choice,
+    Part,
+    choose,
+    fits,
+    fitted,
+    in_order,
+    is_deployment,
+    tolerations_for,
+)
+from tasks.targets.kube_objects import condition, metadata, name, spec, status
+from tasks.targets.kube_queues import (
+    CLUSTER_QUEUE_NAME,
+    LOCAL_QUEUE_NAME,
+    MANAGED,
+    Flavor,
+    Held,
+    flavors,
+    manifests,
+    priority_classes,
+    room_of,
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds: how long a controller may take to be ready, and its webhook to answer after that; between two looks."""
+
+    ready_s: float = 600.0
+    answers_s: float = 180.0
+    look_s: float = 2.0
+
+
+USUAL = Waits()
+_ONE_TRY = Timing(try_s=15.0, total_s=0.0)
+
+
+class NotReady(InfrastructureError):
+    """A controller does not come up, or its webhook does not answer."""
+
+
+def fetched(wanted: Queueing, known: Path | None = None) -> Mapping[str, Manifests]:
+    """Returns the manifests that a cluster would get, by controller; none where nothing is installed.
+
+    Before anything is made, so that what cannot be had or has another hash stops it. Raises as `fetch`.
+    """
+    if not wanted.install:
+        return {}
+    folder = known or manifests_folder()
+    return {part.name: _whole(part, fetch(_release(part, one), folder)) for part, one in _parts(wanted)}
+
+
+def set_up(
+    api: Kubernetes,
+    held: Sequence[Held],
+    config: ClusterConfig,
+    say: Say,
+    *,
+    patience: Waits = USUAL,
+    releases: Mapping[str, Manifests] | None = None,
+) -> None:
+    """Lets a cluster have JobSet, Kueue, and the queue for its machines, in the namespace that `api` is opened for.
+
+    Called again it repairs what is missing, and gives the queue the quota of the machines that there are by then.
+    `releases` are those that were fetched before. Raises BadInput, KubernetesError, NotReady.
+    """
+    if not config.queueing.install:
+        return
+    releases = releases or fetched(config.queueing)
+    nodes = api.list(NODE).items
+    machines = sum(one.machines for one in held)
+    for part, _ in _parts(config.queueing):
+        install(api, part, releases[part.name], machines, nodes, say, patience)
+    probe(api, say, patience)
+    limit = config.queueing.memory_limit
+    room = room_of(nodes, {CPU_POOL: most_cpu_nodes(config)})
+    queue_up(
+        api,
+        flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None),
+        say,
+    )
+
+
+def install(
+    api: Kubernetes,
+    part: Part,
+    release: Manifests,
+    machines: int,
+    nodes: Sequence[Object],
+    say: Say,
+    patience: Waits = USUAL,
+) -> None:
+    """Lets a cluster have one controller, fit for its machines, and waits until it is ready."""
+    there = api.find(DEPLOYMENT, part.deployment, part.namespace)
+    chosen = choose(part, there, release.wanted.version, release.sha256)
+    if chosen.told:
+        say(chosen.told)
+    if chosen.do == "fit" and there is not None and fits(part, there, machines):
+        chosen = Choice("keep")
+    if chosen.do != "keep":
+        if release.seen_first:
+            say(
+                f"the manifests of {part.title} {release.wanted.version} were seen for the first time: from now "
+                f"on they must have the SHA-256 {release.sha256}"
+            )
+        mark = f"{release.wanted.version} {release.sha256}"
+        tolerations = tolerations_for(nodes)
+        kinds: dict[tuple[str, str], Kind] = {}
+        for manifest in in_order(part, release.objects):
+            if is_deployment(part, manifest):
+                apply(api, fitted(part, manifest, machines, tolerations, mark), DEPLOYMENT, say)
+            elif chosen.do != "fit":
+                key = str(manifest["apiVersion"]), str(manifest["kind"])
+                kinds[key] = kinds.get(key) or api.kind_of(manifest)
+                apply(api, manifest, kinds[key], say)
+    await_ready(api, part, patience)
+
+
+def apply(api: Kubernetes, manifest: Object, kind: Kind, say: Say) -> None:
+    """Makes an object of ours be as it should; fields that somebody else set otherwise are taken over, and told."""
+    try:
+        api.apply(manifest, kind=kind, force=False)
+    except Conflict as error:
+        say(f"taking over what others changed of {kind.name} {name(manifest)}: {_conflict(error)}")
+        api.apply(manifest, kind=kind, force=True)
+
+
+def await_ready(api: Kubernetes, part: Part, patience: Waits = USUAL) -> None:
+    """Waits until a controller is available as it was applied last. Raises NotReady with what its pods say."""
+    deadline = time.monotonic() + patience.ready_s
+    while True:
+        there = api.find(DEPLOYMENT, part.deployment, part.namespace)
+        if there is not None and _available(there):
+            return
+        if time.monotonic() >= deadline:
+            raise NotReady(
+                f"{part.title} is not ready after {patience.ready_s:.0f} s: {_why_not(api, part, there)}; "
+                "once it is, do the same again"
+            )
+        time.sleep(patience.look_s)
+
+
+def probe(api: Kubernetes, say: Say, patience: Waits = USUAL) -> None:
+    """Waits until both webhooks answer, by trying to make what they look at. Raises NotReady with what they say."""
+    once = Kubernetes(api.access, timing=_ONE_TRY)
+    deadline = time.monotonic() + patience.answers_s
+    told = ""
+    for kind, manifest in _trials():
+        while True:
+            try:
+                once.try_create(kind, manifest)
+                break
+            except (Unavailable, NotServed) as error:
+                if time.monotonic() >= deadline:
+                    raise NotReady(
+                        f"the webhooks do not answer after {patience.answers_s:.0f} s: {error}"
+                    ) from error
+                if str(error) != told:
+                    told = str(error)
+                    say(f"waiting for the webhooks: {shortened(told)}")
+                time.sleep(patience.look_s)
+            except Refused as error:  # it answers: what it says about a trial is of no matter, but of use
+                say(f"the trial of the webhooks was refused: {shortened(str(error))}")
+                break
+
+
+def queue_up(api: Kubernetes, wanted: Sequence[Flavor], say: Say) -> None:
+    """Makes the queue have exactly these flavors. A ClusterQueue of another's making is left alone, and told."""
+    for kind, manifest in priority_classes():
+        _priority(api, kind, manifest, say)
+    there = api.find(CLUSTER_QUEUE, CLUSTER_QUEUE_NAME)
+    if there is not None and not _ours(there):
+        say(f"ClusterQueue {CLUSTER_QUEUE_NAME} was not made by slicebench: its quota stays as it is")
+    for kind, manifest in manifests(wanted, api.access.namespace):
+        other = None
+        if kind is LOCAL_QUEUE:
+            other = api.find(kind, LOCAL_QUEUE_NAME)
+        elif there is not None and not _ours(there):
+            continue
+        elif kind is not CLUSTER_QUEUE:
+            other = api.find(kind, name(manifest))
+        if other is not None and not _ours(other):
+            say(f"{kind.name} {name(manifest)} was not made by slicebench: it stays as it is")
+            continue
+        apply(api, manifest, kind, say)
+    keep = {one.name for one in wanted}
+    for flavor in api.list(RESOURCE_FLAVOR, labels=MANAGED).items:
+        if name(flavor) not in keep:  # it goes once no workload runs under it any more
+            say(f"taking away the flavor {name(flavor)}: there are no such machines any more")
+            api.delete(RESOURCE_FLAVOR, name(flavor))
+
+
+def _priority(api: Kubernetes, kind: Kind, manifest: Object, say: Say) -> None:
+    there = api.find(kind, name(manifest))
+    if there is None:
+        apply(api, manifest, kind, say)
+    elif there.get("value") != manifest["value"]:  # values cannot be changed
+        say(
+            f"priority class {name(manifest)} has the value {there.get('value')} here, and not {manifest['value']}"
+        )
+
+
+def _whole(part: Part, release: Manifests) -> Manifests:
+    if any(is_deployment(part, one) for one in release.objects):
+        return release
+    raise BadInput(
+        f"{release.wanted.address} holds no Deployment {part.deployment}: is it a release of {part.title}?"
+    )
+
+
+def _parts(wanted: Queueing) -> Sequence[tuple[Part, Controller]]:
+    return (JOBSET, wanted.jobset), (KUEUE, wanted.kueue)
+
+
+def _release(part: Part, one: Controller) -> Wanted:
+    return Wanted(part.name, one.version, one.address, one.sha256)  # type: ignore[attr-defined]
+
+
+def _ours(there: Object) -> bool:
+    return MANAGED.items() <= (metadata(there).get("labels") or {}).items()
+
+
+def _conflict(error: Conflict) -> str:
+    return shortened(str(error).partition("conflict")[2].lstrip("s: ") or str(error))
+
+
+def _available(deployment: Object) -> bool:
+    """Whether a Deployment is as it was asked for last: every replica of it new, and none of the old left in front."""
+    said = status(deployment)
+    if said.get("observedGeneration") != metadata(deployment).get("generation"):
+        return False
+    wanted = spec(deployment).get("replicas", 1)
+    ready = condition(deployment, "Available")
+    return ready is not None and ready.true and said.get("updatedReplicas", 0) >= wanted
+
+
+def _why_not(api: Kubernetes, part: Part, deployment: Object | None) -> str:
+    """Returns why a controller is not up: what stops its pods, else what its Deployment says."""
+    if deployment is None:
+        return f"there is no Deployment {part.deployment} in namespace {part.namespace}"
+    labels = (spec(deployment).get("selector") or {}).get("matchLabels") or {}
+    for pod in api.list(POD, part.namespace, labels=selector(labels)).items:
+        if reason := stuck(pod):
+            return f"pod {name(pod)}: {reason}"
+    for type_ in ("ReplicaFailure", "Progressing", "Available"):
+        found = condition(deployment, type_)
+        if found is not None and found.true is (type_ == "ReplicaFailure") and found.message:
+            return f"{found.reason}: {shortened(found.message)}"
+    return "its Deployment does not say why"
+
+
+def stuck(pod: Object) -> str:
+    """Returns why a pod does not run; empty where it does, or nothing is known."""
+    for one in [
+        *(status(pod).get("initContainerStatuses") or []),
+        *(status(pod).get("containerStatuses") or []),
+    ]:
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") and waiting["reason"] not in ("ContainerCreating", "PodInitializing"):
+            return shortened(f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": "))
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled is not None and not scheduled.true:
+        return shortened(f"{scheduled.reason}: {scheduled.message}")
+    return ""
+
+
+def _trials() -> Sequence[tuple[Kind, Object]]:
+    """Returns what both webhooks have a look at: Kueue's own kind, and a JobSet that waits in a queue."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "trial", "image": "trial"}]}
+    job = {"spec": {"parallelism": 1, "completions": 1, "backoffLimit": 0, "template": {"spec": pod}}}
+    trial = {
+        "metadata": {"name": "slicebench-trial", "labels": {"kueue.x-k8s.io/queue-name": LOCAL_QUEUE_NAME}},
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "trial", "replicas": 1, "template": job}]},
+    }
+    return (RESOURCE_FLAVOR, {"metadata": {"name": "slicebench-trial"}, "spec": {}}), (JOB_SET, trial)
