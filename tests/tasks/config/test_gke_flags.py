@@ -1,5 +1,5 @@
 """Every flag of the launcher on GKE and of xpk's workloads has its place here, which docs/migration.md names: a field
-of a target that changes what is asked of the cluster, a flag of `run`, or a word on why not yet."""
+of a target that changes what is asked of the cluster, or a flag of `run`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from flows.cli.cluster import create
+from tasks.config import size
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace
 from tasks.config.request import RunRequest
 from tasks.targets.cluster_requests import cluster_request, pool_request
+from tasks.targets.kube_queues import Held, Room, flavors
 from tests.tasks.config.test_gke_target import CLUSTER, DUMP, FIELDS, asked
 from tests.tasks.targets.kube_made import PATHWAYS
 
@@ -32,8 +34,8 @@ LAUNCHER: dict[str, dict[str, Any] | str] = {
     "--delete_cluster_on_completion": "run: keep",
     "--custom_cluster_arguments": {"make": {"cluster_fields": {"description": "ours"}}},
     "--enable_tpu_autolock": {"queue": None, "lock": True},
-    "--cpu_limit": "not yet",
-    "--memory_limit": "not yet",
+    "--cpu_limit": {"make": {"queueing": {"cpu_limit": 112}}},
+    "--memory_limit": {"make": {"queueing": {"memory_limit": "192GiB"}}},
     "--spot": {"cluster": {**CLUSTER, "capacity": "spot"}},
     "--on_demand": {"cluster": {**CLUSTER, "capacity": "on_demand"}},
     "--reservation": {"cluster": {**CLUSTER, "capacity": "reservation", "reservations": "r"}},
@@ -148,10 +150,7 @@ _NEAREST: dict[str, dict[str, Any]] = {"cluster": {"cluster": CLUSTER}, "pathway
 def test_what_a_flag_asked_for_is_asked_of_the_cluster(flag: str, place: dict[str, Any] | str) -> None:
     if isinstance(place, str):
         where, _, name = place.partition(": ")
-        assert (
-            where in ("not yet", "suite")
-            or name in {"run": RunRequest.model_fields, "field": ("image",)}[where]
-        )
+        assert where == "suite" or name in {"run": RunRequest.model_fields, "field": ("image",)}[where]
         return
     if "make" in place:
         made = ClusterPlace.model_validate({**CLUSTER, **place}).make_fields
@@ -166,11 +165,14 @@ def test_what_a_flag_asked_for_is_asked_of_the_cluster(flag: str, place: dict[st
 
 
 def asked_of_gke(fields: Mapping[str, Any]) -> Any:
-    """Returns what GKE is asked for, for a cluster with such fields."""
+    """Returns what GKE is asked for, for a cluster with such fields, and the quota of the queue in it."""
     config = ClusterConfig.model_validate({"zone": "us-east5-b", "type": "v5litepod-16", **fields})
     assert config.shape is not None
     pool = pool_request("np-0", config, config.shape, {})
-    return cluster_request("c", config, "p", {}), [pool] * config.slices
+    held, memory = [Held(config.shape, config.machines)], config.queueing.memory_limit
+    in_bytes = size.in_bytes(memory) if memory else None
+    quota = flavors(held, Room(1000, 1 << 42), config.queueing.cpu_limit, in_bytes)
+    return cluster_request("c", config, "p", {}), [pool] * config.slices, quota
 
 
 @pytest.mark.parametrize(("flag", "place"), CLUSTERS.items())
@@ -199,8 +201,6 @@ def test_docs_say_where_a_flag_went(flag: str, place: dict[str, Any] | str) -> N
         names += [FLAG_OF[name] for name in place if name in FLAG_OF]
         names += [f"cpu_{name}" for name in place.get("cpu_pool", {})]
         assert any(re.search(rf"(?<![a-z]){name}(?![a-z])", said) for name in (*place, *names)), told
-    elif place == "not yet":
-        assert "not yet" in told
     else:
         name = place.partition(": ")[2] or place
         assert name in told or name.replace("_", "-") in told
