@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import gc
 import json
 import os
@@ -169,6 +168,8 @@ def _refuse_unknown_word(words: list[str]) -> None:
     for depth, word in enumerate(words[:2]):
         choices = known.get(tuple(words[:depth]), (word,))
         if word not in choices and not word.startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(word, choices, n=2)
             fix = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(choices)}"
             raise BadInput(f"there is no command {' '.join(words[: depth + 1])!r}", fix=fix)

@@ -6,12 +6,10 @@ endpoint, its authority and something that returns tokens (`by_endpoint`). Neith
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import ssl
 import threading
-import urllib.request
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -197,6 +195,8 @@ def socket_options() -> list[tuple[int, int, int]]:
 
 
 def _loopback(server: str) -> bool:
+    import ipaddress
+
     host = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -206,6 +206,10 @@ def _loopback(server: str) -> bool:
 
 def _environment_proxy(server: str) -> str | None:
     """Returns the proxy that the environment names for a server; none for this machine, and where NO_PROXY says so."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None  # as most are; the import takes a while
+    import urllib.request
+
     parts = urlsplit(server)
     host = parts.hostname or ""
     proxies = urllib.request.getproxies_environment()
@@ -217,6 +221,8 @@ def _environment_proxy(server: str) -> str | None:
 
 def _within(host: str, networks: str) -> bool:
     """Whether a host is an address within one of the networks (`10.0.0.0/8, …`) that NO_PROXY may list."""
+    import ipaddress
+
     for network in networks.split(","):
         try:
             if "/" in network and ipaddress.ip_address(host) in ipaddress.ip_network(

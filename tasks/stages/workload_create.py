@@ -6,7 +6,7 @@ where it has one, and as an object after its time to live. What is made is the J
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_errors import AlreadyExists, Going, NotFound, NotServed
+from tasks.cloud.kubernetes_errors import AlreadyExists, Going, NotFound, NotServed, Refused
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
 from tasks.targets.gke_preflight import foundations, named, refused
@@ -57,7 +57,7 @@ class Submitted:
 
 def generated_name(config: GkeTargetConfig, user: str) -> str:
     """Returns a name that nobody chose: whose it is, and a word that makes it another one each time."""
-    word = secrets.token_hex(3)
+    word = os.urandom(3).hex()
     legal = "".join(char if char.isascii() and char.isalnum() else "-" for char in user.lower())
     start = legal.lstrip("-0123456789")[: longest_name(groups(config)) - len(word) - 1].strip("-")
     return f"{start or 'workload'}-{word}"
@@ -71,7 +71,7 @@ def submission_of(wanted: Wanted) -> Submission:
         command=wanted.command,
         env={name: value for name, value in wanted.env.items() if name not in wanted.secrets},
         secrets=wanted.secrets,
-        labels=labels_by_hand(secrets.token_hex(8), wanted.owner),
+        labels=labels_by_hand(os.urandom(8).hex(), wanted.owner),
     )
 
 
@@ -84,17 +84,15 @@ def check_offline(config: GkeTargetConfig, asked: Submission) -> None:
 def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say) -> None:
     """Raises BadInput with what the cluster lacks or refuses, having waited for an earlier one of the name to end.
 
-    Nothing is made: the JobSet and a Job of each kind in it are tried on the server only.
+    Nothing is made: a Job of each kind in the JobSet is tried on the server only, for JobSet does not look at its pods.
     """
     if problems := list(named(kube, config)):
         raise BadInput([*foundations(kube, config), *problems])
     _await_earlier(kube, asked.name, say)
     try:
-        problems = [one for one in refused(kube, config, asked) if one.severity == "error"]
+        problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
-    except AlreadyExists as error:
-        raise _taken(kube, asked.name) from error
     if problems:
         raise BadInput(problems)
 
@@ -110,6 +108,10 @@ def submit(kube: Kubernetes, config: GkeTargetConfig, asked: Submission) -> Subm
         raise
     except AlreadyExists as error:
         raise _taken(kube, asked.name) from error
+    except Refused as error:
+        raise BadInput(f"{kube.access.name} refuses the workload: {error}") from error
+    except (NotServed, NotFound) as error:
+        raise BadInput(list(foundations(kube, config)) or str(error)) from None
     uid = str(made["metadata"]["uid"])
     kept = secret(config, asked, uid)
     if kept is not None:

@@ -147,11 +147,17 @@ def _refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) 
         yield from _taken(cluster, planned.name)
 
 
-def refused(cluster: Kubernetes, config: GkeTargetConfig, planned: Submission) -> Iterator[Problem]:
-    """Has the server try it, and a Job of it as well: JobSet does not look at its pods. Raises AlreadyExists."""
+def refused(
+    cluster: Kubernetes, config: GkeTargetConfig, planned: Submission, *, jobs_only: bool = False
+) -> Iterator[Problem]:
+    """Has the server try it, and a Job of it as well: JobSet does not look at its pods. Raises AlreadyExists.
+
+    `jobs_only`: who submits it at once learns from that what is wrong with the JobSet itself.
+    """
     made = jobset(config, replace(planned, labels={}))
     try:
-        cluster.try_create(JOB_SET, made)
+        if not jobs_only:
+            cluster.try_create(JOB_SET, made)
         for group in groups(config):
             cluster.try_create(JOB, job_of(made, group.name))
     except Refused as error:

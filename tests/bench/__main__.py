@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.bench.bars import Bar, table
 from tests.bench.machine import commit, load, machine, now
 
-NAMES = ("runtime", "agreement", "overhead", "ssh", "loop", "follow")
+NAMES = ("runtime", "agreement", "overhead", "ssh", "loop", "follow", "workload")
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 
