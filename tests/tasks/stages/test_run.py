@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,22 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode, Leaked
+from runtime.contract.job import Deadlines
 from runtime.contract.names import STREAM_FILE
 from tasks.config.home import home, ledger_folder
 from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
 from tasks.leases.release import Patience
+from tasks.stages import run as stage
 from tasks.stages.attempts import read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of, how_it_ended, outcome_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
-from tasks.targets.types import Attempt, Exited, Progress, Uploaded
+from tasks.targets.types import Attempt, Event, Exited, Progress, Uploaded, WorkloadRef
+from tasks.targets.types import State as Told
 from tests.tasks.targets.local_runs import IMAGE, alive_under, hold, make_run, point, spec
 
 
@@ -243,3 +247,39 @@ def test_what_is_left_makes_teardown_fail_loudly(tmp_path: Path) -> None:
 def test_how_an_attempt_ended(codes: dict[int, tuple[int, str]], end: str, cause: str) -> None:
     exits = {worker: Exited(worker, code, told) for worker, (code, told) in codes.items()}
     assert how_it_ended(exits) == (end, cause)
+
+
+def test_time_in_a_queue_does_not_count_towards_the_run_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    class Timer:
+        def __init__(self, limit_s: float, stop: Any, args: Any) -> None:
+            self.limit_s = limit_s
+
+        def start(self) -> None:
+            begun.append(f"{self.limit_s:g}")
+
+        def cancel(self) -> None:
+            begun.append("over")
+
+    monkeypatch.setattr(stage.threading, "Timer", Timer)
+    run = make_run(replace(spec(tmp_path), deadlines=Deadlines(run_s=60.0)))
+    seen: list[list[str]] = []
+
+    class Queued:
+        def follow(self, ref: WorkloadRef, since: Any) -> Iterator[Event]:
+            yield Told("queued", "WaitingForQuota")
+            seen.append(list(begun))
+            yield from run.target.follow(ref, since)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(run.target, name)
+
+    uploaded, holding = prepare(run)
+    outcome = run_workload(replace(run, target=Queued()), uploaded, holding)
+    teardown(run, holding)
+    assert outcome.attempts == [Attempt(1, "succeeded")]
+    assert seen == [[]], "nothing counts while it waits"
+    assert begun == ["180", "over"]
