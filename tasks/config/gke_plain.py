@@ -36,6 +36,7 @@ _MAY_BE_NONE = frozenset({"queue", "priority", "ttl_s"})
 class PlainLimits:
     """See GkeLimits."""
 
+    queue_s: int | None = 24 * 3600
     provisioning_s: int | None = 2 * 3600
     workload_s: int | None = None
     termination_grace_s: int = 30
