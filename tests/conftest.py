@@ -14,6 +14,18 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("patient")
 
+# Fixtures that start a server for all tests of a process, or that tests of several folders use.
+pytest_plugins = (
+    "tests.cloud.container.running",
+    "tests.cloud.fake_gcs",
+    "tests.cloud.sshd",
+    "tests.cloud.tpu.running",
+    "tests.flows.prefect_server",
+)
+
+# Those of them that are dear to start.
+DEAR = ("prefect_url", "tpu_server", "gke_server")
+
 # Set by .ci/run, where everything is installed: there a skipped test is a failed one.
 NO_SKIPS = "SLICEBENCH_NO_SKIPS"
 
@@ -30,6 +42,19 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
         if name.startswith(("PREFECT_", "GOOGLE_", "JAX_", "XLA_", "STORAGE_EMULATOR")):
             monkeypatch.delenv(name)
     return home
+
+
+@pytest.hookimpl(trylast=True)  # after the order was made random
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets modules that use the same dear server follow each other: of several processes, few come to start it."""
+    used: dict[str, set[str]] = {}
+    for item in items:
+        used.setdefault(_module(item), set()).update(getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: [name not in used[_module(item)] for name in DEAR])
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -3,7 +3,7 @@
 The reaper leaves nothing of what was being made, everything that was kept before, and whatever others made.
 """
 
-# ruff: noqa: F401, F811 (fixtures are imported)
+# ruff: noqa: F401 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for, leave_clust
 from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]

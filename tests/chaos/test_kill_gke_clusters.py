@@ -25,12 +25,10 @@ from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
 from tests.cloud.container.leasing import a_ledger, quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets.gke_runs import Pods, images, play
 from tests.waiting import until
-
-__all__ = ["gke", "gke_server"]  # fixtures
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 

@@ -17,7 +17,7 @@ from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap
 from tests.chaos.driver import PATIENCE_S, Plug, fork_and_play, play, sample
 from tests.chaos.test_kill_local import end, moments
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url, make_bucket  # noqa: F401
+from tests.cloud.fake_gcs import make_bucket
 from tests.cloud.faulty_proxy import serve_proxy
 from tests.tasks.targets.local_runs import alive_under
 from tests.waiting import until
@@ -32,7 +32,7 @@ def sweep_up() -> list[Finding]:
 @pytest.mark.timeout(900)
 def test_killed_before_and_after_every_write(
     tmp_path: Path,
-    gcs_bucket: str,  # noqa: F811
+    gcs_bucket: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SLICEBENCH_LEDGER", f"{gcs_bucket}/ledger")
@@ -59,7 +59,7 @@ def test_killed_before_and_after_every_write(
 @pytest.mark.parametrize("do", ["kill_before", "kill_after"])
 def test_killed_by_the_service_itself_as_it_takes_each_write(
     tmp_path: Path,
-    gcs_url: str,  # noqa: F811
+    gcs_url: str,
     monkeypatch: pytest.MonkeyPatch,
     do: str,
 ) -> None:
@@ -94,7 +94,7 @@ def test_killed_by_the_service_itself_as_it_takes_each_write(
 @pytest.mark.chaos
 def test_a_ledger_out_of_reach_in_the_middle_does_not_keep_hardware(
     tmp_path: Path,
-    gcs_url: str,  # noqa: F811
+    gcs_url: str,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:

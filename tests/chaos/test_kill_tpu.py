@@ -1,7 +1,5 @@
 """Pull the plug before and after every mutating call that Cloud TPU sees: the reaper leaves nothing of it."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import os
@@ -21,7 +19,7 @@ from tasks.stages.tpus import Office, create, delete
 from tasks.targets.tpu_capacity import Desk
 from tests.chaos.driver import fork_and_play, soon_enough, took_s
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.cloud.tpu.world import new_node
 
 NODE_CALLS = ["CreateNode", "CreateNode", "DeleteNode"]

@@ -23,10 +23,8 @@ from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tests.chaos.driver import fork_and_play, soon_enough, took_s
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import ZONE, a_ledger
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.cloud.tpu.world import new_node
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines

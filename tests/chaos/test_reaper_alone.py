@@ -24,10 +24,9 @@ from tasks.leases.opening import open_ledger
 from tests.chaos.driver import soon_enough, took_s
 from tests.chaos.test_kill_prefect import bystander
 from tests.chaos.test_kill_tpu_run import other_node
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
 from tests.cloud.tpu.leasing import ZONE
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.system.prefect_station import PATIENCE_S, ROOT, Station, wait_for
 from tests.system.suites import lay_suite
 from tests.tasks.leases.container import enter, lay_image

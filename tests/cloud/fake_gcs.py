@@ -66,25 +66,28 @@ def serve_gcs(root: Path) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
-        _wait_until_up(server, port, root / "log")
+        wait_for_http(server, port, "/storage/v1/b", root / "log")
         yield url
     finally:
         server.kill()
         server.wait()
 
 
-def _wait_until_up(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 30
+def wait_for_http(
+    server: subprocess.Popen[bytes], port: int, path: str, log: Path, patience_s: float = 30.0
+) -> None:
+    """Returns once a server that was just started answers."""
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and server.poll() is None:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-            connection.request("GET", "/storage/v1/b")
+            connection.request("GET", path)
             connection.getresponse().read()
         except OSError:
             time.sleep(0.02)
         else:
             return
-    raise RuntimeError(f"fake-gcs-server did not come up: {log.read_text()}")
+    raise RuntimeError(f"the server did not come up: {log.read_text()}")
 
 
 def make_bucket(url: str) -> str:

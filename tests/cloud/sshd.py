@@ -223,7 +223,7 @@ def _wait_until_up(sshd: Sshd) -> None:
     raise RuntimeError(f"sshd did not come up: {sshd.log()}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def need_sshd() -> None:
     """Skips where there is no sshd."""
     if reason := missing():

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
 from flows.benchmark import benchmark
 from runtime.contract.errors import InfrastructureError, Leaked, WorkloadFailed
@@ -23,12 +21,6 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State, plan
 from tasks.leases.owner import this_process
 from tests.flows.stage_stubs import STAGES, Stages
-
-
-@pytest.fixture(scope="module")
-def prefect() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=180):
-        yield
 
 
 @pytest.fixture

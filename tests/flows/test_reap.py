@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
 from flows.reap import reap
 from tasks.config.home import ledger_folder, scratch_folder
@@ -19,12 +16,6 @@ from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
 
 QUICK = Patience(grace_s=0.1, deadline_s=0.5, look_every_s=0.02)
-
-
-@pytest.fixture(scope="module")
-def prefect() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=180):
-        yield
 
 
 def test_it_keeps_failing_while_something_leaked_and_no_longer(

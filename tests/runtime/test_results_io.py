@@ -25,9 +25,6 @@ from runtime.contract.results import (
     Sample,
 )
 from runtime.results_io import Journal, main, seal
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,12 +17,9 @@ import pytest
 import yaml
 
 from tasks.cloud.storage import open_folder
-from tests.cloud.container.running import Gke, gke, gke_server
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
+from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.releases import Releases
 from tests.waiting import until
-
-__all__ = ["gcs_bucket", "gcs_url", "gke", "gke_server"]  # fixtures
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

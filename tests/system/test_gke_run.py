@@ -14,10 +14,7 @@ import pandas as pd
 import pytest
 
 from tasks.cloud.storage import open_folder
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
-
-__all__ = ["gcs_bucket", "gcs_url"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
 

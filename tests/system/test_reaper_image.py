@@ -16,8 +16,7 @@ import pytest
 from tasks.leases.ledger import Ledger
 from tasks.leases.opening import open_ledger
 from tests.chaos.test_kill_tpu_run import other_node
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
+from tests.cloud.tpu.running import Cloud
 from tests.system.buildah import address, base, buildah, debian, engine  # noqa: F401
 from tests.tasks.leases.container import DEPLOYMENT, ROOT, Reaped, of_the_clouds
 from tests.tasks.leases.test_reap_once import launched, lose_the_laptop, stored

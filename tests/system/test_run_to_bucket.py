@@ -13,9 +13,6 @@ import pandas as pd
 import pytest
 
 from tasks.cloud.storage import open_folder
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
 

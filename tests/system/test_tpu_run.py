@@ -1,5 +1,4 @@
 """Whole runs on TPU VMs of the stand-in whose workers are real sshd: real supervisors and workers, JAX on CPUs."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -31,10 +30,9 @@ from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.tpu_vm import TpuVmTarget
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.sshd import Sshd, missing, serve_ssh
 from tests.cloud.tpu.leasing import QUICK, ZONE
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import host_folder, python_with_jax
 from tests.tasks.targets.tpu_runs import hold

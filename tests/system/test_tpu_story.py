@@ -21,11 +21,11 @@ from tasks.cloud.tpu_model import NodeRequest
 from tasks.config.home import scratch_folder
 from tasks.stages.tpus import Office
 from tests.cloud import gcloud
-from tests.cloud.fake_gcs import free_port, gcs_bucket, gcs_url
+from tests.cloud.fake_gcs import free_port
 from tests.cloud.fake_index import add_wheel
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.flows.cli.test_tpu_update import Repository, repository
 from tests.waiting import until
 

@@ -180,16 +180,16 @@ def running(folder: Path) -> Iterator[Gke]:
             server.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def gke_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gke]:
-    """One stand-in for the tests of a module."""
+    """One stand-in for all tests of a process."""
     with running(tmp_path_factory.mktemp("gke")) as gke:
         yield gke
 
 
 @pytest.fixture
 def gke(gke_server: Gke, monkeypatch: pytest.MonkeyPatch) -> Gke:
-    """The module's stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
+    """The stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
     monkeypatch.setenv("SLICEBENCH_CONTAINER_ENDPOINT", gke_server.endpoint)
     monkeypatch.setenv("SLICEBENCH_COMPUTE_ENDPOINT", gke_server.compute)
     monkeypatch.setenv("SLICEBENCH_PROJECT", "proj")

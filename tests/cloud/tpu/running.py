@@ -106,16 +106,16 @@ def running(folder: Path, more: Sequence[str] = ()) -> Iterator[Cloud]:
         server.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tpu_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """One stand-in for the tests of a module."""
+    """One stand-in for all tests of a process."""
     with running(tmp_path_factory.mktemp("tpu")) as cloud:
         yield cloud
 
 
 @pytest.fixture
 def tpu_cloud(tpu_server: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """The module's stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
+    """The stand-in, as new: nothing in it, no faults; this process's environment leads to it."""
     monkeypatch.setenv("SLICEBENCH_TPU_ENDPOINT", tpu_server.endpoint)
     monkeypatch.setenv("SLICEBENCH_PROJECT", "proj")
     tpu_server.store.reset()

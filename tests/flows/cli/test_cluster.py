@@ -1,7 +1,5 @@
 """`slicebench cluster …` against the stand-in, as a user runs it: made, resized, shown, given back; others' stay."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import io
@@ -18,7 +16,7 @@ from flows.cli.said import say
 from tasks.stages.clusters import Office
 from tests.cloud.container.hurried import ZONE
 from tests.cloud.container.leasing import office
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 
 CREATE = ("cluster", "create", "mine", "--type", "v5litepod-16", "--zone", ZONE)
 

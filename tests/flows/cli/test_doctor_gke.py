@@ -1,7 +1,5 @@
 """`slicebench doctor --target` for a cluster of GKE by name: there, missing, half broken, or not to be asked."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from flows.cli.main import main
 from tests.cloud.container.hurried import pool_request
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 
 TARGET = """\
 kind: gke

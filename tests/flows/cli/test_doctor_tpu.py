@@ -1,5 +1,4 @@
 """`slicebench doctor --target` of a TPU, against the stand-in: what is wrong, each with the command that fixes it."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from tasks.targets.tpu_preflight import preflight
 from tasks.targets.types import Plan
 from tests.cloud import gcloud
 from tests.cloud.tpu.leasing import QUICK, ZONE
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 Findings = dict[tuple[str, str], str]

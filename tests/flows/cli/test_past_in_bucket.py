@@ -10,10 +10,7 @@ from google.cloud import storage as google_storage
 
 from flows.cli.main import main
 from tasks.cloud.storage import open_folder
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.flows.cli.past import leave_run_at
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 
 def test_runs_report_and_logs_read_a_bucket(gcs_bucket: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,5 @@
 """`slicebench plan` on the shipped targets of kind gke: names, chips, price and warnings, and nothing made."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import json
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 
 from flows.cli.main import main
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 
 SUITE = """\
 suite_name: Slices

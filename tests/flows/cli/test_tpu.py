@@ -1,5 +1,4 @@
 """`slicebench tpu …` against the stand-in, as a user runs it: made, shown, kept, given back; what others made stays."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.tpus import Office, key_file
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]

@@ -1,5 +1,5 @@
 """What users of Orbax's TPU VM scripts can ask for has a place here, and each changes what Cloud TPU is asked."""
-# ruff: noqa: F401, F811 (fixtures are imported)
+# ruff: noqa: F401 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.claim import claim
 from tasks.targets.tpu_capacity import Desk
 from tests.cloud.tpu.leasing import QUICK, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.flows.cli.test_tpu import quick
 
 PLAIN = ("--type", "v6e-4", "--zone", "us-east5-b")

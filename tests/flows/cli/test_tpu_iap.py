@@ -15,8 +15,8 @@ from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.targets.tpu_preflight import preflight
 from tasks.targets.types import Plan
 from tests.cloud import gcloud
-from tests.cloud.sshd import Sshd, need_sshd
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.sshd import Sshd
+from tests.cloud.tpu.running import Cloud
 from tests.flows.cli.test_tpu_workers import machines, two_slices
 
 PLAN = Plan("t", [], 1, 1, 1, "tpu")

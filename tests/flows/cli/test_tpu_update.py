@@ -17,8 +17,8 @@ import pytest
 from flows.cli.main import main
 from runtime.contract.errors import ExitCode
 from tests.cloud.fake_index import add_wheel
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.sshd import Sshd, serve_ssh
+from tests.cloud.tpu.running import Cloud
 from tests.flows.cli.test_tpu_workers import two_slices
 from tests.tasks.targets.ssh_runs import host_folder
 

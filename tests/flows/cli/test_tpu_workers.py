@@ -1,5 +1,4 @@
 """`slicebench tpu exec` and `tpu ssh`: into TPUs of the stand-in whose workers are real sshd."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ from runtime.contract.errors import ExitCode
 from tasks.cloud.tpu import CloudTpu
 from tasks.config.home import scratch_folder
 from tasks.stages.tpus import Office
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 
 CREATE = ("tpu", "create", "mine", "--type", "v6e-1", "--zone", ZONE)
 

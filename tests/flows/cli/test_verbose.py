@@ -10,9 +10,6 @@ import pytest
 from flows.cli.main import main
 from flows.cli.verbose import show_calls
 from tasks.cloud.calls import calling
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 
 @pytest.fixture

@@ -14,9 +14,6 @@ from tasks.cloud.command import clean_environment, run_command
 from tasks.cloud.storage import open_folder
 from tasks.cloud.tpu_errors import TpuError
 from tasks.cloud.tpu_transport import told
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """GKE's client against the stand-in: what is made, waited for and lost on the way, and whose it is."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 from typing import Any
@@ -23,7 +21,7 @@ from tasks.cloud.container_errors import (
 )
 from tasks.cloud.labels import labels_for
 from tests.cloud.container.hurried import QUICK, REGION, ZONE, cluster_request, container, pool_request
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.waiting import until
 
 LABELS = labels_for("cluster-mine-e1", "ledger1", "ann")

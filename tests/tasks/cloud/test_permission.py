@@ -16,9 +16,6 @@ import pytest
 from tasks.cloud import permission
 from tasks.cloud.permission import may_write
 from tasks.cloud.storage import open_folder, probe_writable
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 
 def test_what_can_be_made_may_be_written_and_is_not_made(tmp_path: Path) -> None:

@@ -18,9 +18,7 @@ from tasks.cloud.ssh_book import AddressBook
 from tasks.cloud.ssh_endpoint import Endpoint, Host
 from tasks.cloud.ssh_errors import NotAdmitted, NotTrusted, SshError, Unfit, Unreachable
 from tasks.cloud.ssh_link import Link, Ran
-from tests.cloud.sshd import Sshd, need_sshd, own_host, serve_ssh, two_hosts
-
-__all__ = ["need_sshd", "own_host", "two_hosts"]
+from tests.cloud.sshd import Sshd, serve_ssh
 
 
 def endpoint(sshd: Sshd) -> Endpoint:

@@ -14,11 +14,9 @@ from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import Unfit, Unreachable
 from tasks.cloud.ssh_link import Link, Ran
 from tasks.cloud.ssh_steward import Conversation, converse
-from tests.cloud.sshd import Sshd, need_sshd, own_host, two_hosts
+from tests.cloud.sshd import Sshd
 from tests.tasks.cloud.test_ssh import endpoint
 from tests.tasks.targets.ssh_runs import host_folder
-
-__all__ = ["need_sshd", "own_host", "two_hosts"]
 
 ECHO = ["sh", "-c", "while read -r line; do echo $$ $line; done; exit 3"]
 

@@ -14,9 +14,6 @@ from google.cloud import storage as google_storage
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import local_storage
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable, read_json
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 
 @pytest.fixture(params=["local", "gs"])

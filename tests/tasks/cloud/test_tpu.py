@@ -1,7 +1,5 @@
 """The Cloud TPU client against the stand-in: what it asks, what it makes of answers, and of no answers."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +27,7 @@ from tasks.cloud.tpu_errors import (
 )
 from tasks.cloud.tpu_model import NodeRequest, QueuedRequest
 from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 QUICK = Timing(try_s=2.0, total_s=6.0, first_pause_s=0.01, longest_pause_s=0.1)

@@ -1,7 +1,5 @@
 """Clusters and node pools as things of a lease: found by label, deleted, looked at until they are gone."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -18,7 +16,7 @@ from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.cloud.container.hurried import REGION, ZONE, cluster_request, container, pool_request
 from tests.cloud.container.leasing import a_ledger, quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.waiting import until
 
 SCOPE = f"proj/{REGION}"

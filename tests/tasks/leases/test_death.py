@@ -24,7 +24,6 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.outcome import begin_pass
 from tasks.leases.owner import this_process
 from tasks.leases.reaper import reap
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 
 DEAD = replace(this_process(), pid=4711, started_at=0.5, host=os.uname().nodename)
 HOST = DEAD.host

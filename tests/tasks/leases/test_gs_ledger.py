@@ -20,21 +20,21 @@ from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
 from tasks.leases.release import Patience
-from tests.cloud.fake_gcs import free_port, gcs_url, make_bucket  # noqa: F401
+from tests.cloud.fake_gcs import free_port, make_bucket
 from tests.cloud.faulty_proxy import Proxy, serve_proxy
 
 UPLOAD = {"method": "POST", "path": "/upload/"}
 
 
 @pytest.fixture
-def proxy(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:  # noqa: F811
+def proxy(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     with serve_proxy(gcs_url) as running:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", running.url)
         yield running
 
 
 @pytest.fixture
-def ledger(proxy: Proxy, gcs_url: str) -> GsLedger:  # noqa: F811
+def ledger(proxy: Proxy, gcs_url: str) -> GsLedger:
     return GsLedger(make_bucket(gcs_url), "ledger", patience_s=3.0)
 
 
@@ -88,7 +88,7 @@ def test_nothing_is_made_when_the_ledger_cannot_be_written(
         claim(ledger, open_inventories(ledger, tmp_path), "other", "other")
 
 
-def test_nobody_answers(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_nobody_answers(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{free_port()}")
     ledger = GsLedger("bucket", "ledger", patience_s=0.5)
     with pytest.raises(Unwritable, match="gs://bucket/ledger/run-e1.json"):

@@ -20,7 +20,6 @@ from tasks.leases.ledger import Conflict, Ledger, Unreadable, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 
 ROOT = Path(__file__).parents[3]
 

@@ -23,7 +23,6 @@ from tasks.leases.ledger import Ledger
 from tasks.leases.locks import Locked, lock
 from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import until
 
@@ -191,7 +190,7 @@ def test_locks_of_like_names_are_not_one(first: Holding, second: Holding) -> Non
         lock(first, "", "c")
 
 
-def test_two_processes_never_both_have_it(gcs_bucket: str, tmp_path: Path) -> None:  # noqa: F811
+def test_two_processes_never_both_have_it(gcs_bucket: str, tmp_path: Path) -> None:
     """Each takes the lock, makes a folder that must not be there, removes it, gives the lock back."""
     uri = f"{gcs_bucket}/ledger"
     code = """if True:

@@ -1,6 +1,5 @@
 """The reaper's container gives back what a machine launched that it knows by name only, and leaves the rest alone."""
 
-# ruff: noqa: F811 (fixtures are imported, and named by parameters)
 from __future__ import annotations
 
 import json
@@ -24,9 +23,8 @@ from tasks.leases.locks import lock
 from tasks.leases.opening import open_ledger
 from tasks.leases.reap_once import _parser
 from tasks.leases.reaper import reap
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 from tests.cloud.tpu.leasing import make_node, make_queued
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server  # noqa: F401
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.leases.container import DEPLOYMENT, enter, lay_image
 
 

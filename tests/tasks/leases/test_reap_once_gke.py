@@ -1,7 +1,5 @@
 """The reaper's container gives back what a machine that is gone made on GKE: JobSets, node pools and clusters."""
 
-# ruff: noqa: F811 (fixtures are imported, and named by parameters)
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -21,7 +19,7 @@ from tasks.leases.lease import State
 from tasks.leases.opening import open_ledger
 from tests.cloud.container.hurried import ZONE, container, pool_request
 from tests.cloud.container.leasing import quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server  # noqa: F401
+from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.manifests import jobset
 from tests.tasks.leases.container import enter, lay_image
 from tests.waiting import until

@@ -1,5 +1,4 @@
 """Two ledgers on one TPU: who writes at the same time, who takes the place of another, and who hears of it."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tasks.leases.locks import Locked
 from tasks.leases.tpu_entries import enter, read
 from tasks.leases.tpu_stay import Ousted, Stay
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 KEYS = {name: f"ssh-ed25519 {name} {name}" for name in ("AAAA", "BBBB")}

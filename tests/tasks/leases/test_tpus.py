@@ -1,7 +1,5 @@
 """TPU VMs and queued resources as things of a lease: found by label, deleted, looked at until they are gone."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -28,7 +26,7 @@ from tests.cloud.tpu.leasing import (
     quick_inventories,
     request,
 )
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 HASTY = Patience(deadline_s=1.0)

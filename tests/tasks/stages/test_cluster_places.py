@@ -1,7 +1,5 @@
 """What Compute Engine gives clusters: workload policies that come and go with them, and a word on what zones lack."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import re
@@ -18,7 +16,7 @@ from tasks.stages.clusters import create, delete, preview, resize
 from tasks.targets.gke_cluster import look
 from tests.cloud.container.hurried import QUICK, container
 from tests.cloud.container.leasing import a_ledger, config, office
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 
 ZONE, POLICY = "us-east5-a", "sb-cluster-mine-proj-e1-2x2x2"
 LABELS = {"slicebench-lease": "a-e1", "slicebench-ledger": "l"}

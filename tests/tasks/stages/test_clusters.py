@@ -1,7 +1,5 @@
 """Clusters that people keep, against the stand-in: made, repaired, resized, half made, given back; others' stay."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import time
@@ -29,7 +27,7 @@ from tasks.targets.cluster_making import NotWhole
 from tasks.targets.cluster_plan import ClusterPlan
 from tests.cloud.container.hurried import REGION, ZONE, container, pool_request
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 
 KEY = f"projects/proj/locations/{REGION}/clusters/mine"
 

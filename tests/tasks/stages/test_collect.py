@@ -18,10 +18,7 @@ from tasks.history.reading import load_results
 from tasks.history.results import TroubleKind
 from tasks.history.torn import torn
 from tasks.stages.collect import Results, collect
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.tasks.history.making import make_point, make_result, make_run, make_samples, parquet, write_parts
-
-__all__ = ["gcs_bucket", "gcs_url"]
 
 TWO_WORKERS = [[1.0, 2.0, 3.0], [1.5, 1.8, 3.5]]
 

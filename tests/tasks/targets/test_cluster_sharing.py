@@ -1,7 +1,5 @@
 """Runs and their clusters: made by the first, shared, given back by the last; one that was there stays."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import time
@@ -23,7 +21,7 @@ from tasks.targets.cluster_fit import Need
 from tasks.targets.cluster_sharing import Missing, Wanted, Ways, cluster_for, leave_cluster
 from tests.cloud.container.hurried import ZONE, container, pool_request
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 
 
 def a_run(name: str) -> Holding:

@@ -17,10 +17,8 @@ from tasks.leases.jobsets import JOBSET, JobSetInventory
 from tasks.leases.resource import ResourceRef
 from tasks.targets import gke_cluster
 from tests.cloud.container.hurried import container, pool_request
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.tasks.targets.gke_runs import config, hold
-
-__all__ = ["gke", "gke_server"]  # fixtures
 
 PLACE = {"name": "mine", "location": "us-east5-b"}
 SPOT = pool_request("pool", spot=True)

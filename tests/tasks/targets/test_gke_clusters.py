@@ -13,11 +13,9 @@ from tasks.leases.lease import State
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tests.cloud.container.hurried import pool_request
-from tests.cloud.container.running import Gke, gke, gke_server
+from tests.cloud.container.running import Gke
 from tests.tasks.targets.gke_runs import RUN, Pods, hold, images, play
 from tests.waiting import until
-
-__all__ = ["gke", "gke_server"]  # fixtures
 
 PLACE = {"name": "mine", "location": "us-east5-b"}
 THERE: Any = {"make": {"queueing": {"install": False}}}

@@ -28,12 +28,10 @@ from tasks.stages.upload import upload
 from tasks.targets.streams import SILENT
 from tasks.targets.types import Exited, LogLine, Progress, Uploaded, WorkloadRef
 from tasks.targets.types import State as Told
-from tests.cloud.sshd import Sshd, need_sshd, own_host, serve_ssh, two_hosts
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import config_of, hold, host_folder, image_of, run_of, spec_of
 from tests.waiting import until
-
-__all__ = ["need_sshd", "own_host", "two_hosts"]
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 """Directories in the memory of hosts: mounted with the size asked for, the worker's own, gone with the lease."""
-# ruff: noqa: F401, F811 (fixtures are imported)
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from tasks.stages.run import run_workload
 from tasks.stages.upload import upload
 from tasks.targets.tpu_hosts import hosts_config
 from tasks.targets.types import Image, Plan
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.tasks.targets.ssh_runs import config_of, hold, host_folder, run_of, spec_of
 
 

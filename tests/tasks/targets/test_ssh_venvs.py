@@ -19,10 +19,10 @@ from tasks.stages.context import Run
 from tasks.stages.upload import upload
 from tasks.targets.ssh_venvs import choose
 from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.tasks.targets.ssh_runs import config_of, hold, host_folder, run_of, spec_of
 
-__all__ = ["lock", "need_sshd", "wheels"]
+__all__ = ["lock", "wheels"]
 
 
 def host(address: str) -> Host:

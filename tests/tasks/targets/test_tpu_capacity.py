@@ -1,7 +1,5 @@
 """Getting slices against the stand-in: chosen, waited for, taken away, in the next zone, adopted, and given back."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
 import datetime
@@ -21,7 +19,7 @@ from tasks.leases.lease import State
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_capacity import Desk, NoCapacity
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
 NEXT = "us-east5-a"

@@ -29,10 +29,8 @@ from tasks.leases.tpu_entries import REFRESH_S, TERM_S, read, refresh
 from tasks.stages.provision import provision, shape_of
 from tasks.stages.teardown import teardown
 from tasks.stages.tpus import Office, delete, lease_name
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, make_node
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines, play
 

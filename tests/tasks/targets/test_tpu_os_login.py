@@ -12,10 +12,8 @@ from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_model import NodeRequest
 from tasks.leases.lease import State
 from tasks.leases.tpu_entries import enter
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import QUICK, ZONE
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, machines, play
 
 

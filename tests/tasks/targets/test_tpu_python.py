@@ -20,10 +20,9 @@ from tasks.stages.recipes import asked_for
 from tasks.stages.run import run_workload
 from tasks.stages.upload import upload
 from tasks.targets.types import Interpreter
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
 from tests.cloud.fake_index import add_jax, add_wheel, lock, wheels, write_orbax_source
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.sshd import Sshd, serve_ssh
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.ssh_runs import host_folder
 from tests.tasks.targets.tpu_runs import Bench, bench, hold
 

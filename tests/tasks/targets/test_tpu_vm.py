@@ -38,10 +38,9 @@ from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.tpu_vm import TpuVmTarget
 from tasks.targets.types import Image
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.local_runs import alive_under, point
 from tests.tasks.targets.ssh_runs import host_folder, python_of
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, inventories_of, machines, play

@@ -19,10 +19,8 @@ from tasks.leases.lease import State
 from tasks.stages.context import Run
 from tasks.targets.tpu_wait import TakenAway
 from tasks.targets.tpu_watch import Watch, taken_away
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import need_sshd
 from tests.cloud.tpu.leasing import QUICK, ZONE, make_node, make_queued
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
+from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, machines, play
 from tests.waiting import until

@@ -1,13 +1,9 @@
 """Makes runs on TPU VMs of the stand-in whose workers are real sshd of this machine: a bench to work at, for tests."""
 
-# ruff: noqa: F401, F811 (fixtures are imported)
-
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +26,10 @@ from tasks.stages.provision import provision
 from tasks.stages.run import run_workload
 from tasks.stages.upload import upload
 from tasks.targets.tpu_vm import TpuVmTarget
-from tests.cloud.fake_gcs import gcs_bucket, gcs_url
-from tests.cloud.sshd import Sshd, need_sshd, serve_ssh
+from tests.cloud.sshd import Sshd, serve_ssh
 from tests.cloud.tpu.leasing import ZONE, a_ledger, quick_inventories
-from tests.cloud.tpu.running import Cloud, tpu_cloud, tpu_server
-from tests.tasks.targets.local_runs import alive_under, point
+from tests.cloud.tpu.running import Cloud
+from tests.tasks.targets.local_runs import point
 from tests.tasks.targets.ssh_runs import host_folder, python_of
 
 
