@@ -10,6 +10,10 @@ PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # Tests of one file share what is slow to start, so they stay together.
 SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
 QUICK  := not system and not chaos and not gpu and not bench
+# Quick tests wait for a third of their time, for processes and networks: half as many again keep the cores busy.
+BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
+# They start hundreds of Pythons, each of which would compile again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # pip's index settings hold for uv as well, unless uv has its own.
 INDEX = $${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}}
@@ -69,7 +73,7 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 
 test: lint
-	$(PYTEST) -m "$(QUICK)" -n $(JOBS)
+	$(PYTEST) -m "$(QUICK)" -n $(BESIDE)
 
 test-system: $(VENV)/dev.stamp
 	$(PYTEST) -m system $(SLOW)

@@ -57,6 +57,8 @@ def test_a_workload_from_start_to_end(tmp_path: Path, holding_of) -> None:
     run = make_run(spec(tmp_path))
     holding = holding_of(run)
     uploaded = prepare(run, holding)
+    assert Path(uploaded.code, "runtime", "__main__.py").is_file()
+    assert not list(Path(uploaded.code).rglob("*.pyc"))
     ref = run.target.start(uploaded, 1, holding)
     events = list(run.target.follow(ref, {}))
     lines = sorted((event.worker, event.text) for event in events if isinstance(event, LogLine))
@@ -68,8 +70,6 @@ def test_a_workload_from_start_to_end(tmp_path: Path, holding_of) -> None:
     ]
     again = list(run.target.follow(ref, {0: 1, 1: 3}))
     assert [event.cursor for event in again if isinstance(event, LogLine)] == [], "nothing is told twice"
-    assert Path(uploaded.code, "runtime", "__main__.py").is_file()
-    assert not list(Path(uploaded.code).rglob("*.pyc"))
 
 
 def test_processes_are_labelled_and_the_job_file_is_secret(
