@@ -75,6 +75,20 @@ class Shared(BaseModel):
         return f"{output.rstrip('/')}/".startswith(f"{self.directory.rstrip('/')}/")
 
 
+class ImageBuild(BaseModel):
+    """An image that the stage *build* makes of the run's source, JAX and Orbax, unless it is there already."""
+
+    model_config = _FORBID
+
+    repository: str = Field(min_length=1, description="Where it goes: HOST/PATH, without a tag")
+    base: str | None = Field(None, description="Image that it starts from; not given: Python's slim one")
+    python: str | None = Field(None, description="Version of the base's Python, where it does not say")
+    builder: Literal["docker", "buildah", "podman"] | None = Field(
+        None, description="Engine; not given: the first that works on the machine that runs the pipeline"
+    )
+    smoke: bool = Field(True, description="Whether it is tried out before it is pushed")
+
+
 class DebugDump(BaseModel):
     """XLA dumps: written beside the worker, and copied to a bucket by a container that outlives its crash."""
 

@@ -61,6 +61,7 @@ class PlainGke(GkeRules):
     devices_per_worker: int | Literal["auto"] = "auto"
     platform: str = "cpu"
     image: str | None = None
+    build: None = None
     image_pull_secret: str | None = None
     container_name: str = "worker"
     env: Mapping[str, str] = field(default_factory=dict)

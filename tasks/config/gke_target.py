@@ -22,7 +22,7 @@ from tasks.config import patterns, size
 from tasks.config.accelerators import Capacity, accelerator
 from tasks.config.cluster_make import ClusterMake, CpuPool
 from tasks.config.envfile import looks_secret
-from tasks.config.gke_parts import DebugDump, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
+from tasks.config.gke_parts import DebugDump, ImageBuild, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
 from tasks.config.gke_rules import GkeRules
 from tasks.config.queueing import JobSetController, KueueController, Queueing
 
@@ -171,7 +171,10 @@ class GkeTargetConfig(GkeRules, BaseModel):
 
     image: str | None = Field(
         None,
-        description="Image of the workers, by tag or digest; pods get its digest. Not given: one is built",
+        description="Image of the workers, by tag or digest; pods get its digest. In its place: build:",
+    )
+    build: ImageBuild | None = Field(
+        None, description="How the stage build makes the image from the run's source, in place of image:"
     )
     image_pull_secret: str | None = Field(
         None, description="Secret of the namespace that its registry asks for"
@@ -300,6 +303,8 @@ class GkeTargetConfig(GkeRules, BaseModel):
     def _makes_sense(self) -> GkeTargetConfig:
         for wrong in self.wrong():
             raise ValueError(wrong)
+        if self.image is not None and self.build is not None:
+            raise ValueError("image: is taken as it is, and build: would make another one; leave one out")
         return self
 
     def with_choices(self, workers: int | None, devices_per_worker: int | None) -> GkeTargetConfig:

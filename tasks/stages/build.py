@@ -18,6 +18,7 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
+from tasks.stages.build_container import build_container
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
 from tasks.stages.recipes import (
@@ -67,6 +68,8 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     spec, venvs = run.spec, home() / "venvs"
     if (brought := run.target.image()) is not None:
         return _brought(run, brought)
+    if isinstance(spec.target, GkeTargetConfig):
+        return build_container(run, spec.target, lock or Lock())
     if (elsewhere := run.target.interpreter()) is not None:
         return pack(run, elsewhere, lock or Lock())
     if (last := built_before(run)) is not None:
@@ -116,7 +119,10 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     if isinstance(spec.target, GkeTargetConfig):
         if spec.target.image is not None:
             return BuildPlan(False, None, (), f"what is in {spec.target.image}")
-        why = f"target {spec.target_name} names no image, so one is built"
+        if spec.target.build is not None:
+            where = f"into {spec.target.build.repository}, unless it is there"
+            return BuildPlan(True, None, (where,), spec.source.jax_version, makes="image")
+        why = f"target {spec.target_name} names no image: write image: or build: into it"
         return BuildPlan(True, None, (why,), spec.source.jax_version, makes="image")
     if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
         why = f"target {spec.target_name} names no python, so each host that has none yet makes it"

@@ -107,12 +107,14 @@ class GkeTarget:
         image = self._config.image or "image"
         return submission(self._config, name, image, workload, "job.json", {}, "token")
 
-    def image(self) -> Image:
+    def image(self) -> Image | None:
         """See Target. A tag is looked up: pods get its digest."""
+        if self._config.build is not None:
+            return None
         if self._config.image is None:
             raise BadInput(
-                "the target names no image, and a run does not build one yet",
-                fix="make one with slicebench image build, and write image: into the target file",
+                "the target names no image, nor a repository to build one into",
+                fix="write build: {repository: HOST/PATH} into the target file, or image: and one that is there",
             )
         named = image_name(self._config.image)
         with Registry() as registry:

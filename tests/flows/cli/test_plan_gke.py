@@ -60,7 +60,7 @@ def test_shipped_targets_are_planned(
     assert main(["plan", *words]) == 0
     lines = capsys.readouterr()
     assert f"jobset {told['resources'][-1]['name']}" in lines.out
-    assert "a new image (target" in lines.out and "names no image, so one is built" in lines.out
+    assert "a new image (target" in lines.out and "names no image: write image: or build:" in lines.out
 
 
 def test_what_runs_in_pods_cannot_write_to_this_machine(

@@ -1,0 +1,105 @@
+"""The stage *build* where containers run: an image of the run's source, in the target's repository, made once."""
+
+# ruff: noqa: F811 (fixtures are imported, and named by parameters)
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.resolve import Lock
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.stages.build import build, explain_build
+from tasks.stages.context import Run
+from tasks.targets.gke import GkeTarget
+from tests.cloud.fake_index import lock, wheels  # noqa: F401
+from tests.cloud.registry import Store
+from tests.tasks.stages.test_build import make_run
+from tests.tasks.stages.test_image import Engine, address, engine, locked, store  # noqa: F401
+
+
+def config(address: str, **more: Any) -> GkeTargetConfig:
+    made = {"repository": f"{address}/mine", "base": f"{address}/base:v1", "builder": "buildah"}
+    return GkeTargetConfig.model_validate(
+        {"kind": "gke", "context": "kind", "type": "cpu", "build": {**made, **more}}
+    )
+
+
+def a_run(tmp_path: Path, target: GkeTargetConfig, run_id: str = "r") -> Run:
+    run = make_run(tmp_path, run_id=run_id, target=target)
+    return replace(run, target=GkeTarget(target))
+
+
+def test_it_is_built_once_and_both_names_are_written_down(
+    address: str, engine: Engine, locked: Lock, store: Store, tmp_path: Path
+) -> None:
+    run = a_run(tmp_path, config(address))
+    image = build(run, lock=locked)
+    [(tag, digest)] = store.repository("mine").tags.items()
+    assert (image.kind, image.reference, image.python) == ("container", f"{address}/mine@{digest}", "python")
+    assert image.source["image"] == f"{address}/mine:{tag}" and not image.reused
+    assert tag.startswith("released-cpu-0.9.0-")
+    marker = run.marker("build")
+    assert marker is not None and marker["outputs"]["key"] == tag
+    did = engine.words()
+    assert did[0] == "build" and did[-1] == "push" and "run" in did, "tried out before it is pushed"
+    other = build(a_run(tmp_path, config(address), "other"), lock=locked)
+    assert other.reused and other.reference == image.reference and other.source == image.source
+    assert build(run, lock=locked) == replace(image, reused=True)
+    assert engine.words() == did
+
+
+def test_one_that_does_not_work_is_not_pushed(
+    address: str, engine: Engine, locked: Lock, store: Store, tmp_path: Path
+) -> None:
+    engine.code = 1
+    engine.smoke = [{"step": "import jax", "ok": False, "result": "No module named 'jax'"}]
+    run = a_run(tmp_path, config(address))
+    with pytest.raises(InfrastructureError, match="import jax: No module named 'jax'"):
+        build(run, lock=locked)
+    assert store.repository("mine").tags == {} and run.marker("build") is None
+    engine.code, engine.smoke = 0, [{"step": "import jax", "ok": True, "result": "0.9.0"}]
+    assert not build(run, lock=locked).reused
+
+
+def test_who_dies_after_the_push_finds_it_again(
+    address: str, engine: Engine, locked: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path, config(address))
+
+    def die(*words: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "mark", die)
+        with pytest.raises(KeyboardInterrupt):
+            build(run, lock=locked)
+    did = engine.words()
+    assert run.marker("build") is None and did[-1] == "push"
+    assert build(run, lock=locked).reused and engine.words() == did
+
+
+def test_an_image_that_the_registry_lost_is_built_again(
+    address: str, engine: Engine, locked: Lock, store: Store, tmp_path: Path
+) -> None:
+    run = a_run(tmp_path, config(address))
+    first = build(run, lock=locked)
+    store.repository("mine").tags.clear()
+    store.repository("mine").manifests.clear()
+    again = build(run, lock=locked)
+    assert again.source["image"] == first.source["image"] and not again.reused
+
+
+def test_plan_says_where_it_goes_and_two_ways_at_once_are_refused(address: str, tmp_path: Path) -> None:
+    target = config(address)
+    plan = explain_build(a_run(tmp_path, target).spec)
+    assert str(plan) == f"a new image (into {address}/mine, unless it is there)"
+    with pytest.raises(ValueError, match="leave one out"):
+        GkeTargetConfig.model_validate({**target.model_dump(exclude_unset=True), "image": "a:b"})
+    neither = GkeTargetConfig.model_validate({"kind": "gke", "context": "kind", "type": "cpu"})
+    with pytest.raises(BadInput, match="names no image, nor a repository"):
+        build(a_run(tmp_path, neither))
