@@ -20,7 +20,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
     pools = [tpu_pool(f"np-{one}", *TPU.values(), hosts=2) for one in range(2)]
     pools.append({"pool": "cpu", "count": 2})
     with KubernetesStandIn.started(
-        tmp_path_factory.mktemp("cluster"), nodes=pools, backoff_s=0.05
+        tmp_path_factory.mktemp("cluster"), nodes=pools, backoff_s=0.05, kueue_reasons=True
     ) as started:
         yield started
 
@@ -33,6 +33,6 @@ def api(cluster: KubernetesStandIn) -> Iterator[Space]:
     yield api
     cluster.fault()
     cluster.stop()
-    cluster.set(images=["*"], ready_after_s=0.0, bookmark_s=60.0)
+    cluster.set(images=["*"], ready_after_s=0.0, bookmark_s=60.0, kueue_reasons=True)
     api.delete("namespaces", api.space)
     api.gone("namespaces", api.space)

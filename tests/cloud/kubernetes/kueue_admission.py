@@ -10,7 +10,7 @@ from tests.cloud.kubernetes.conditions import find, holds
 from tests.cloud.kubernetes.kueue_jobs import WORKLOADS
 from tests.cloud.kubernetes.kueue_queues import inactive
 from tests.cloud.kubernetes.kueue_quota import Assignment, Usage
-from tests.cloud.kubernetes.kueue_workloads import put_seen
+from tests.cloud.kubernetes.kueue_workloads import put_seen, reason_told
 from tests.cloud.kubernetes.store import Key, Obj
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Admission:
             return self._wait(wl, "Misconfigured", f"ClusterQueue {name} doesn't exist")
         if inactive(self._world, queue):
             return self._wait(wl, "Suspended", f"ClusterQueue {name} is inactive")
-        if find(wl, "QuotaReserved").get("reason") in ("Misconfigured", "Suspended"):
+        if find(wl, "QuotaReserved").get("reason") in ("Misconfigured", "Suspended", "Inadmissible"):
             self._wait(wl, "PendingEvaluation", "Workload is pending evaluation in the scheduling queue")
         return queue
 
@@ -152,11 +152,12 @@ class Admission:
         return self._set(wl, edit)
 
     def _wait(self, wl: Obj, reason: str, message: str, *, told: bool = False) -> None:
-        before = find(wl, "QuotaReserved")
+        before, reason = find(wl, "QuotaReserved"), reason_told(self._world, reason)
 
         def edit(obj: Obj) -> None:
             put_seen(obj, "QuotaReserved", "False", reason, message)
-            put_seen(obj, "Admitted", "False", "NoReservation", "The workload has no reservation")
+            if self._world.settings.kueue_reasons or find(obj, "Admitted"):
+                put_seen(obj, "Admitted", "False", "NoReservation", "The workload has no reservation")
 
         written = self._set(wl, edit)
         if told and (before.get("reason"), before.get("message")) != (reason, message):

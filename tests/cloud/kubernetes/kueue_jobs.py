@@ -11,6 +11,7 @@ from tests.cloud.kubernetes.kueue_workloads import (
     pod_sets,
     put_seen,
     readiness,
+    reason_told,
     reclaimable,
     reference,
     workload_name,
@@ -223,9 +224,8 @@ class Jobs:
         def edit(obj: Obj) -> None:
             obj["status"].pop("admission", None)
             again = reason != "Deactivated"
-            put_seen(
-                obj, "QuotaReserved", "False", "PendingEvaluation" if again else reason, evicted["message"]
-            )
+            told = reason_told(self._world, "PendingEvaluation" if again else reason)
+            put_seen(obj, "QuotaReserved", "False", told, evicted["message"])
             put_seen(obj, "Admitted", "False", "NoReservation", "The workload has no reservation")
             put_seen(obj, "Requeued", "True" if again else "False", reason, evicted["message"])
             put_seen(obj, "PodsReady", "False", "WaitForStart", "Not all pods are ready or succeeded")

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes.conditions import find, holds, put
 from tests.cloud.kubernetes.store import Obj, copied
+
+if TYPE_CHECKING:
+    from tests.cloud.kubernetes.world import World
+
+_PLAIN = {"Misconfigured": "Inadmissible", "Suspended": "Inadmissible", "Deactivated": "Deactivated"}
+
+
+def reason_told(world: World, reason: str) -> str:
+    """Returns the reason that Kueue gives why a Workload has no quota, as it is set up."""
+    return reason if world.settings.kueue_reasons else _PLAIN.get(reason, "Pending")
 
 
 def workload_name(js: Obj) -> str:

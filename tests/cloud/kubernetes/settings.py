@@ -44,6 +44,9 @@ class Settings:
     """How long a node may be silent before it is unreachable."""
     evict_after_s: float = 300.0
     """How long pods tolerate an unreachable node."""
+    kueue_reasons: bool = False
+    """Whether Kueue gives a reason of its own to each way to wait (its gate UnadmittedWorkloadsObservability, off in
+    0.19.2 as it comes; the recordings have it on), not just Pending or Inadmissible."""
     webhook_delay_s: float = 0.0
     """How long a webhook still refuses when its Deployment says Available."""
 

@@ -68,6 +68,17 @@ def test_queues_that_do_not_exist_or_are_held(api: Space, queue: str) -> None:
     assert api.ended("b")["status"]["terminalState"] == "Completed"
 
 
+def test_kueue_as_it_comes_gives_two_reasons_for_all(
+    cluster: KubernetesStandIn, api: Space, queue: str
+) -> None:
+    cluster.set(kueue_reasons=False)
+    api.post("jobsets", jobset("a", slices=1, queue="nope"))
+    _waits(api, "a", "Inadmissible", "LocalQueue nope doesn't exist")
+    api.post("jobsets", jobset("b", slices=9, queue=queue))
+    _waits(api, "b", "Pending", "> maximum capacity")
+    assert not _condition(api, "b", "Admitted")[0]
+
+
 def test_without_a_queue_it_runs_outside_all_quota(api: Space) -> None:
     api.post("jobsets", jobset("a", slices=1))
     assert api.ended("a")["status"]["conditions"][0]["type"] == "Completed"

@@ -183,7 +183,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
     """A cluster with the slices and the flavor of the recordings."""
     pools = [tpu_pool(f"np-{one}", *TPU.values(), hosts=4) for one in range(4)]
     folder = tmp_path_factory.mktemp("cluster")
-    with KubernetesStandIn.started(folder, nodes=pools, bookmark_s=0.01, backoff_s=1.0) as started:
+    with KubernetesStandIn.started(
+        folder, nodes=pools, bookmark_s=0.01, backoff_s=1.0, kueue_reasons=True
+    ) as started:
         api = Space(started.url)
         api.post("resourceflavors", kueue("ResourceFlavor", _FLAVOR, nodeLabels=TPU))
         for name, value in (("low", 250), ("high", 750)):

@@ -230,8 +230,8 @@ def test_a_queue_that_is_missing_is_explained(api: Plain, call: Any) -> None:
     api.post(JOBSETS, jobset("queued", slices=1, pods=1, queue="nope"))
     api.eventually(WORKLOADS, lambda told: "doesn't exist" in json.dumps(told))
     _, out, _ = call("explain", "queued")
-    assert "queued: QUEUED (Misconfigured" in out and "its queue nope is missing or stopped" in out
-    assert "QUEUED  Misconfigured: LocalQueue nope doesn't exist" in call("list", "--status", "QUEUED")[1]
+    assert "queued: QUEUED (Inadmissible" in out and "its queue nope is missing or stopped" in out
+    assert "QUEUED  Inadmissible: LocalQueue nope doesn't exist" in call("list", "--status", "QUEUED")[1]
 
 
 def test_a_priority_class_that_is_missing_is_explained(api: Plain, call: Any) -> None:
