@@ -9,7 +9,7 @@ JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo 
 PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # Tests of one file share what is slow to start, so they stay together.
 SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
-QUICK  := not system and not chaos and not gpu and not bench
+QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
 # Quick tests wait for a third of their time, for processes and networks: half as many again keep the cores busy.
 BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
 # They start hundreds of Pythons, each of which would compile again what it imports.
@@ -21,7 +21,7 @@ UVPIP = index="$(INDEX)"; $${index:+env} $${index:+UV_DEFAULT_INDEX=$$index} $(B
 # uv's own limit, 60 s for a file, is too short on a machine whose cores are all taken.
 export UV_COMPILE_BYTECODE_TIMEOUT ?= 600
 
-.PHONY: help run up test test-system test-gpu chaos lint format bench lock clean
+.PHONY: help run up test test-system test-gpu test-kubernetes chaos lint format bench lock clean
 
 help:
 	@echo "make run          run configs/suites/quickstart.yaml on this machine, the whole pipeline"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-system  slow tests of the whole: real servers, workers, builds"
 	@echo "make chaos        kill tests (CHAOS_SAMPLE=n runs n of them)"
 	@echo "make test-gpu     the pipeline on CUDA, where there is a GPU (docs/gpu.md)"
+	@echo "make test-kubernetes  on the real cluster of SLICEBENCH_TEST_CONTEXT (CONTRIBUTING.md)"
 	@echo "make bench        ratios against peers, measured in the same call"
 	@echo "make lint         lint, types and import rules alone"
 	@echo "make lock         write the lock files anew"
@@ -83,6 +84,9 @@ chaos: $(VENV)/dev.stamp
 
 test-gpu: $(VENV)/dev.stamp
 	$(PYTEST) -m gpu --timeout=900
+
+test-kubernetes: $(VENV)/dev.stamp
+	$(PYTEST) -m kubernetes --timeout=900
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench
