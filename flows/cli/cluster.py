@@ -95,6 +95,13 @@ def create(
     cpu_disk: Annotated[
         str | None, Parameter(help="Their boot disk: GB, or GB:TYPE as 200:pd-standard")
     ] = None,
+    install: Annotated[bool, Parameter(help="Put JobSet, Kueue and a queue into it")] = True,
+    jobset_version: Annotated[str | None, Parameter(help="Of JobSet; else the pinned one")] = None,
+    kueue_version: Annotated[str | None, Parameter(help="Of Kueue; else the pinned one")] = None,
+    cpu_limit: Annotated[
+        int | None, Parameter(help="Virtual CPUs that workloads may take in all; else what there is")
+    ] = None,
+    memory_limit: Annotated[str | None, Parameter(help="Memory, the same: 800GiB")] = None,
     cluster_field: Annotated[
         tuple[str, ...], Parameter(negative="", help="PATH=VALUE of the API's Cluster (repeat the flag)")
     ] = (),
@@ -139,6 +146,11 @@ def create(
         service_account=service_account, image_streaming=image_streaming, gpu_networks=gpu_networks,
         autoprovision=autoprovision,
         cpu_pool={field: value for field, value in cpu.items() if value is not None},
+        queueing={
+            "install": install, "cpu_limit": cpu_limit, "memory_limit": memory_limit,
+            **({"jobset": {"version": jobset_version}} if jobset_version else {}),
+            **({"kueue": {"version": kueue_version}} if kueue_version else {}),
+        },
         cluster_fields=_fields(cluster_field, "--cluster-field"),
         cpu_pool_fields=_fields(cpu_pool_field, "--cpu-pool-field"),
         pool_fields=_fields(pool_field, "--pool-field"),
@@ -273,11 +285,12 @@ def office(project: str | None) -> Office:
     from tasks.config.home import ledger_uri, scratch_folder
     from tasks.leases.inventory import open_inventories
     from tasks.leases.opening import open_ledger
+    from tasks.stages.cluster_inside import Inside
     from tasks.stages.clusters import Office
 
     ledger = open_ledger(ledger_uri())
     inventories = open_inventories(ledger, scratch_folder())
-    return Office(Container(choose_project(project).value), ledger, inventories, say)
+    return Office(Container(choose_project(project).value), ledger, inventories, say, inside=Inside(say))
 
 
 def config_of(**fields: Any) -> ClusterConfig:

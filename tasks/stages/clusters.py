@@ -21,10 +21,12 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.stages.by_name import give_back
+from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.targets.cluster_check import against
-from tasks.targets.cluster_making import Busy, NotWhole, Say, Works, find
+from tasks.targets.cluster_making import NotWhole, Say, Works, find
 from tasks.targets.cluster_plan import ClusterPlan, plan
 from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.kube_install import NotReady
 
 LONGEST = 40
 """Characters that the name of a cluster may have."""
@@ -34,29 +36,15 @@ Agree = Callable[[ClusterPlan], bool]
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Nodes of a pool as Kubernetes knows them: how many there are, are ready, and have something running on them."""
-
-    present: int
-    healthy: int
-    used: int
-
-
-NodesOf = Callable[[Cluster], Mapping[str, Nodes]]
-"""Looks into a cluster: the nodes of each pool."""
-
-
-@dataclass(frozen=True)
 class Office:
-    """Where clusters are asked for and written down. `ask_busy` and `nodes_of` look into them, where they can."""
+    """Where clusters are asked for and written down. `inside` looks into them and sets them up; None: nobody does."""
 
     container: Container
     ledger: Ledger
     inventories: Inventories
     say: Say = lambda line: None
     poll_s: float = 5.0
-    ask_busy: Busy | None = None
-    nodes_of: NodesOf | None = None
+    inside: Inside | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,7 @@ def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
         labelled = read_labels(labels)
         return bool(labelled and (labelled.lease_id, labelled.ledger_id) == (held, office.ledger.id))
 
-    busy = office.ask_busy(there) if there and office.ask_busy else None
+    busy = office.inside.busy(there) if there and there.state != "ERROR" and office.inside else None
     ours = there is None or mine(there.labels)
     return plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
 
@@ -125,10 +113,12 @@ def create(
 
     It is kept for `ttl_s` seconds from now, None: until somebody deletes it. A new one that is interrupted or cannot
     be had as a whole is given back, unless `partly` says to keep what there is; one that was kept before stays.
-    Raises BadInput, Declined, Taken, NotWhole, ContainerError, Leaked.
+    Raises BadInput, Declined, Taken, NotWhole, NotReady, ContainerError, Leaked.
     """
     _check_name(name)
     check_place(office, config)
+    if office.inside is not None:
+        office.inside.ready(config)
     kept = _kept(office, name)
     holding = claim(
         office.ledger, office.inventories, lease_name(office.container.project, name), None, say=office.say
@@ -138,9 +128,11 @@ def create(
         with holding.renewing():
             try:
                 _carry_out(office, name, config, holding, agree)
-            except NotWhole:
+            except (NotWhole, NotReady) as error:
                 if partly or kept is not None:
                     _keep(holding, config, until if kept is None else kept.stands_until)
+                    if office.inside is not None and isinstance(error, NotWhole):
+                        office.inside.set_up(existing(office, name, config.location), config)
                 raise
             _keep(holding, config, until)
     except BaseException:
@@ -182,7 +174,7 @@ def listing(office: Office) -> Sequence[Standing]:
 def describe(office: Office, name: str, location: str = "") -> Standing:
     """Returns a cluster with its slices: expected, present, healthy and used, as far as can be seen from here."""
     there = existing(office, name, location)
-    nodes = office.nodes_of(there) if office.nodes_of and there.endpoint else None
+    nodes = office.inside.nodes(there) if office.inside and there.endpoint else None
     return _standing(office, there, nodes)
 
 
@@ -224,11 +216,14 @@ def _carry_out(office: Office, name: str, config: ClusterConfig, holding: Holdin
     works.check()
     if not agree(planned):
         raise Declined(f"cluster {name} stays as it is: nobody agreed")
-    works.carry_out(planned, there)
+    made = works.carry_out(planned, there)
+    if office.inside is not None:
+        office.inside.set_up(made, config)
 
 
 def _works(office: Office, name: str, config: ClusterConfig, holding: Holding) -> Works:
-    return Works(office.container, holding, name, config, office.say, office.poll_s, ask_busy=office.ask_busy)
+    busy = office.inside.busy if office.inside else None
+    return Works(office.container, holding, name, config, office.say, office.poll_s, ask_busy=busy)
 
 
 def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:

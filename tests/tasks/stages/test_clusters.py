@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.container_errors import PermissionDenied, QuotaExhausted
+from tasks.cloud.container_model import Cluster
+from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim, latest
 from tasks.leases.holding import Taken
 from tasks.leases.lease import Lease, State
 from tasks.leases.reaper import reap
+from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.stages.clusters import (
     Declined,
-    Nodes,
     create,
     delete,
     describe,
@@ -45,6 +48,19 @@ def made(gke: Gke) -> list[str]:
 
 def refuse(planned: ClusterPlan) -> bool:
     return False
+
+
+def seeing(found: Mapping[str, Nodes]) -> Inside:
+    """Returns who sees these nodes in a cluster, and puts nothing into it."""
+
+    class Seeing(Inside):
+        def nodes(self, cluster: Cluster) -> Mapping[str, Nodes]:
+            return found
+
+        def ready(self, config: ClusterConfig) -> None: ...
+        def set_up(self, cluster: Cluster, config: ClusterConfig) -> None: ...
+
+    return Seeing()
 
 
 def test_made_kept_and_given_back(gke: Gke) -> None:
@@ -93,11 +109,11 @@ def test_resized_4_8_6_with_the_idle_first(gke: Gke) -> None:
     create(office(), "mine", config(slices=4))
     assert len(resize(office(), "mine", 8).slices) == 8
     plans: list[ClusterPlan] = []
-    busy = lambda there: {f"np-{index}": index not in (0, 5) for index in range(8)}  # noqa: E731
+    seen = seeing({f"np-{index}": Nodes(4, 4, 0 if index in (0, 5) else 4) for index in range(8)})
     with pytest.raises(Declined):
-        resize(office(ask_busy=busy), "mine", 6, agree=refuse)
+        resize(office(inside=seen), "mine", 6, agree=refuse)
     assert len(gke.pools("mine")) == 9
-    resize(office(ask_busy=busy), "mine", 6, agree=lambda planned: plans.append(planned) or True)  # type: ignore[func-returns-value]
+    resize(office(inside=seen), "mine", 6, agree=lambda planned: plans.append(planned) or True)  # type: ignore[func-returns-value]
     assert sorted(gke.pools("mine")) == ["cpu", "np-1", "np-2", "np-3", "np-4", "np-6", "np-7"]
     assert [step.name for step in plans[0].steps] == ["np-0", "np-5"]
     assert lease().shape["slices"] == "6"
@@ -279,7 +295,7 @@ def test_somebody_who_works_on_it_is_left_in_peace(gke: Gke) -> None:
 
 
 def test_nodes_are_told_where_somebody_can_look_into_the_cluster(gke: Gke) -> None:
-    desk = office(nodes_of=lambda there: {"np-0": Nodes(4, 3, 2)})
+    desk = office(inside=seeing({"np-0": Nodes(4, 3, 2)}))
     create(desk, "mine", config(slices=2))
     told = describe(desk, "mine").slices
     assert [(one.present, one.healthy, one.used) for one in told] == [(4, 3, 2), (0, 0, 0)]

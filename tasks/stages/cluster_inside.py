@@ -1,0 +1,85 @@
+"""What is inside a cluster of GKE: nodes of its pools and what runs on them; JobSet, Kueue and the queue put in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.container_model import Cluster
+from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_gke import access_of
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, NODE, POD, Object
+from tasks.cloud.timing import Timing
+from tasks.config.cluster import ClusterConfig
+from tasks.targets.kube_install import USUAL, Waits, fetched, set_up
+from tasks.targets.kube_objects import condition, metadata, name, spec
+from tasks.targets.kube_queues import held_in
+
+_POOL = "cloud.google.com/gke-nodepool"
+_LOOK = Timing(total_s=20.0)
+_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+_OF_THE_NODE = ("DaemonSet", "Node")
+"""Owners of pods that every node has: they say nothing of its use."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes of a pool as Kubernetes knows them: how many there are, are ready, and have something running on them."""
+
+    present: int
+    healthy: int
+    used: int
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Looks into clusters of GKE and sets them up, by their own APIs. `waits`: for what is put in."""
+
+    say: Callable[[str], None] = lambda line: None
+    waits: Waits = USUAL
+    namespace: str = "default"
+
+    def ready(self, config: ClusterConfig) -> None:
+        """Sees that what would be put into a cluster can be had, before one is made. Raises as `fetched`."""
+        fetched(config.queueing)
+
+    def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
+        """Puts JobSet, Kueue and the queue into a cluster, or repairs them. Raises as kube_install.set_up."""
+        if config.queueing.install:
+            api = Kubernetes(access_of(cluster, self.namespace))
+            set_up(api, held_in(cluster), config, self.say, patience=self.waits)
+
+    def nodes(self, cluster: Cluster) -> Mapping[str, Nodes] | None:
+        """Returns the nodes of each pool that has any; None, and says why, where nobody can look."""
+        try:
+            api = Kubernetes(access_of(cluster), timing=_LOOK)
+            nodes = api.list(NODE).items
+            return count(nodes, api.list(POD, ALL_NAMESPACES, fields=_ENDED).items)
+        except (BadInput, InfrastructureError) as error:  # no login for it, no way to it, no answer
+            self.say(f"what is inside cluster {cluster.name} cannot be seen: {error}")
+            return None
+
+    def busy(self, cluster: Cluster) -> Mapping[str, bool]:
+        """Returns of each pool whether something runs on it; says nothing of those that cannot be seen."""
+        return {pool: bool(one.used) for pool, one in (self.nodes(cluster) or {}).items()}
+
+
+def count(nodes: Iterable[Object], pods: Iterable[Object]) -> Mapping[str, Nodes]:
+    """Returns the nodes of each pool by its name. `pods`: those that have not ended."""
+    used = {spec(pod).get("nodeName", "") for pod in pods if not _of_the_node(pod)}
+    found: dict[str, Nodes] = {}
+    for node in nodes:
+        pool = (metadata(node).get("labels") or {}).get(_POOL, "")
+        ready = condition(node, "Ready")
+        before = found.get(pool, Nodes(0, 0, 0))
+        found[pool] = Nodes(
+            before.present + 1,
+            before.healthy + (ready is not None and ready.true),
+            before.used + (name(node) in used),
+        )
+    return found
+
+
+def _of_the_node(pod: Object) -> bool:
+    return any(one.get("kind") in _OF_THE_NODE for one in metadata(pod).get("ownerReferences") or [])
