@@ -95,6 +95,7 @@ GROUPS = {
             "resize": ("flows.cli.cluster:resize", "Give it another number of slices or machines."),
             "list": ("flows.cli.cluster:list_", "List every cluster of the project."),
             "describe": ("flows.cli.cluster:describe", "Say how it and its slices stand."),
+            "cache-image": ("flows.cli.cluster_cache:cache_image", "Pull an image onto its nodes."),
             "kubeconfig": ("flows.cli.cluster:kubeconfig", "Print a kubeconfig for it alone."),
             "delete": ("flows.cli.cluster:delete", "Give back what `cluster create` made."),
         },
