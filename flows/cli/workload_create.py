@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flows.cli.workload_flags import fields_of, parsed, seconds
+from flows.cli.workload_flags import fields_of, one_cluster, parsed, seconds
 from flows.said import print_json, say
 from runtime.contract.errors import BadInput, ExitCode
 
@@ -61,13 +61,7 @@ def create(words: Sequence[str]) -> int:
 
 def _config(told: Namespace) -> GkeTargetConfig:
     """Returns the target that the flags make, on top of a target file where one is named."""
-    places = [flag for flag in ("context", "cluster", "target") if getattr(told, flag)]
-    if len(places) != 1:
-        what = " and ".join(f"--{flag}" for flag in places)
-        raise BadInput(
-            f"{what} name a cluster each" if places else "which cluster?",
-            fix="say one of --context, --cluster and --target",
-        )
+    one_cluster(told)
     fields = fields_of(told)
     if told.target is None and "type" not in fields:
         raise BadInput("--type is missing", fix="say what it runs on: --type v5litepod-16, or --type cpu")

@@ -24,6 +24,16 @@ class _Parser(argparse.ArgumentParser):
         raise BadInput(message, fix="see slicebench workload create --help")
 
 
+def one_cluster(told: object) -> None:
+    """Raises BadInput unless exactly one cluster is named: by context, cluster or target."""
+    places = [f"--{flag}" for flag in ("context", "cluster", "target") if getattr(told, flag)]
+    if len(places) != 1:
+        raise BadInput(
+            f"{' and '.join(places)} name a cluster each" if places else "which cluster?",
+            fix="say one of --context, --cluster and --target",
+        )
+
+
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Returns the flags; `words` of it are what stands behind `--`. Raises BadInput, SystemExit for --help."""
     own, _, rest = _parted(words)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from flows.cli.workload_flags import one_cluster
 from runtime.contract.errors import BadInput
 
 if TYPE_CHECKING:
@@ -40,13 +41,7 @@ NOWHERE = Where()
 
 def office(where: Where) -> Desk:
     """Returns where workloads are asked about. Raises BadInput unless exactly one cluster is named."""
-    told = [flag for flag in ("context", "cluster", "target") if getattr(where, flag)]
-    if len(told) != 1:
-        what = " and ".join(f"--{flag}" for flag in told)
-        raise BadInput(
-            f"{what} name a cluster each" if told else "which cluster?",
-            fix="say one of --context, --cluster and --target",
-        )
+    one_cluster(where)
     if where.kubeconfig and not where.context:
         raise BadInput("--kubeconfig goes with --context")
     from tasks.cloud.kubernetes import Kubernetes

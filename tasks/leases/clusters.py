@@ -6,6 +6,7 @@ A pool in a cluster of its own lease goes with that; one in a cluster that was t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -48,7 +49,7 @@ def opened(project: str) -> Container:
     return Container(project, timing=_TIMING, busy_s=0.0)
 
 
-class _InGke:
+class _InGke(ABC):
     """What both share. `container` opens the client of a project."""
 
     kind: str
@@ -77,8 +78,9 @@ class _InGke:
         projects = projects_of(self._ledger, lease_id, (*KINDS, OPERATION), ENDPOINT_VARIABLE)
         return in_projects(self.kind, projects, lambda project: self._in_project(project, lease_id))
 
+    @abstractmethod
     def _in_project(self, project: str, lease_id: str | None) -> Iterator[Found]:
-        raise NotImplementedError
+        """Yields what there is of a project."""
 
     def _of_lease(self, labels: Mapping[str, str], lease_id: str | None) -> Labelled | None:
         """Returns what labels say, when they are this ledger's and a lease's that is asked for."""

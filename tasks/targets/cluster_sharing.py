@@ -24,7 +24,7 @@ from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
 from tasks.targets.cluster_fit import Need, short_of
-from tasks.targets.cluster_making import Busy, Say, Works, find
+from tasks.targets.cluster_making import Say, Works, find
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ class Ways:
     poll_s: float = 5.0
     wait_s: float = 3600.0
     limit_s: float | None = None
-    ask_busy: Busy | None = None
     ready: Callable[[Cluster], None] = field(default=lambda cluster: None)
 
 
@@ -259,7 +258,7 @@ def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) ->
         share(holding, labels_for(own.lease.lease_id, own.ledger.id))
         with own.renewing():
             works = Works(
-                container, own, wanted.name, wanted.config, ways.say, ways.poll_s, ask_busy=ways.ask_busy,
+                container, own, wanted.name, wanted.config, ways.say, ways.poll_s,
                 limit_s=ways.limit_s, beside=True,
             )  # fmt: skip
             works.settle()

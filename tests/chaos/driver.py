@@ -193,7 +193,12 @@ def stop(number: signal.Signals) -> None:
     raise Stopped(number.name)
 
 
-def fork_and_play(play_it: Callable[[], None]) -> int:
+def outcome(play_it: Callable[[], object]) -> int:
+    """Plays this in a forked process and waits for its end: its exit code, or the signal that ended it, negative."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
+
+
+def fork_and_play(play_it: Callable[[], object]) -> int:
     """Runs this in a forked process; returns its pid. It exits with the exit code of its error, or 99; stopped, 130."""
     pid = os.fork()
     if pid:

@@ -20,7 +20,7 @@ from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, resize
 from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for, leave_cluster
-from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
+from tests.chaos.driver import fork_and_play, outcome, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke
@@ -30,11 +30,6 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
 
 MOMENTS = ("kill_before", "kill_after")
 NEW = ["CreateCluster", "CreateNodePool", "CreateNodePool"]
-
-
-def outcome(play_it: Callable[[], object]) -> int:
-    """Returns the exit code of a forked process that plays."""
-    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])  # type: ignore[arg-type]
 
 
 def a_run(run_id: str) -> None:

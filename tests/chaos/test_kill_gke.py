@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tasks.leases.lease import State, is_lock
 from tasks.leases.reaper import reap
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
-from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
+from tests.chaos.driver import outcome, sample, soon_enough, took_s
 from tests.cloud.kubernetes.client import JOBS, JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -73,10 +72,6 @@ def play(pods: Pods, case: Case, run_id: str) -> None:
         assert exit_code_of(outcome) == ExitCode.DONE, outcome
     finally:
         teardown(run, holding)
-
-
-def outcome(play_it: Callable[[], None]) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
 
 
 def sweep_up() -> None:

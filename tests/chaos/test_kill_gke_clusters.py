@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
-from tests.chaos.driver import fork_and_play, sample, soon_enough, took_s
+from tests.chaos.driver import fork_and_play, outcome, sample, soon_enough, took_s
 from tests.cloud.container.leasing import a_ledger, quick_inventories
 from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -73,10 +73,6 @@ def a_run(pods: Pods, case: Case, run_id: str) -> None:
         assert exit_code_of(outcome) == ExitCode.DONE, outcome
     finally:
         teardown(run, holding)
-
-
-def outcome(play_it: Callable[[], None]) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
 
 
 def sweep_up() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from tasks.leases.lease import State
 from tasks.leases.reaper import reap
 from tasks.stages.tpus import Office, create, delete
 from tasks.targets.tpu_capacity import Desk
-from tests.chaos.driver import fork_and_play, soon_enough, took_s
+from tests.chaos.driver import outcome, soon_enough, took_s
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud
 from tests.cloud.tpu.world import new_node
@@ -63,11 +62,6 @@ def config(slices: int) -> TpuVmTargetConfig:
         "python": "/p",
     }
     return TpuVmTargetConfig.model_validate({**fields, "limits": {"queue_s": 0.3}})
-
-
-def outcome(play_it: Callable[[], None]) -> int:
-    """Returns the exit code of a forked process that plays."""
-    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
 
 
 @pytest.mark.chaos

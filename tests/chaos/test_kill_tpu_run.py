@@ -22,7 +22,7 @@ from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
-from tests.chaos.driver import fork_and_play, soon_enough, took_s
+from tests.chaos.driver import fork_and_play, outcome, soon_enough, took_s
 from tests.cloud.tpu.leasing import ZONE, a_ledger
 from tests.cloud.tpu.running import Cloud
 from tests.cloud.tpu.world import new_node
@@ -76,10 +76,6 @@ def play(bench: Bench, case: Case, run_id: str, output: str | None) -> None:
         teardown(run, holding)
 
 
-def outcome(play_it: Callable[[], None]) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(fork_and_play(play_it), 0)[1])
-
-
 def sweep_up() -> None:
     """Reaps in a process of its own, as a forked one may not share its parent's connections."""
     ledger = a_ledger()
@@ -90,7 +86,7 @@ def sweep_up() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Path, name: str) -> None:
     case, cloud = CASES[name], bench.cloud
-    others = [other_node(cloud, "foreign", {"slicebench-lease": "run-1-e1"}), other_node(cloud, "mine", {})]
+    others = others_of(cloud, "run-1-e1")
     output = str(tmp_path / "out") if "existing" in case.config else None
     assert outcome(lambda: play(bench, case, "clean", output)) == 0
     assert [one["method"] for one in cloud.mutations()] == case.calls
@@ -114,6 +110,11 @@ def test_killed_before_and_after_every_mutating_call(bench: Bench, tmp_path: Pat
             assert not any(lease.holders for lease in leases), at
             assert not list((bench.folder / "home").glob(f"runs/{run_id}-*")) or "existing" not in case.config
     assert soon_enough(took), took
+
+
+def others_of(cloud: Cloud, lease_id: str) -> list[str]:
+    """Puts two nodes there: of a lease of this name in another ledger, and of somebody; returns their names."""
+    return [other_node(cloud, "foreign", {"slicebench-lease": lease_id}), other_node(cloud, "mine", {})]
 
 
 def other_node(cloud: Cloud, node: str, labels: dict[str, str]) -> str:

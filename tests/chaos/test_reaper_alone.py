@@ -23,7 +23,7 @@ from tasks.leases.ledger import Ledger
 from tasks.leases.opening import open_ledger
 from tests.chaos.driver import soon_enough, took_s
 from tests.chaos.test_kill_prefect import bystander
-from tests.chaos.test_kill_tpu_run import other_node
+from tests.chaos.test_kill_tpu_run import others_of
 from tests.cloud.sshd import Sshd, missing, serve_ssh, target_yaml
 from tests.cloud.tpu.leasing import ZONE
 from tests.cloud.tpu.running import Cloud
@@ -96,10 +96,7 @@ def test_what_runs_left_is_given_back_within_15_s_of_the_end_of_their_leases(
     gcs_bucket: str,
 ) -> None:
     image = lay_image(tmp_path / "app")
-    others = [
-        other_node(tpu_cloud, "foreign", {"slicebench-lease": f"{ON_TPUS}-e1"}),
-        other_node(tpu_cloud, "mine", {}),
-    ]
+    others = others_of(tpu_cloud, f"{ON_TPUS}-e1")
     commands = [begin(station, run_id, targets[run_id], place, gcs_bucket) for run_id in RUNS]
     for run_id in RUNS:
         wait_for(lambda run_id=run_id: measures(run_id, gcs_bucket))  # type: ignore[misc]

@@ -17,7 +17,7 @@ import yaml
 from runtime.contract.errors import ExitCode
 from tasks.leases.ledger import Ledger
 from tasks.leases.opening import open_ledger
-from tests.chaos.test_kill_tpu_run import other_node
+from tests.chaos.test_kill_tpu_run import others_of
 from tests.cloud.fake_gcs import gcs_bucket, gcs_url  # noqa: F401
 from tests.cloud.kubernetes.client import JOBS, Plain
 from tests.cloud.kubernetes.schedule import Schedule
@@ -85,10 +85,7 @@ def test_its_time_comes_and_what_a_lost_machine_made_goes(
 ) -> None:
     launched(ledger, tmp_path)
     lose_the_laptop(ledger)
-    others = [
-        other_node(tpu_cloud, "foreign", {"slicebench-lease": "run-e1"}),
-        other_node(tpu_cloud, "mine", {}),
-    ]
+    others = others_of(tpu_cloud, "run-e1")
     api = Plain(cluster.url)
     cron = apply(api, ledger)
     assert ends(api) == {}, "its time has not come"

@@ -15,7 +15,7 @@ import pytest
 
 from tasks.leases.ledger import Ledger
 from tasks.leases.opening import open_ledger
-from tests.chaos.test_kill_tpu_run import other_node
+from tests.chaos.test_kill_tpu_run import others_of
 from tests.cloud.tpu.running import Cloud
 from tests.system.buildah import address, base, buildah, debian, engine  # noqa: F401
 from tests.tasks.leases.container import DEPLOYMENT, ROOT, Reaped, of_the_clouds
@@ -75,10 +75,7 @@ def test_it_gives_back_what_a_lost_machine_made(
 ) -> None:
     launched(ledger, tmp_path)
     lose_the_laptop(ledger)
-    others = [
-        other_node(tpu_cloud, "foreign", {"slicebench-lease": "run-e1"}),
-        other_node(tpu_cloud, "mine", {}),
-    ]
+    others = others_of(tpu_cloud, "run-e1")
     assert len(tpu_cloud.inventory()) > len(others)
     done = start(image, "--ledger", ledger.uri, "--watch", "0.3")
     assert (done.code, done.did) == (0, {"run-e1": "released in part"}), done.said
