@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +67,15 @@ def cache_image(
     try:
         return _await(api, manifest, wanted, say, limit_s, look_s)
     finally:
-        with suppress(
-            KubernetesError
-        ):  # what is told is how it ended; the name is found again by the next call
-            api.delete(DAEMON_SET, manifest["metadata"]["name"])
+        _take_away(api, str(manifest["metadata"]["name"]), say)
+
+
+def _take_away(api: Kubernetes, name: str, say: Say) -> None:
+    """Lets what pulled go. How the pulling ended is what counts: that it stays is told, and the next call finds it."""
+    try:
+        api.delete(DAEMON_SET, name)
+    except KubernetesError as error:
+        say(f"DaemonSet {name} stays until the same call is made again: {error}")
 
 
 def daemon_set(image: str, pools: Sequence[str], namespace: str) -> dict[str, Any]:

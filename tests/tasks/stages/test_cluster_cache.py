@@ -54,6 +54,19 @@ def test_an_image_that_does_not_exist_is_told_with_the_nodes_that_lack_it(
     assert any("not found" in one for one in said), said
 
 
+def test_what_cannot_be_taken_away_is_told_and_goes_with_the_next_call(
+    api: Kubernetes, cluster: KubernetesStandIn
+) -> None:
+    cluster.fault(verb="delete", kind="daemonsets", action="error", code=403, reason="Forbidden")
+    said: list[str] = []
+    assert len(cached(api, say=said.append).have) == 4
+    assert any("stays until the same call is made again" in one for one in said), said
+    [left] = api.list(DAEMON_SET).items
+    cluster.fault()
+    assert len(cached(api).have) == 4
+    assert left["metadata"]["name"].startswith("slicebench-cache-")
+
+
 def test_pools_and_images_that_are_none_are_refused(api: Kubernetes) -> None:
     with pytest.raises(BadInput, match="no nodes of pool np-7.*name one of cpu, np-0"):
         cached(api, "np-7")
