@@ -149,7 +149,7 @@ def test_memory_in_use_is_counted() -> None:
         before = used()
         held.append(b"\1" * amount)
         found.append(used() - before)
-        if abs(found[-1] - amount) <= 0.05 * amount:
+        if abs(found[-1] - amount) <= 0.15 * amount:  # a wrong unit or sign is further off by far
             return
     raise AssertionError(f"{amount} taken, and {found} was counted")
 
