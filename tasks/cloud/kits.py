@@ -44,9 +44,17 @@ class Kit:
     @property
     def versions(self) -> dict[str, str]:
         """Returns the pinned versions that matter, but for those that depend on the Python."""
-        text = (self.folder / PINS_FILE).read_text()
-        once = {name: version for name, version in pins(text).items() if text.count(f"\n{name}==") <= 1}
-        return {name: once[name] for name in SHOWN if name in once}
+        return shown_versions((self.folder / PINS_FILE).read_text())
+
+
+def shown_versions(requirements: str) -> dict[str, str]:
+    """Returns the pinned versions that matter of a requirements file, but for those that depend on the Python."""
+    once = {
+        name: version
+        for name, version in pins(requirements).items()
+        if requirements.count(f"\n{name}==") <= 1
+    }
+    return {name: once[name] for name in SHOWN if name in once}
 
 
 def make_kit(recipe: Recipe, kits: Path, *, say: Say) -> tuple[Kit, bool]:

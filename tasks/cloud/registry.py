@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from runtime.contract.errors import BadInput
-from tasks.cloud.image_names import ImageName
+from tasks.cloud.image_names import ImageName, image_name
 from tasks.cloud.registry_errors import Denied, NotThere, RegistryError, Rejected, Unavailable
 from tasks.cloud.registry_wire import Answer, Wire, next_url
 from tasks.cloud.timing import pauses
@@ -252,6 +252,18 @@ class Registry:
             with into.open("wb" if whole else "ab") as file:
                 for piece in response.iter_raw(_PIECE):
                     file.write(piece)
+
+
+def pinned(text: str) -> ImageName:
+    """Returns an image that somebody names, by digest. Who names a digest is taken at their word: nobody is asked.
+
+    Raises BadInput for a tag that does not exist, RegistryError.
+    """
+    named = image_name(text)
+    if named.digest:
+        return named
+    with Registry() as registry:
+        return registry.resolve(named)
 
 
 def _pieces(file: Path, offset: int) -> Iterator[bytes]:

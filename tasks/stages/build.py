@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.git import fetch_tree, known_tree
+from tasks.cloud.registry import pinned as pinned_image
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import prune_trees
 from tasks.cloud.venvs import Venv, adopt_venv, all_venvs, make_venv, prune, read_venv
@@ -18,7 +19,7 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.stages.build_container import build_container
+from tasks.stages.build_container import build_container, plan_container
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
 from tasks.stages.recipes import (
@@ -54,7 +55,7 @@ class BuildPlan:
 
     def __str__(self) -> str:
         if not self.rebuild:
-            return f"nothing new: {f'venv {self.key} is there already' if self.key else self.jax}"
+            return f"nothing new: {f'{self.makes} {self.key} is there already' if self.key else self.jax}"
         return f"a new {self.makes}{f' {self.key}' if self.key else ''} ({'; '.join(self.changed)})"
 
 
@@ -105,9 +106,12 @@ def _refuse_sources(spec: RunSpec) -> None:
     if spec.source.repo is None and spec.source.jax_version == "locked":
         return
     asked = "--repo" if spec.source.repo is not None else "--jax-version"
+    image = isinstance(spec.target, GkeTargetConfig)
+    what, brought = ("an image", "an image") if image else ("a venv", "a Python")
+    instead = "write build: in place of image: in" if image else "take python: out of"
     raise BadInput(
-        f"{asked} asks for a venv of its own, but target {spec.target_name} names a Python to be used",
-        fix=f"take python: out of the target file, or {asked} back",
+        f"{asked} asks for {what} of its own, but target {spec.target_name} names {brought} to be used",
+        fix=f"{instead} the target file, or take {asked} back",
     )
 
 
@@ -117,13 +121,7 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     Asks the remote what a branch is now, and the index what JAX is newest. Raises as `build` does.
     """
     if isinstance(spec.target, GkeTargetConfig):
-        if spec.target.image is not None:
-            return BuildPlan(False, None, (), f"what is in {spec.target.image}")
-        if spec.target.build is not None:
-            where = f"into {spec.target.build.repository}, unless it is there"
-            return BuildPlan(True, None, (where,), spec.source.jax_version, makes="image")
-        why = f"target {spec.target_name} names no image: write image: or build: into it"
-        return BuildPlan(True, None, (why,), spec.source.jax_version, makes="image")
+        return _explain_container(spec, spec.target, lock or Lock())
     if isinstance(spec.target, SshTargetConfig | TpuVmTargetConfig) and spec.target.python is None:
         why = f"target {spec.target_name} names no python, so each host that has none yet makes it"
         return BuildPlan(True, None, (why,), spec.source.jax_version)
@@ -144,12 +142,40 @@ def explain_build(spec: RunSpec, *, lock: Lock | None = None) -> BuildPlan:
     return BuildPlan(not there, key, changed, recipe.jax, tuple(notes))
 
 
+def _explain_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock) -> BuildPlan:
+    """Says which image pods would get. A registry or package index that fails is a note: all else can still be told."""
+    jax = spec.source.jax_version
+    if config.build is None and config.image is None:
+        why = f"target {spec.target_name} names no image: write image: or build: into it"
+        return BuildPlan(True, None, (why,), jax, makes="image")
+    notes: list[str] = []
+    try:
+        if config.image is not None:
+            _refuse_sources(spec)
+            return BuildPlan(
+                False, None, (), f"what is in {pinned_image(config.image).pinned()}", makes="image"
+            )
+        planned = plan_container(spec, config, lock, notes.append)
+    except InfrastructureError as error:
+        notes.append(f"which image it would be is not known: {error}")
+        if config.build is None:
+            return BuildPlan(False, None, (), f"what is in {config.image}", tuple(notes), "image")
+        where = f"into {config.build.repository}, unless it is there"
+        return BuildPlan(True, None, (where,), jax, tuple(notes), "image")
+    changed = () if planned.there else (f"into {planned.target.repository}",)
+    made = planned.made
+    return BuildPlan(
+        planned.there is None, made.tag, changed, made.versions.get("jax", jax), tuple(notes), "image"
+    )
+
+
 def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
     """Raises BadInput for a branch, pull request, commit, package or JAX version that does not exist.
 
     Asks nobody when none was named. What it fetches stays in the cache, where `build` finds it.
     """
-    if spec.target.python is not None:
+    given = isinstance(spec.target, GkeTargetConfig) and spec.target.image is not None
+    if spec.target.python is not None or given:
         _refuse_sources(spec)
     if spec.source.repo is not None or spec.source.jax_version != "locked":
         _look_up(spec.source, request_of(spec), lock or Lock())

@@ -10,10 +10,11 @@ from tasks.cloud.registry import Registry
 from tasks.cloud.resolve import Lock
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
-from tasks.stages.context import Run
+from tasks.stages.context import Run, Say
 from tasks.stages.image import DEFAULT_BASE
-from tasks.stages.image_build import Wanted
+from tasks.stages.image_build import Planned, Wanted
 from tasks.stages.image_build import build as build_image
+from tasks.stages.image_build import plan as plan_image
 from tasks.stages.recipes import built_before, pinned
 from tasks.stages.usercode import needs_orbax_classes
 from tasks.targets.types import Image
@@ -40,6 +41,12 @@ def build_container(run: Run, config: GkeTargetConfig, lock: Lock) -> Image:
     run.say(f"image {made.image}, {made.tag}: {'is there already' if made.reused else 'built and pushed'}")
     run.mark("build", key=made.tag, inputs={}, image=asdict(image))
     return image
+
+
+def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say) -> Planned:
+    """Says which image `build_container` would make, and whether it is there. Makes nothing. Raises as it."""
+    with Registry() as registry:
+        return plan_image(wanted_of(spec, config), registry, say, lock=lock)
 
 
 def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:

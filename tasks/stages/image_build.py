@@ -17,11 +17,12 @@ from tasks.cloud import image_builders
 from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
 from tasks.cloud.image_names import ImageName, image_name, made_tag
 from tasks.cloud.image_smoke import smoke_command
-from tasks.cloud.kits import Kit, make_kit, prune_kits
+from tasks.cloud.kits import make_kit, prune_kits, shown_versions
 from tasks.cloud.registry import Registry
 from tasks.cloud.registry_login import engine_logins
 from tasks.cloud.resolve import Lock, Request
 from tasks.cloud.trees import WORKING_TREE, scratch_folder
+from tasks.cloud.venvs import Recipe
 from tasks.config.home import images_folder, kits_folder
 from tasks.config.spec import SourceSpec
 from tasks.stages.image import DEFAULT_BASE, KEY_LABEL, Made, taken, target_of
@@ -61,42 +62,68 @@ class Wanted:
     trusted: bool = False
 
 
-def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = None) -> Made:
-    """Makes sure that an image is in its registry, and returns it. Everything is checked before anything is made.
+@dataclass(frozen=True)
+class Planned:
+    """What is to be made: where it goes, by which tag, of what; and the image that is there already, if one is.
 
-    What was built before of the same inputs is found by its tag, and not built again. Raises BadInput for what does
-    not exist, or a tag that is another image; InfrastructureError when engine, registry or package index fail.
+    `made` is what `build` returns of it, but for the digest.
+    """
+
+    target: ImageName
+    key: str
+    base: ImageName
+    recipe: Recipe
+    made: Made
+    there: ImageName | None
+
+
+def plan(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = None) -> Planned:
+    """Says what `build` would make, and makes nothing; sources that it fetches stay in the cache.
+
+    Raises BadInput for what does not exist, or a tag that is another image; InfrastructureError when registry or
+    package index fail.
     """
     place = target_of(wanted.repository, wanted.tag)
     _check_index(wanted.source.jax_index)
     _check_python(wanted.python)
     base = registry.image(image_name(wanted.base))
     python = wanted.python or _said_python(registry.config(base), wanted.base)
-    kit, about = _packages(wanted, python, lock or Lock(), say)
-    key = _key(kit, base.digest, fresh=wanted.fresh)
-    jax = kit.versions.get("jax", "")
-    target = place if wanted.tag else place.tagged(made_tag(ref_of(about), wanted.device, jax, key))
+    about, recipe = _packages(wanted, python, lock or Lock(), say)
+    key = _key(recipe.key(), base.digest, fresh=wanted.fresh)
+    versions = shown_versions(f"\n{recipe.requirements}")
+    tag = made_tag(ref_of(about), wanted.device, versions.get("jax", ""), key)
+    target = place if wanted.tag else place.tagged(tag)
     made = Made(
         str(target), str(target.tag), base.name.pinned(), wanted.device,
-        source=about, versions={**kit.versions, "python": python},
+        source=about, versions={**versions, "python": python},
     )  # fmt: skip
     there = taken(registry, target, key, wanted.force)
     if there is not None:
-        say(f"{target} is there already")
         made = replace(made, image=there.pinned(), reused=True)
-    if there is not None and (wanted.trusted or not wanted.smoke):
-        return made
+    return Planned(target, key, base.name, recipe, made, there)
+
+
+def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = None) -> Made:
+    """Makes sure that an image is in its registry, and returns it. Everything is checked before anything is made.
+
+    What was built before of the same inputs is found by its tag, and not built again. Raises BadInput for what does
+    not exist, or a tag that is another image; InfrastructureError when engine, registry or package index fail.
+    """
+    planned = plan(wanted, registry, say, lock=lock)
+    target, made = planned.target, planned.made
+    if planned.there is not None:
+        say(f"{target} is there already")
+        if wanted.trusted or not wanted.smoke:
+            return made
     name = choose_builder(wanted.builder)
-    with scratch_folder(images_folder()) as work, engine_logins([base.name, target], name) as logins:
+    with scratch_folder(images_folder()) as work, engine_logins([planned.base, target], name) as logins:
         builder = Builder(name, logins)
-        if there is not None:
-            _smoke(builder, there, work, say)
+        if planned.there is not None:
+            _smoke(builder, planned.there, work, say)
             return made
         prune_kits(images_folder(), older_than_s=_LEFT_S)
-        labels = {KEY_LABEL: key, "slicebench.jax": jax, **_labels(about)}
-        job = Job(_context(kit, work), base.name, target, labels, wanted.fresh, _secret(work))
-        _carry_out(builder, job, work, say, smoke=wanted.smoke)
-        if (there := taken(registry, target, key, wanted.force)) is not None:
+        _carry_out(builder, _job(planned, wanted, work, say), work, say, smoke=wanted.smoke)
+        if (there := taken(registry, target, planned.key, wanted.force)) is not None:
             say(f"{target} was pushed by somebody else meanwhile: it stays")
             return replace(made, image=there.pinned(), reused=True)
         say(f"pushing {target}")
@@ -133,7 +160,7 @@ def _check_index(index: str | None) -> None:
         raise BadInput(f"--jax-index {index} cannot be seen by a build", fix="give an https:// URL")
 
 
-def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[Kit, dict[str, Any]]:
+def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[dict[str, Any], Recipe]:
     interpreter = Interpreter(python, "linux-x86_64", f"CPython {python} linux-x86_64 {_LIBC}")
     request = Request(
         jax=wanted.source.jax_version,
@@ -143,11 +170,10 @@ def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[Kit, d
         extras=("image", *(("orbax-classes",) if wanted.orbax_classes else ())),
         elsewhere=asked_for(interpreter),
     )
-    about, recipe = code_and_recipe(wanted.source, request, lock, say, interpreter.identity)
-    return make_kit(recipe, kits_folder(), say=say)[0], about
+    return code_and_recipe(wanted.source, request, lock, say, interpreter.identity)
 
 
-def _key(kit: Kit, base: str, *, fresh: bool) -> str:
+def _key(kit: str, base: str, *, fresh: bool) -> str:
     inputs = inputs_of(kit, base)
     if fresh:  # packages of the system may be newer: that is another image, and gets a tag of its own
         inputs["fresh"] = uuid.uuid4().hex
@@ -170,11 +196,14 @@ def _said_python(config: Mapping[str, Any], base: str) -> str:
     )
 
 
-def _context(kit: Kit, work: Path) -> Path:
-    context = work / "context"
+def _job(planned: Planned, wanted: Wanted, work: Path, say: Say) -> Job:
+    """Returns what the engine is told; what it is told to build from is in a folder in `work` then."""
+    context, made = work / "context", planned.made
+    kit, _ = make_kit(planned.recipe, kits_folder(), say=say)
     context.mkdir()
     fill_context(kit, context)
-    return context
+    labels = {KEY_LABEL: planned.key, "slicebench.jax": made.versions.get("jax", ""), **_labels(made.source)}
+    return Job(context, planned.base, planned.target, labels, wanted.fresh, _secret(work))
 
 
 def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:

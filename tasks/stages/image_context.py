@@ -21,8 +21,8 @@ _CHECKOUT = Path(__file__).parents[2]
 DOCKERFILE = _CHECKOUT / "deployments" / "images" / "Dockerfile"
 
 
-def inputs_of(kit: Kit, base: str) -> dict[str, str]:
-    """Returns all that an image depends on, by name; the same inputs are the same image.
+def inputs_of(kit: str, base: str) -> dict[str, str]:
+    """Returns all that an image depends on, by name; the same inputs are the same image. `kit` is the key of one.
 
     Raises BadInput where slicebench is installed without its Dockerfile.
     """
@@ -31,7 +31,7 @@ def inputs_of(kit: Kit, base: str) -> dict[str, str]:
     return {
         "dockerfile": hashlib.sha256(DOCKERFILE.read_bytes()).hexdigest(),
         "base": base,
-        "kit": kit.key,
+        "kit": kit,
         "runtime": digest_of(RUNTIME, files_below(RUNTIME)),
     }
 

@@ -10,11 +10,10 @@ from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import GOOD, Cluster
-from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import ClusterGone, access_to, place_of, place_of_cluster, signed
 from tasks.cloud.labels import read_labels
-from tasks.cloud.registry import Registry
+from tasks.cloud.registry import pinned
 from tasks.cloud.storage import Folder, open_folder
 from tasks.cloud.timing import Timing
 from tasks.config.gke_target import GkeTargetConfig
@@ -116,10 +115,8 @@ class GkeTarget:
                 "the target names no image, nor a repository to build one into",
                 fix="write build: {repository: HOST/PATH} into the target file, or image: and one that is there",
             )
-        named = image_name(self._config.image)
-        with Registry() as registry:
-            found = named if named.digest else registry.resolve(named)
-        return Image("container", found.pinned(), "python", {"image": self._config.image}, {}, True)
+        reference = pinned(self._config.image).pinned()
+        return Image("container", reference, "python", {"image": self._config.image}, {}, True)
 
     def interpreter(self) -> None:
         """See Target. It is the image's."""

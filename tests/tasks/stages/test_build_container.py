@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.registry_errors import Unavailable
 from tasks.cloud.resolve import Lock
 from tasks.config.gke_target import GkeTargetConfig
-from tasks.stages.build import build, explain_build
+from tasks.config.spec import RunSpec, SourceSpec
+from tasks.stages.build import build, check_source, explain_build
 from tasks.stages.context import Run
 from tasks.targets.gke import GkeTarget
 from tests.cloud.fake_index import lock, wheels  # noqa: F401
 from tests.cloud.registry import Store
 from tests.tasks.stages.test_build import make_run
 from tests.tasks.stages.test_image import Engine, address, engine, locked, store  # noqa: F401
+
+NOTHING_ASKED = SourceSpec()
 
 
 def config(address: str, **more: Any) -> GkeTargetConfig:
@@ -94,10 +99,66 @@ def test_an_image_that_the_registry_lost_is_built_again(
     assert again.source["image"] == first.source["image"] and not again.reused
 
 
-def test_plan_says_where_it_goes_and_two_ways_at_once_are_refused(address: str, tmp_path: Path) -> None:
+def test_plan_names_the_image_that_is_built_then_and_says_when_it_is_there(
+    address: str, engine: Engine, locked: Lock, store: Store, tmp_path: Path
+) -> None:
+    run = a_run(tmp_path, config(address))
+    plan = explain_build(run.spec, lock=locked)
+    assert plan.rebuild and str(plan) == f"a new image {plan.key} (into {address}/mine)"
+    assert "mine" not in store.repositories and not engine.told, "a plan makes nothing"
+    build(run, lock=locked)
+    [tag] = store.repository("mine").tags
+    assert plan.key == tag
+    assert str(explain_build(run.spec, lock=locked)) == f"nothing new: image {tag} is there already"
+
+
+def test_plan_of_an_image_that_is_given_says_which_it_is_now(
+    address: str, store: Store, tmp_path: Path
+) -> None:
+    digest = store.repository("base").tags["v1"]
+    assert str(explain_build(given(f"{address}/base:v1", tmp_path))) == (
+        f"nothing new: what is in {address}/base@{digest}"
+    )
+    with pytest.raises(BadInput, match="there is no image .*, there are: v1"):
+        explain_build(given(f"{address}/base:v2", tmp_path))
+    asked = len(store.asked)
+    taken = explain_build(given(f"{address}/base@{digest}", tmp_path))
+    assert digest in str(taken) and len(store.asked) == asked
+
+
+def given(image: str, tmp_path: Path, source: SourceSpec = NOTHING_ASKED) -> RunSpec:
+    target = GkeTargetConfig.model_validate({"kind": "gke", "context": "kind", "type": "cpu", "image": image})
+    return make_run(tmp_path, source, target=target).spec
+
+
+@pytest.mark.parametrize("refuse", [explain_build, check_source])
+def test_an_image_that_is_given_has_no_other_code(
+    refuse: Callable[[RunSpec], object], tmp_path: Path
+) -> None:
+    spec = given("gcr.io/p/i:v1", tmp_path, SourceSpec(jax_version="newest"))
+    with pytest.raises(BadInput, match=r"--jax-version asks for an image .* write build: in place of image:"):
+        refuse(spec)
+
+
+@pytest.mark.parametrize("how", [{"build": True}, {"build": False}])
+def test_plan_goes_on_without_a_registry(
+    how: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*_: object) -> None:
+        raise Unavailable("cannot GET http://gone/v2/: connection refused")
+
+    monkeypatch.setattr("tasks.cloud.registry.Registry.find", down)
+    monkeypatch.setattr("tasks.cloud.registry.Registry.image", down)
+    spec = (
+        a_run(tmp_path, config("localhost:1")).spec if how["build"] else given("localhost:1/i:v1", tmp_path)
+    )
+    plan = explain_build(spec)
+    assert plan.key is None and plan.rebuild is how["build"]
+    assert "not known: cannot GET http://gone" in plan.notes[0]
+
+
+def test_two_ways_at_once_are_refused_and_none_as_well(address: str, tmp_path: Path) -> None:
     target = config(address)
-    plan = explain_build(a_run(tmp_path, target).spec)
-    assert str(plan) == f"a new image (into {address}/mine, unless it is there)"
     with pytest.raises(ValueError, match="leave one out"):
         GkeTargetConfig.model_validate({**target.model_dump(exclude_unset=True), "image": "a:b"})
     neither = GkeTargetConfig.model_validate({"kind": "gke", "context": "kind", "type": "cpu"})
