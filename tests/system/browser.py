@@ -109,6 +109,21 @@ class Browser:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def fill(self, xpath: str, text: str) -> None:
+        """Replaces the text of a field, again until it is there: a page still being built moves or forgets it."""
+        field = f"""document.evaluate({json.dumps(xpath)}, document, null,
+            XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue"""
+
+        def filled() -> bool:
+            self.click(xpath)
+            if not self.script(f"(field => field && document.activeElement === field)({field})"):
+                return False
+            self.script("document.activeElement.select(); document.execCommand('delete')")
+            self.type(text)
+            return bool(self.script(f"(field => field && field.value === {json.dumps(text)})({field})"))
+
+        self.wait_for(filled, f"{xpath} that keeps {text!r}")
+
     def type(self, text: str) -> None:
         """Types into what has the focus."""
         self._call("Input.insertText", text=text)

@@ -118,7 +118,7 @@ def test_a_disk_that_fills_up_on_a_host_is_told_with_the_host() -> None:
         holding = hold(run)
 
         def fill(progress: Progress) -> None:
-            if progress.repeat == 3 and not (disk / "filler").exists():
+            if progress.repeat >= 3 and not (disk / "filler").exists():
                 _fill(disk)
 
         try:
@@ -129,8 +129,10 @@ def test_a_disk_that_fills_up_on_a_host_is_told_with_the_host() -> None:
             torn_down = teardown(run, holding)
         assert exit_code_of(outcome) in (ExitCode.WORKLOAD_FAILED, ExitCode.INFRASTRUCTURE), said
         cause = outcome.attempts[-1].cause
-        assert f"no space left on {disk}" in cause, "the folder on the host is named"
-        assert collected.points[0].status == "failed" and cause in collected.points[0].cause
+        # Who meets the full disk first, the checkpoint, the journal or the stream, says so in words of its own.
+        assert "no space left" in cause.lower() and str(disk) in cause, "the folder on the host is named"
+        assert collected.points[0].status == "failed"
+        assert "no space left" in collected.points[0].cause.lower()
         assert torn_down.lease.state is State.GONE
         assert alive_under("run-1-e1") == []
         assert list((disk / "runs").iterdir()) == []

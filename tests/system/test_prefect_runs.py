@@ -117,10 +117,13 @@ def test_the_form_has_fields_and_drop_downs_and_a_retry_by_its_button_does_only_
     before = {stage: stat(station, stage) for stage in ("build", "provision", "upload", "run")}
     leases = [lease.lease_id for lease in station.leases("retried")]
 
-    deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
+    deployment = station.http.get("deployments/name/benchmark/adhoc").json()
+    fields = len(deployment["parameter_openapi_schema"]["properties"])
+    labels = "document.querySelectorAll('.schema-form-property__label').length"
     with Browser() as browser:
         log_in(browser, station)
-        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment}/run")
+        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment['id']}/run")
+        browser.wait_for(lambda: browser.script(labels) >= fields, "form with all its fields")
         browser.wait_for_text("Suite to run: a path")
         form = browser.text()
         assert "on_failure" in form
@@ -191,10 +194,13 @@ def stat(station: Station, stage: str) -> tuple[int, bytes]:
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 def test_the_form_starts_the_run_that_was_filled_in(station: Station, tmp_path: Path) -> None:
     suite = lay_suite(tmp_path / "by-form", "patient", go=str(tmp_path))
-    deployment = station.http.get("deployments/name/benchmark/adhoc").json()["id"]
+    deployment = station.http.get("deployments/name/benchmark/adhoc").json()
+    fields = len(deployment["parameter_openapi_schema"]["properties"])
+    labels = "document.querySelectorAll('.schema-form-property__label').length"
     with Browser() as browser:
         log_in(browser, station)
-        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment}/run")
+        browser.open(f"http://127.0.0.1:{station.port}/deployments/deployment/{deployment['id']}/run")
+        browser.wait_for(lambda: browser.script(labels) >= fields, "form with all its fields")
         fill_in(browser, "suite", str(suite))
         fill_in(browser, "run_id (Optional)", "by-form")
         fill_in(browser, "output (Optional)", "/nowhere")
@@ -209,12 +215,10 @@ def test_the_form_starts_the_run_that_was_filled_in(station: Station, tmp_path: 
 
 def fill_in(browser: Browser, label: str, text: str) -> None:
     """Replaces what is in a field of a form."""
-    field = (
-        f"//span[@class='schema-form-property__label'][normalize-space()='{label}']/following::textarea[1]"
+    browser.fill(
+        f"//span[@class='schema-form-property__label'][normalize-space()='{label}']/following::textarea[1]",
+        text,
     )
-    browser.click(field)
-    browser.script("document.activeElement.select(); document.execCommand('delete')")
-    browser.type(text)
 
 
 def log_in(browser: Browser, station: Station) -> None:
