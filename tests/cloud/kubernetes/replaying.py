@@ -95,7 +95,7 @@ def local_queue(scene: Scene) -> None:
 def _with_program(scene: Scene, js: Obj, number: int) -> None:
     """Gives the pods of a recorded JobSet a command that does what theirs did."""
     if "ttlSecondsAfterFinished" in js["spec"]:
-        js["spec"]["ttlSecondsAfterFinished"] = 1
+        js["spec"]["ttlSecondsAfterFinished"] = 3  # Kueue must hear of the end before, on a busy machine, too
     pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     container = pod["containers"][0]
     given: dict[str, Any] = {one["name"]: one["value"] for one in container.get("env", [])}
