@@ -36,6 +36,7 @@ class Control:
             "compact",
             "down",
             "skew",
+            "empty",
             "nodes",
             "lose_node",
             "write_log",
@@ -95,6 +96,11 @@ class Control:
 
     def _skew(self, told: dict[str, Any]) -> None:
         clock.skew(float(told["seconds"]))
+
+    def _empty(self, told: dict[str, Any]) -> None:
+        """Takes away all that anybody made, so that the cluster is as it was at its beginning."""
+        del told
+        inventory.emptied(self._cluster)
 
     def _nodes(self, told: dict[str, Any]) -> dict[str, Any]:
         """Adds nodes: {"pools": [{pool, count, labels, taints, resources}]}."""

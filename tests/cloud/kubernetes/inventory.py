@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes.processes import marked
+from tests.cloud.kubernetes.store import Key
 
 if TYPE_CHECKING:
     from tests.cloud.kubernetes.cluster import Cluster
@@ -17,14 +19,9 @@ def taken(cluster: Cluster) -> dict[str, Any]:
     """Returns objects by kind as `namespace/name`, without what a cluster has from the start, events and nodes."""
     store = cluster.world.store
     objects: dict[str, list[str]] = {}
-    for kind in store.kinds():
-        names = [_named(one) for one in store.list(kind)]
-        if kind == "namespaces":
-            names = [one for one in names if one not in _SPACES]
-        if kind == "serviceaccounts":
-            names = [one for one in names if not one.endswith("/default")]
-        if names and kind not in _OF_THE_CLUSTER:
-            objects[kind] = names
+    for kind, space, name in _made(cluster):
+        if (kind, name) != ("serviceaccounts", "default"):
+            objects.setdefault(kind, []).append(f"{space}/{name}" if space else name)
     return {
         "objects": objects,
         "processes": sorted(marked(cluster.world.mark)),
@@ -33,6 +30,19 @@ def taken(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _named(obj: dict[str, Any]) -> str:
-    meta = obj["metadata"]
-    return f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else str(meta["name"])
+def emptied(cluster: Cluster) -> None:
+    """Takes away all that anybody made, at once."""
+    for key in list(_made(cluster)):
+        cluster.world.store.remove(key)
+
+
+def _made(cluster: Cluster) -> Iterator[Key]:
+    store = cluster.world.store
+    for kind in store.kinds():
+        for one in store.list(kind) if kind not in _OF_THE_CLUSTER else ():
+            space, name = one["metadata"].get("namespace", ""), one["metadata"]["name"]
+            standing = (kind == "namespaces" and name in _SPACES) or (
+                kind == "serviceaccounts" and name == "default" and space in _SPACES
+            )
+            if not standing:
+                yield kind, space, name
