@@ -99,7 +99,8 @@ def create(
     jobset_version: Annotated[str | None, Parameter(help="Of JobSet; else the pinned one")] = None,
     kueue_version: Annotated[str | None, Parameter(help="Of Kueue; else the pinned one")] = None,
     cpu_limit: Annotated[
-        int | None, Parameter(help="Virtual CPUs that workloads may take in all; else what there is")
+        int | None,
+        Parameter(help="Virtual CPUs that workloads may take of each kind of machine; else what there is"),
     ] = None,
     memory_limit: Annotated[str | None, Parameter(help="Memory, the same: 800GiB")] = None,
     cluster_field: Annotated[

@@ -58,7 +58,9 @@ class Queueing(BaseModel):
     jobset: JobSetController = Field(default_factory=lambda: JobSetController.model_validate({}))
     kueue: KueueController = Field(default_factory=lambda: KueueController.model_validate({}))
     cpu_limit: int | None = Field(
-        None, ge=1, description="Virtual CPUs that workloads may take in all; not given: what there is"
+        None,
+        ge=1,
+        description="Virtual CPUs that workloads may take of each kind of machine; not given: what there is",
     )
     memory_limit: str | None = Field(
         None, pattern=size.PATTERN, description="Memory, the same: 800GiB; not given: what there is"

@@ -47,7 +47,7 @@ def never_fits(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "never_fits",
-        r"insufficient quota for .{1,200}> maximum capacity",
+        r"^(?!.*insufficient unused quota).*insufficient quota for .{1,200}> maximum capacity",
         "it never fits: it asks for more than its queue has even when nothing else runs",
         ("slicebench cluster resize CLUSTER --slices N   # or fewer slices in the target",),
     )
@@ -69,7 +69,8 @@ def wrong_hardware(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "wrong_hardware",
-        r"doesn't match node affinity|didn't match Pod's node affinity|untolerated taint|unavailable in ClusterQueue",
+        r"^(?!.*insufficient (unused )?quota).*(doesn't match node affinity|didn't match Pod's node affinity"
+        r"|untolerated taint|unavailable in ClusterQueue)",
         "the cluster has no hardware of the kind that it asks for: type, topology or a taint does not match",
         ("slicebench cluster describe CLUSTER",),
     )

@@ -24,21 +24,18 @@ from tasks.targets.kube_objects import (
 )
 from tasks.targets.kube_queue import admitted_by, position, priority_of
 from tasks.targets.kube_queue import waits as waits_for_quota
+from tasks.targets.kube_quota import Verdict, verdict
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 NO_WORKLOAD_AFTER_S = 15.0
 """Kueue makes a Workload within two seconds of a JobSet on a busy machine; after this it will not."""
 
-_NEVER = r"> maximum capacity|insufficient quota for \S+ in flavor \S+ in ClusterQueue"
-_NO_FLAVOR = (
-    r"doesn't match node affinity|untolerated taint|unavailable in ClusterQueue|does not support Topology"
-)
 _NO_QUEUE = r"(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)|references missing"
 
 
 def never_fits(scene: KubeScene) -> Trouble | None:
     """It asks for more than its queue has when nobody else uses it."""
-    why = _refused(scene, _NEVER)
+    why = _judged(scene, "never")
     if why is None:
         return None
     return trouble(
@@ -55,7 +52,7 @@ def never_fits(scene: KubeScene) -> Trouble | None:
 
 def no_flavor(scene: KubeScene) -> Trouble | None:
     """No hardware that the queue knows is what the pods ask for."""
-    why = _refused(scene, _NO_FLAVOR)
+    why = _judged(scene, "no flavor")
     if why is None:
         return None
     return trouble(
@@ -205,6 +202,12 @@ def jobs_refused(scene: KubeScene) -> Trouble | None:
         [of_event(told[0])],
         (scene.delete, "slicebench plan SUITE --target TARGET   # checks the template beforehand"),
     )
+
+
+def _judged(scene: KubeScene, wanted: Verdict) -> Condition | None:
+    """Returns the condition that says why it has no quota, if it comes to this."""
+    why = _refused(scene, "")
+    return why if why is not None and verdict(why.message) == wanted else None
 
 
 def _refused(scene: KubeScene, pattern: str) -> Condition | None:

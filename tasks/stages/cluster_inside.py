@@ -14,7 +14,7 @@ from tasks.cloud.timing import Timing
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.kube_install import USUAL, Waits, fetched, set_up
 from tasks.targets.kube_objects import condition, metadata, name, spec
-from tasks.targets.kube_queues import held_in
+from tasks.targets.kube_room import held_in
 
 _POOL = "cloud.google.com/gke-nodepool"
 _LOOK = Timing(total_s=20.0)
@@ -48,7 +48,7 @@ class Inside:
         """Puts JobSet, Kueue and the queue into a cluster, or repairs them. Raises as kube_install.set_up."""
         if config.queueing.install:
             api = Kubernetes(access_of(cluster, self.namespace))
-            set_up(api, held_in(cluster), config, self.say, patience=self.waits)
+            set_up(api, held_in(cluster, config), config, self.say, patience=self.waits)
 
     def nodes(self, cluster: Cluster) -> Mapping[str, Nodes] | None:
         """Returns the nodes of each pool that has any; None, and says why, where nobody can look."""

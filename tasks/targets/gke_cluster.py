@@ -121,11 +121,12 @@ def get(
 def fill(config: GkeTargetConfig, there: Cluster, api: Kubernetes, say: Say) -> None:
     """Puts JobSet, Kueue, the queue and the namespace into a cluster that was made; again it repairs them."""
     from tasks.targets.kube_install import set_up
-    from tasks.targets.kube_queues import held_in
+    from tasks.targets.kube_room import held_in
 
     if api.find(NAMESPACE, config.namespace) is None:
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}})
-    set_up(api, held_in(there), made_as(config), say)
+    made = made_as(config)
+    set_up(api, held_in(there, made), made, say)
 
 
 def lacking_once_made(config: GkeTargetConfig) -> list[Problem]:

@@ -28,8 +28,6 @@ from tasks.config import size
 from tasks.config.cluster import ClusterConfig
 from tasks.config.home import manifests_folder
 from tasks.config.queueing import Controller, Queueing
-from tasks.targets.cluster_requests import CPU_POOL
-from tasks.targets.cluster_size import most_cpu_nodes
 from tasks.targets.kube_controllers import (
     JOBSET,
     KUEUE,
@@ -48,12 +46,11 @@ from tasks.targets.kube_queues import (
     LOCAL_QUEUE_NAME,
     MANAGED,
     Flavor,
-    Held,
     flavors,
     manifests,
     priority_classes,
-    room_of,
 )
+from tasks.targets.kube_room import Held, room_of
 
 Say = Callable[[str], None]
 
@@ -104,17 +101,13 @@ def set_up(
         return
     releases = releases or fetched(config.queueing)
     nodes = api.list(NODE).items
-    machines = sum(one.machines for one in held)
+    machines = sum(one.machines for one in held if not one.common)
     for part, _ in _parts(config.queueing):
         install(api, part, releases[part.name], machines, nodes, say, patience)
     probe(api, say, patience)
     limit = config.queueing.memory_limit
-    room = room_of(nodes, {CPU_POOL: most_cpu_nodes(config)})
-    queue_up(
-        api,
-        flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None),
-        say,
-    )
+    wanted = flavors(held, room_of(nodes), config.queueing.cpu_limit, size.in_bytes(limit) if limit else None)
+    queue_up(api, wanted, say)
 
 
 def install(

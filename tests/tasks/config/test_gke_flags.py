@@ -17,7 +17,8 @@ from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace
 from tasks.config.request import RunRequest
 from tasks.targets.cluster_requests import cluster_request, pool_request
-from tasks.targets.kube_queues import Held, Room, flavors
+from tasks.targets.kube_queues import flavors
+from tasks.targets.kube_room import Each, Held
 from tests.tasks.config.test_gke_target import CLUSTER, DUMP, FIELDS, asked
 from tests.tasks.targets.kube_made import PATHWAYS
 
@@ -171,7 +172,9 @@ def asked_of_gke(fields: Mapping[str, Any]) -> Any:
     pool = pool_request("np-0", config, config.shape, {})
     held, memory = [Held(config.shape, config.machines)], config.queueing.memory_limit
     in_bytes = size.in_bytes(memory) if memory else None
-    quota = flavors(held, Room(1000, 1 << 42), config.queueing.cpu_limit, in_bytes)
+    quota = flavors(
+        held, {config.shape.machine_type: Each(1000, 1 << 42)}, config.queueing.cpu_limit, in_bytes
+    )
     return cluster_request("c", config, "p", {}), [pool] * config.slices, quota
 
 

@@ -21,18 +21,21 @@ from tasks.cloud.kubernetes_kinds import (
     RESOURCE_FLAVOR,
 )
 from tasks.cloud.timing import Timing
-from tasks.config.accelerators import accelerator
+from tasks.config.accelerators import MACHINE_LABEL, accelerator
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.kube_controllers import JOBSET, KUEUE
 from tasks.targets.kube_install import NotReady, Waits, await_ready, fetched, probe, set_up
-from tasks.targets.kube_queues import Held
+from tasks.targets.kube_room import Held
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.releases import Releases, release, written
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.waiting import until
 
 SOON = Waits(ready_s=10.0, answers_s=10.0, look_s=0.02)
-NODES = [{"pool": "cpu", "count": 2}, tpu_pool("np-0", *TPU.values(), hosts=4)]
+NODES = [
+    {"pool": "cpu", "count": 2, "labels": {MACHINE_LABEL: "e2-standard-16"}},
+    tpu_pool("np-0", *TPU.values(), hosts=4),
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,7 @@ class Place:
         )
         self.said.clear()
         held = [Held(accelerator("v5litepod-16"), 4 * slices)] if slices else []
+        held.append(Held(accelerator("e2-standard-16-1"), 4, common=True))
         set_up(self.kube, held, config, self.said.append, patience=waits)
 
     def told(self, words: str) -> bool:
@@ -98,7 +102,7 @@ def test_an_empty_cluster_gets_all_and_a_workload_runs_in_it(
     assert place.told("installing JobSet v0.12.0 (SHA-256 ")
     assert place.told("installing Kueue v0.19.2")
     assert place.quota()["v5e-4x4 google.com/tpu"] == "16"
-    assert place.quota()["machines cpu"] == str(64 * 8), "two CPU machines are there, and may become four"
+    assert place.quota()["machines cpu"] == str(64 * 4), "two CPU machines are there, and may become four"
     assert {one["metadata"]["name"] for one in place.kube.list(PRIORITY_CLASS).items} >= {
         "very-low",
         "very-high",

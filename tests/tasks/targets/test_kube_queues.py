@@ -8,22 +8,25 @@ import pytest
 
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.config.accelerators import accelerator
-from tasks.targets.kube_queues import (
-    Held,
-    Room,
-    amount,
-    flavors,
-    held_in,
-    manifests,
-    priority_classes,
-    room_of,
-)
+from tasks.config.cluster import ClusterConfig
+from tasks.targets.kube_queues import Names, flavors, manifests, priority_classes
+from tasks.targets.kube_room import Each, Held, amount, held_in, room_of
 
-ROOM = Room(64, 256 * 2**30)
+CPU = "e2-standard-16"
+GI = 2**30
+ROOM = {
+    CPU: Each(15, 58 * GI),
+    "ct5lp-hightpu-4t": Each(110, 180 * GI),
+    "ct6e-standard-4t": Each(170, 700 * GI),
+}
 
 
 def held(name: str, machines: int, **more: Any) -> Held:
     return Held(accelerator(name), machines, **more)
+
+
+def common(machines: int) -> Held:
+    return held(f"{CPU}-1", machines, common=True)
 
 
 TPU, TOPOLOGY, GPU = (
@@ -51,38 +54,49 @@ V5E, V5P, V6E = "tpu-v5-lite-podslice", "tpu-v5p-slice", "tpu-v6e-slice"
 def test_a_flavor_is_named_after_its_kind_and_counts_its_chips(
     machines: list[Held], name: str, labels: dict[str, str], amounts: dict[str, int]
 ) -> None:
-    first, rest = flavors(machines, ROOM, None, None)
-    assert (first.name, dict(first.amounts)) == (name, amounts)
+    first, rest = flavors([*machines, common(2)], ROOM, None, None)
+    counted = {key: value for key, value in first.amounts.items() if key not in ("cpu", "memory")}
+    assert (first.name, counted) == (name, amounts)
     assert first.node_labels == labels
-    assert (rest.name, dict(rest.node_labels)) == ("machines", {})
+    assert (rest.name, dict(rest.node_labels), rest.taint) == ("machines", {}, "")
 
 
 @pytest.mark.parametrize(
-    ("room", "limits", "amounts"),
+    ("limits", "tpus", "cpus"),
     [
-        (ROOM, (None, None), {"cpu": 64, "memory": 256 * 2**30}),
-        (ROOM, (32, 2**30), {"cpu": 32, "memory": 2**30}),
-        (ROOM, (832, 2**50), {"cpu": 64, "memory": 256 * 2**30}),
-        (Room(), (32, None), {"cpu": 32, "memory": 0}),
+        ((None, None), {"cpu": 880, "memory": 8 * 180 * GI}, {"cpu": 30, "memory": 116 * GI}),
+        ((32, GI), {"cpu": 32, "memory": GI}, {"cpu": 30, "memory": GI}),
+        ((10_000, 2**50), {"cpu": 880, "memory": 8 * 180 * GI}, {"cpu": 30, "memory": 116 * GI}),
     ],
 )
-def test_processors_are_what_there_is_or_less(
-    room: Room, limits: tuple[int | None, int | None], amounts: dict[str, int]
+def test_each_kind_of_machine_has_its_own_processors_and_memory(
+    limits: tuple[int | None, int | None], tpus: dict[str, int], cpus: dict[str, int]
 ) -> None:
-    assert [dict(one.amounts) for one in flavors([], room, *limits)] == [amounts]
+    found = flavors([held("v5litepod-16", 8), common(2)], ROOM, *limits)
+    assert [dict(one.amounts) for one in found] == [{"google.com/tpu": 32, **tpus}, cpus]
 
 
-def test_machines_that_are_asked_for_by_type_are_a_flavor_of_processors() -> None:
-    room = Room(96, 3 * 2**37, {"n2-standard-32": (62, 2**37)})
-    (one,) = flavors([held("n2-standard-32-2", 2)], room, None, None)
-    assert (one.name, one.amounts) == ("n2-standard-32", {"cpu": 62, "memory": 2**37})
-    assert one.node_labels == {"node.kubernetes.io/instance-type": "n2-standard-32"}
+def test_machines_that_nobody_has_seen_are_limited_by_their_chips_alone() -> None:
+    (one,) = flavors([held("v5litepod-16", 8)], {}, None, None)
+    assert one.amounts["google.com/tpu"] == 32
+    assert one.amounts["cpu"] > 10**6
+    assert flavors([held("v5litepod-16", 8)], {}, 64, None)[0].amounts["cpu"] == 64
 
 
-def test_the_queue_covers_every_resource_once_and_leads_to_all_flavors() -> None:
-    made = manifests(
-        flavors([held("v5litepod-16", 8), held("v6e-16", 4), held("l4-2", 3)], ROOM, 8, None), "team"
-    )
+def test_several_kinds_without_chips_are_told_apart_by_their_type() -> None:
+    room = {**ROOM, "n2-standard-32": Each(31, 120 * GI)}
+    found = flavors([held("n2-standard-32-1", 4), common(2)], room, None, None)
+    label = "node.kubernetes.io/instance-type"
+    assert [(one.name, one.node_labels, one.amounts["cpu"]) for one in found] == [
+        ("n2-standard-32", {label: "n2-standard-32"}, 124),
+        ("machines", {label: CPU}, 30),
+    ]
+
+
+def test_the_queue_has_one_group_where_every_flavor_has_a_quota_of_every_resource() -> None:
+    """Kueue wants all of a group's resources with each flavor, and each resource in one group."""
+    kinds = [held("v5litepod-16", 8), held("v6e-16", 4), held("l4-2", 3), common(2)]
+    made = manifests(flavors(kinds, ROOM, None, None), "team")
     assert [(kind.name, one["metadata"]["name"]) for kind, one in made] == [
         ("ResourceFlavor", "v5e-4x4"), ("ResourceFlavor", "v6e-4x4"), ("ResourceFlavor", "nvidia-l4"),
         ("ResourceFlavor", "machines"), ("ClusterQueue", "cluster-queue"), ("LocalQueue", "multislice-queue"),
@@ -90,19 +104,40 @@ def test_the_queue_covers_every_resource_once_and_leads_to_all_flavors() -> None
     queue = made[-2][1]["spec"]
     assert queue["namespaceSelector"] == {}
     assert queue["preemption"]["withinClusterQueue"] == "LowerPriority"
-    assert [group["coveredResources"] for group in queue["resourceGroups"]] == [
-        ["google.com/tpu"], ["nvidia.com/gpu"], ["cpu", "memory"],
-    ]  # fmt: skip
-    tpus = queue["resourceGroups"][0]["flavors"]
-    assert tpus == [
-        {"name": name, "resources": [{"name": "google.com/tpu", "nominalQuota": quota}]}
-        for name, quota in (("v5e-4x4", "32"), ("v6e-4x4", "16"))
-    ]
+    (group,) = queue["resourceGroups"]
+    assert group["coveredResources"] == ["google.com/tpu", "cpu", "memory", "nvidia.com/gpu"]
+    for one in group["flavors"]:
+        assert [each["name"] for each in one["resources"]] == group["coveredResources"]
+    chips = {one["name"]: (one["resources"][0]["nominalQuota"], one["resources"][3]["nominalQuota"])
+             for one in group["flavors"]}  # fmt: skip
+    assert chips == {
+        "v5e-4x4": ("32", "0"),
+        "v6e-4x4": ("16", "0"),
+        "nvidia-l4": ("0", "6"),
+        "machines": ("0", "0"),
+    }
     assert made[-1][1]["metadata"]["namespace"] == "team"
 
 
+def test_what_asks_for_no_chips_does_not_get_to_machines_that_have_them() -> None:
+    made = manifests(flavors([held("v5litepod-16", 8), held("l4-2", 3), common(2)], ROOM, None, None), "team")
+    taints = [one["spec"].get("nodeTaints", []) for kind, one in made if kind.name == "ResourceFlavor"]
+    assert [[taint["key"] for taint in one] for one in taints] == [["google.com/tpu"], ["nvidia.com/gpu"], []]
+
+
+def test_a_queue_may_have_other_names_and_nodes_of_its_own() -> None:
+    names = Names("mine", "mine", "mine-", {"whose": "mine"}, {"on": "mine"})
+    flavor, queue, local = (
+        one for _, one in manifests(flavors([held("v5litepod-16", 8)], ROOM, None, None), "team", names)
+    )
+    assert flavor["metadata"] == {"name": "mine-v5e-4x4", "labels": {"whose": "mine"}}
+    assert flavor["spec"]["nodeLabels"]["on"] == "mine"
+    assert queue["spec"]["resourceGroups"][0]["flavors"][0]["name"] == "mine-v5e-4x4"
+    assert local["spec"] == {"clusterQueue": "mine"}
+
+
 def test_machines_that_are_placed_near_each_other_have_a_topology() -> None:
-    made = manifests(flavors([held("h100-mega-80gb-8", 2)], ROOM, None, None), "default")
+    made = manifests(flavors([held("h100-mega-80gb-8", 2), common(2)], ROOM, None, None), "default")
     assert made[0][0].name == "Topology"
     assert [one["nodeLabel"] for one in made[0][1]["spec"]["levels"]][-1] == "kubernetes.io/hostname"
     assert [one["spec"].get("topologyName") for kind, one in made if kind.name == "ResourceFlavor"] == [
@@ -125,10 +160,25 @@ def test_pools_that_work_count_whoever_made_them() -> None:
         pool("gpus", "g2-standard-24", 3, accelerator="nvidia-l4", accelerators=2),
         pool("odd", "ct99-hightpu-4t", 3),
     )
-    found = held_in(Cluster("p", "l", "c", "u", "RUNNING", pools))
-    assert [(one.flavor, one.machines, one.shape.chips_per_host) for one in found] == [
-        ("v5e-4x4", 8, 4), ("v6e-2x4", 1, 8), ("v6e-4x4", 4, 4), ("nvidia-l4", 3, 2),
+    cluster = Cluster("p", "l", "c", "u", "RUNNING", pools)
+    found = [
+        (one.shape.label or one.shape.machine_type, one.shape.topology, one.machines)
+        for one in held_in(cluster)
+    ]
+    assert found == [
+        (CPU, "", 3), (V5E, "4x4", 8), (V6E, "2x4", 1), (V6E, "4x4", 4), ("nvidia-l4", "", 3),
     ]  # fmt: skip
+    assert [one.common for one in held_in(cluster)] == [True, False, False, False, False]
+
+
+def test_what_gke_may_add_by_itself_counts() -> None:
+    config = ClusterConfig.model_validate(
+        {"zone": "us-east5-b", "type": "v5litepod-16", "slices": 0, "autoprovision": 64}
+    )
+    (one,) = held_in(Cluster("p", "l", "c", "u", "RUNNING", ()), config)
+    assert (one.machines, one.any_topology) == (16, True)
+    (flavor,) = flavors([one], {}, None, None)
+    assert (flavor.name, flavor.amounts["google.com/tpu"], flavor.node_labels) == ("v5e", 64, {TPU: V5E})
 
 
 def node(pool: str, cpu: str, memory: str, kind: str = "e2-standard-16") -> dict[str, Any]:
@@ -136,11 +186,17 @@ def node(pool: str, cpu: str, memory: str, kind: str = "e2-standard-16") -> dict
     return {"metadata": {"labels": labels}, "status": {"allocatable": {"cpu": cpu, "memory": memory}}}
 
 
-def test_room_is_what_nodes_have_and_may_come_to_have() -> None:
-    nodes = [node("cpu", "15890m", "58Gi"), node("np-0", "110", "180Gi", "ct5lp-hightpu-4t")]
-    found = room_of(nodes, {"cpu": 3, "none": 5})
-    assert (found.cpus, found.memory) == (15 * 3 + 110, (58 * 3 + 180) * 2**30)
-    assert found.by_type["ct5lp-hightpu-4t"] == (110, 180 * 2**30)
+def test_room_is_what_the_least_node_of_a_type_has() -> None:
+    tpu = "ct5lp-hightpu-4t"
+    nodes = [
+        node("cpu", "15890m", "58Gi"),
+        node("np-0", "110", "180Gi", tpu),
+        node("np-1", "109500m", "190Gi", tpu),
+    ]
+    assert room_of([*nodes, node("np-1", "0", "0", tpu)]) == {
+        CPU: Each(15, 58 * GI),
+        tpu: Each(109, 180 * GI),
+    }
 
 
 @pytest.mark.parametrize(
