@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
 
     def ready() -> None:
         config = folder / "kubeconfig"
-        config.write_text(json.dumps(kubeconfig(cluster.api.url, settings), indent=1))
+        config.write_text(yaml.safe_dump(kubeconfig(cluster.api.url, settings)))
         print(json.dumps({**cluster.facts(), "kubeconfig": str(config), "folder": str(folder)}), flush=True)
 
     run(cluster, ready, options.parent)
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def kubeconfig(url: str, settings: Settings) -> dict[str, Any]:
-    """Returns a kubeconfig whose only context, `standin`, is this cluster (JSON is YAML too)."""
+    """Returns a kubeconfig whose only context, `standin`, is this cluster."""
     server: dict[str, Any] = {"server": url}
     if settings.certificates:
         server["certificate-authority"] = str(Path(settings.certificates) / "ca.pem")
