@@ -18,12 +18,13 @@ def tell_calls(say: Callable[[str], None] | None, *, again_s: float = 0.0) -> No
 
     One that comes to the same as when it was told, less than `again_s` seconds ago, is left out.
     """
-    for handler in [one for one in LOGGER.handlers if isinstance(one, _Teller)]:
-        LOGGER.removeHandler(handler)
-    LOGGER.setLevel(logging.NOTSET if say is None else logging.DEBUG)
-    LOGGER.propagate = say is None
+    logger = logging.getLogger(LOGGER)
+    for handler in [one for one in logger.handlers if isinstance(one, _Teller)]:
+        logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET if say is None else logging.DEBUG)
+    logger.propagate = say is None
     if say is not None:
-        LOGGER.addHandler(_Teller(say, again_s))
+        logger.addHandler(_Teller(say, again_s))
 
 
 class _Teller(logging.Handler):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from runtime.contract.errors import BadInput
@@ -17,6 +18,8 @@ _USAGE = (
     "slicebench workload create [NAME] (--context C | --cluster C | --target T) --type TYPE … "
     "(--command LINE | -- WORDS …)"
 )
+
+_WIDE = 80
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +40,8 @@ def one_cluster(told: object) -> None:
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Returns the flags; `words` of it are what stands behind `--`. Raises BadInput, SystemExit for --help."""
     own, _, rest = _parted(words)
-    told = parser().parse_args(own)
+    # For each flag it is told of, argparse asks how wide the terminal is, unless it knows.
+    told = parser(None if {"--help", "-h"} & set(own) else _WIDE).parse_args(own)
     told.words = rest
     return told
 
@@ -49,10 +53,14 @@ def _parted(words: Sequence[str]) -> tuple[list[str], bool, list[str]]:
     return list(words[:at]), True, list(words[at + 1 :])
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the parser. xpk's names of flags are taken besides ours where they differ."""
+def parser(wide: int | None = None) -> argparse.ArgumentParser:
+    """Returns the parser. xpk's names of flags are taken besides ours where they differ.
+
+    `wide`: how many letters a line of its help has; None: as the terminal.
+    """
     made = _Parser(
         prog="slicebench workload create", usage=_USAGE, allow_abbrev=False,
+        formatter_class=partial(argparse.HelpFormatter, width=wide),
         description="Run any command on the slices of a cluster, as one JobSet.",
     )  # fmt: skip
     add = made.add_argument

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from runtime.contract.errors import Place, Problem
-from runtime.contract.yamlfile import Entry, Node, kind_of, nearest
+from runtime.contract.nearest import nearest
+from runtime.contract.yamlfile import Entry, Node, kind_of
 
 T = TypeVar("T")
 

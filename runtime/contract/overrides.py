@@ -10,7 +10,8 @@ import yaml
 
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.findings import told
-from runtime.contract.yamlfile import Node, load, nearest
+from runtime.contract.nearest import nearest
+from runtime.contract.yamlfile import Node, load
 
 
 def apply_overrides(text: str, assignments: Sequence[str], file: str = "suite") -> str:

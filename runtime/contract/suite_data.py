@@ -8,8 +8,9 @@ from typing import Literal
 
 from runtime.contract.errors import Place
 from runtime.contract.findings import Findings, told
+from runtime.contract.nearest import nearest
 from runtime.contract.suite import ArraySpec, CheckpointSpec, MeshSpec, ScalarSpec, SimDeviceSpec, TreeSpec
-from runtime.contract.yamlfile import Entry, Node, nearest
+from runtime.contract.yamlfile import Entry, Node
 
 DTYPES = (
     *("bfloat16", "float16", "float32", "float64", "float_", "single", "double"),

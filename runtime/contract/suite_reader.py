@@ -10,11 +10,12 @@ from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.expand import check_points
 from runtime.contract.findings import Findings, told
 from runtime.contract.generators import NATIVE_PREFIX, ORBAX_PREFIX, Generator, find, known_names
+from runtime.contract.nearest import nearest
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
 from runtime.contract.suite_disruption import check_disruptions, read_disruption
 from runtime.contract.suite_options import read_options
-from runtime.contract.yamlfile import Entry, Node, load, nearest
+from runtime.contract.yamlfile import Entry, Node, load
 
 SUITE_KEYS = (
     "suite_name",

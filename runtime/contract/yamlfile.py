@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import yaml
 
 from runtime.contract.errors import BadInput, Place, Problem
+from runtime.contract.nearest import nearest
 from runtime.contract.yamlsyntax import malformed, place_at, unreadable
 
 MAX_CHARACTERS = 256 * 1024
@@ -97,12 +97,6 @@ def _files_beside(path: Path) -> list[str]:
         return [child.name for child in path.parent.iterdir()]
     except OSError:
         return []
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Returns the known word that was probably meant, or None."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.72)
-    return found[0] if found else None
 
 
 def load(text: str, file: str) -> Loaded:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from runtime.contract.redaction import Redaction, without_logins
-
-LOGGER = logging.getLogger("slicebench.calls")
-"""At DEBUG; whoever wants to see the calls adds a handler, which knows the secrets that it has to hide."""
+LOGGER = "slicebench.calls"
+"""Its name. At DEBUG; whoever wants to see the calls adds a handler, which knows the secrets that it has to hide."""
 
 _LONGEST = 300
 """Letters of a call that are told: programs that are handed over as text go on for pages."""
-
-_clean = Redaction()
 
 
 @dataclass
@@ -36,8 +32,18 @@ def calling(kind: str, what: str) -> Iterator[Call]:
         call.result = type(error).__name__
         raise
     finally:
-        if LOGGER.isEnabledFor(logging.DEBUG):
-            told = " ".join(_clean(without_logins(what)).split())
-            if len(told) > _LONGEST:
-                told = f"{told[:_LONGEST]} …"
-            LOGGER.debug("%s: %s: %s, %.2f s", kind, told, call.result, time.monotonic() - begin)
+        if "logging" in sys.modules:  # as it is wherever somebody listens; to import it takes a while
+            _tell(kind, what, call.result, time.monotonic() - begin)
+
+
+def _tell(kind: str, what: str, result: str, seconds: float) -> None:
+    import logging
+
+    from runtime.contract.redaction import Redaction, without_logins
+
+    logger = logging.getLogger(LOGGER)
+    if logger.isEnabledFor(logging.DEBUG):
+        told = " ".join(Redaction()(without_logins(what)).split())
+        if len(told) > _LONGEST:
+            told = f"{told[:_LONGEST]} …"
+        logger.debug("%s: %s: %s, %.2f s", kind, told, result, seconds)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from runtime.contract.errors import BadInput
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 
 Kind = Literal["cluster", "pool"]
 Fields = Mapping[str, Any]

@@ -34,7 +34,7 @@ from tasks.cloud.kubernetes_kinds import (
 )
 from tasks.cloud.kubernetes_transport import APPLY_PATCH, MERGE_PATCH, Ask, Wire, unless_missing, waiting
 from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER, OWNER, SUBMISSION
-from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.timing import Timing, even_pauses
 
 _PAGE = 500
 _STRICT = {"fieldManager": AGENT, "fieldValidation": "Strict"}
@@ -164,7 +164,7 @@ class Kubernetes:
             _STRICT,
             _complete(kind, manifest),
         )
-        for pause in pauses(self._timing):
+        for pause in even_pauses(self._timing):
             try:
                 return self._object(ask, repeat=False)
             except AlreadyExists as error:

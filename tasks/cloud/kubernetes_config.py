@@ -6,18 +6,13 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import yaml
+from typing import Any
 
 from runtime.contract.errors import BadInput
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 from tasks.cloud.kubernetes_access import Access, Tokens
-
-if TYPE_CHECKING:
-    from lightkube.config.models import Cluster, User
-
-Login = TypeVar("Login")
+from tasks.cloud.kubernetes_entries import Entry, trust
+from tasks.cloud.plain_yaml import plain_yaml
 
 _LONGEST = 8 << 20
 """Bytes of a kubeconfig: people have hundreds of clusters in one, with their certificates."""
@@ -35,17 +30,16 @@ def by_context(context: str, kubeconfig: str | None = None, namespace: str | Non
     if chosen is None:
         raise _unknown(context, entries.names("contexts"), files)
     cluster, user = entries.cluster(context, chosen), entries.user(context, chosen)
-    trust = _trust(context, cluster, user)
-    more = entries.named("clusters", str(chosen.get("cluster"))) or {}
+    name, password = user.text("username"), user.text("password")
     return Access(
         name=f"context {context}",
-        server=cluster.server.rstrip("/"),
+        server=cluster.text("server").rstrip("/"),
         namespace=namespace or str(chosen.get("namespace") or "default"),
-        trust=trust if cluster.server.startswith("https://") else None,
+        trust=_trust(context, cluster, user),
         tokens=_tokens(context, user),
-        login=(user.username, user.password) if user.username and user.password else None,
-        server_name=str(more.get("tls-server-name") or ""),
-        proxy=str(more.get("proxy-url") or ""),
+        login=(name, password) if name and password else None,
+        server_name=cluster.text("tls-server-name"),
+        proxy=cluster.text("proxy-url"),
     )
 
 
@@ -96,9 +90,7 @@ class _Entries:
                     return found
         return None
 
-    def cluster(self, context: str, chosen: Mapping[str, Any]) -> Cluster:
-        from lightkube.config.models import Cluster
-
+    def cluster(self, context: str, chosen: Mapping[str, Any]) -> Entry:
         name = str(chosen.get("cluster") or "")
         entry = self.named("clusters", name)
         if entry is None:
@@ -107,14 +99,12 @@ class _Entries:
             )
         if not entry.get("server"):
             raise BadInput(f"cluster {name} of context {context} has no server in the kubeconfig")
-        return _converted(entry, Cluster, f"cluster {name}")
+        return Entry(f"cluster {name}", entry)
 
-    def user(self, context: str, chosen: Mapping[str, Any]) -> User:
-        from lightkube.config.models import User
-
+    def user(self, context: str, chosen: Mapping[str, Any]) -> Entry:
         name = str(chosen.get("user") or "")
         if not name:
-            return User()
+            return Entry("no user", {})
         entry = self.named("users", name)
         if entry is None:
             raise BadInput(f"context {context} names the user {name!r}, which the kubeconfig does not have")
@@ -123,16 +113,7 @@ class _Entries:
                 f"user {name} of context {context} logs in by {', '.join(asked)}, which slicebench cannot",
                 fix="use a context with a token, a client certificate or an exec plugin",
             )
-        return _converted(entry, User, f"user {name}")
-
-
-def _converted(entry: Mapping[str, Any], kind: type[Login], what: str) -> Login:
-    import msgspec
-
-    try:
-        return msgspec.convert(dict(entry), kind)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"{what} of the kubeconfig cannot be understood: {error}") from error
+        return Entry(f"user {name}", entry)
 
 
 def _rows(config: Mapping[str, Any], table: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -150,19 +131,27 @@ def _read(file: Path) -> Mapping[str, Any]:
     try:
         with file.open("rb") as opened:
             content = opened.read(_LONGEST + 1)
-        if len(content) > _LONGEST:
-            raise BadInput(f"{file} is no kubeconfig: it has more than {_LONGEST >> 20} MiB")
-        config = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise BadInput(f"the kubeconfig {file} cannot be read: {error.strerror}") from error
+    if len(content) > _LONGEST:
+        raise BadInput(f"{file} is no kubeconfig: it has more than {_LONGEST >> 20} MiB")
+    found = plain_yaml(content.decode("latin-1"))  # letters beyond ASCII are no plain ones
+    config = _any_yaml(content, file) if found is None else found
+    if not isinstance(config, dict):
+        raise BadInput(f"{file} is no kubeconfig: it holds no mapping")
+    return config
+
+
+def _any_yaml(content: bytes, file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         problem = (
             getattr(error, "problem", None) or "it is no YAML"
         )  # the rest quotes lines, which hold secrets
         raise BadInput(f"the kubeconfig {file} cannot be understood: {problem}") from error
-    if not isinstance(config, dict):
-        raise BadInput(f"{file} is no kubeconfig: it holds no mapping")
-    return config
 
 
 def _unknown(context: str, known: Sequence[str], files: Sequence[Path]) -> BadInput:
@@ -173,13 +162,11 @@ def _unknown(context: str, known: Sequence[str], files: Sequence[Path]) -> BadIn
     return BadInput(f"there is no context {context!r}: {where} {there}", fix=fix if known else "")
 
 
-def _trust(context: str, cluster: Cluster, user: User) -> ssl.SSLContext | None:
-    from lightkube.config.client_adapter import verify_cluster
-
-    if not cluster.server.startswith("https://"):
+def _trust(context: str, cluster: Entry, user: Entry) -> ssl.SSLContext | None:
+    if not cluster.text("server").startswith("https://"):
         return None
     try:
-        return verify_cluster(cluster, user, lambda path: path, trust_env=True)
+        return trust(cluster, user)
     except (
         OSError,
         ValueError,
@@ -188,12 +175,15 @@ def _trust(context: str, cluster: Cluster, user: User) -> ssl.SSLContext | None:
         raise BadInput(f"the certificates of context {context} cannot be read: {error}") from error
 
 
-def _tokens(context: str, user: User) -> Tokens | None:
+def _tokens(context: str, user: Entry) -> Tokens | None:
+    file, token, program = user.text("tokenFile"), user.text("token"), user.program
+    if not (file or program):
+        return (lambda refused: token) if token else None
     from tasks.cloud.kubernetes_exec import ExecTokens, FileTokens
 
-    if user.token_file:
-        return FileTokens(Path(user.token_file))
-    if user.token:
-        token = user.token
+    if file:
+        return FileTokens(Path(file))
+    if token:
         return lambda refused: token
-    return ExecTokens(context, user.exec) if user.exec else None
+    assert program is not None
+    return ExecTokens(context, program)

@@ -9,14 +9,12 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.command import run_command
+from tasks.cloud.kubernetes_entries import Program
 from tasks.cloud.kubernetes_errors import PermissionDenied, shortened
-
-if TYPE_CHECKING:
-    from lightkube.config.models import UserExec
 
 _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _PROGRAM_S = 60.0
@@ -41,10 +39,10 @@ class FileTokens:
 class ExecTokens:
     """The tokens that a program prints (gke-gcloud-auth-plugin, aws eks get-token …), kept until they expire."""
 
-    def __init__(self, context: str, program: UserExec) -> None:
-        if program.apiVersion not in _VERSIONS:
+    def __init__(self, context: str, program: Program) -> None:
+        if program.version not in _VERSIONS:
             raise BadInput(
-                f"context {context} logs in through {program.command} in version {program.apiVersion}, "
+                f"context {context} logs in through {program.command} in version {program.version}, "
                 f"which is not known: {', '.join(_VERSIONS)} are"
             )
         self._context, self._program = context, program
@@ -60,17 +58,17 @@ class ExecTokens:
 
     def _ask(self) -> tuple[str, float]:
         program = self._program
-        info = {"apiVersion": program.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+        info = {"apiVersion": program.version, "kind": "ExecCredential", "spec": {"interactive": False}}
         environment = {
             **os.environ,  # its own login lies there, wherever that is
-            **{variable.name: variable.value for variable in program.env or []},
+            **program.env,
             "KUBERNETES_EXEC_INFO": json.dumps(info),
         }
-        argv = [program.command, *(program.args or [])]
+        argv = [program.command, *program.words]
         try:
             finished = run_command(argv, env=environment, timeout_s=_PROGRAM_S, told="a token")
         except InfrastructureError as error:
-            hint = f"; {shortened(program.installHint)}" if program.installHint else ""
+            hint = f"; {shortened(program.hint)}" if program.hint else ""
             raise PermissionDenied(
                 f"context {self._context} logs in through a program: {error}{hint}"
             ) from error

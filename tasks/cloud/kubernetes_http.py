@@ -11,10 +11,10 @@ import ssl
 from asyncio import sslproto
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-_LONGEST_HEAD = 64 << 10
+from tasks.cloud.kubernetes_answer import Answer, Head
+
 _MUCH = 256 << 10
 """Bytes that may wait to be taken; with more the other end is made to wait, by TCP."""
 
@@ -31,14 +31,6 @@ class Unconnected(Broken):
     """No connection came about: nothing was asked. `__cause__` says why."""
 
 
-@dataclass(frozen=True)
-class Head:
-    """What an answer begins with; names of headers in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-
-
 class Connection(asyncio.Protocol):
     """One connection: one answer after the other."""
 
@@ -48,16 +40,7 @@ class Connection(asyncio.Protocol):
         self.heard_at = 0.0
         """When something came last, by the loop's clock."""
         self._transport: asyncio.Transport | None = None
-        self._buffer = b""
-        self._parts: list[bytes] = []
-        self._waiting = 0
-        self._head: Head | None = None
-        self._left: int | None = 0  # bytes of this chunk or answer; None: up to the end of the connection
-        self._chunked = False
-        self._stays = True
-        self._gap = 0  # bytes between chunks that say nothing
-        self._trailing = False
-        self._whole = True
+        self._answer = Answer()
         self._lost: Exception | None = None
         self._closed = False
         self._paused = False
@@ -67,8 +50,8 @@ class Connection(asyncio.Protocol):
 
     def ask(self, target: str, headers: Mapping[str, str]) -> None:
         """Asks for a path. Raises Broken."""
-        self._head, self._whole, self.reusable = None, False, False
-        self._parts, self._waiting = [], 0
+        self.reusable = False
+        self._answer.expect()
         self.heard_at = asyncio.get_running_loop().time()
         lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         if self._transport is None or self._closed:
@@ -80,21 +63,21 @@ class Connection(asyncio.Protocol):
 
         Raises Broken.
         """
-        while self._head is None:
+        while self._answer.got is None:
             await self._more()
-        return self._head
+        return self._answer.got
 
     async def body(self) -> AsyncIterator[bytes]:
         """Yields the answer's bytes as they come. Raises Broken when it ends too early."""
+        answer = self._answer
         while True:
-            if self._parts:
-                data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-                self._parts, self._waiting = [], 0
+            if answer.parts:
+                data = answer.taken()
                 if self._paused and self._transport is not None:
                     self._paused = False
                     self._transport.resume_reading()
                 yield data
-            elif self._whole:
+            elif answer.whole:
                 return
             else:
                 await self._more()
@@ -113,7 +96,7 @@ class Connection(asyncio.Protocol):
             raise self._lost
         self._news = asyncio.get_running_loop().create_future()
         await self._news
-        if self._lost is not None and not self._parts and not self._whole:
+        if self._lost is not None and not self._answer.parts and not self._answer.whole:
             raise self._lost
 
     # What the loop calls
@@ -124,12 +107,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
+        answer = self._answer
         try:
-            self._take(self._buffer + data if self._buffer else data)
+            answer.take(data)
         except ValueError as error:
             self._lost = Broken(f"the answer is no HTTP: {error}")
             self.close()
-        if self._waiting > _MUCH and not self._paused and self._transport is not None:
+        self.reusable = answer.whole and answer.stays and not self._closed
+        if answer.waiting > _MUCH and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._tell()
@@ -139,9 +124,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed, self.reusable = True, False
-        if self._head is not None and self._left is None and error is None:
-            self._whole = True
-        elif self._lost is None:
+        at_its_end = error is None and self._answer.closed()
+        if not at_its_end and self._lost is None:
             self._lost = Broken(f"the connection broke ({error or 'it was closed'})")
             self._lost.__cause__ = error
         self._tell()
@@ -149,87 +133,6 @@ class Connection(asyncio.Protocol):
     def _tell(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
-
-    def _take(self, data: bytes) -> None:
-        if self._head is None:
-            end = data.find(b"\r\n\r\n")
-            if end < 0:
-                if len(data) > _LONGEST_HEAD:
-                    raise ValueError("its head has no end")
-                self._buffer = data
-                return
-            self._begin(data[:end])
-            data = data[end + 4 :]
-        self._buffer = b""
-        if self._whole:
-            return
-        if self._chunked:
-            self._take_chunks(data)
-        else:
-            self._take_plain(data)
-
-    def _begin(self, head: bytes) -> None:
-        first, *rest = head.decode("latin-1").split("\r\n")
-        version, _, status = first.partition(" ")
-        if not version.startswith("HTTP/1."):
-            raise ValueError(first[:80])
-        headers = {
-            name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)
-        }
-        self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-        length = headers.get("content-length")
-        self._left = 0 if self._chunked else int(length) if length is not None else None
-        self._gap, self._trailing = 0, False
-        self._head = Head(int(status[:3]), headers)
-        self._stays = version != "HTTP/1.0" and headers.get("connection", "").lower() != "close"
-        if not self._chunked and self._left == 0:
-            self._end()
-
-    def _take_plain(self, data: bytes) -> None:
-        if self._left is not None:
-            data = data[: self._left]
-            self._left -= len(data)
-        self._put(data)
-        if self._left == 0:
-            self._end()
-
-    def _take_chunks(self, data: bytes) -> None:
-        at, size = 0, len(data)
-        while at < size:
-            if self._left:
-                part = data[at : at + self._left]
-                self._put(part)
-                at += len(part)
-                self._left -= len(part)
-                self._gap = 0 if self._left else 2
-                continue
-            if self._gap:
-                step = min(self._gap, size - at)
-                at, self._gap = at + step, self._gap - step
-                continue
-            end = data.find(b"\r\n", at)
-            if end < 0:
-                if size - at > 1024:
-                    raise ValueError("a chunk has no size")
-                self._buffer = data[at:]
-                return
-            line, at = data[at:end], end + 2
-            if self._trailing:  # lines after the last chunk, up to an empty one
-                if not line:
-                    self._end()
-                    return
-                continue
-            self._left = int(line.partition(b";")[0], 16)
-            self._trailing = self._left == 0
-
-    def _put(self, data: bytes) -> None:
-        if data:
-            self._parts.append(data)
-            self._waiting += len(data)
-
-    def _end(self) -> None:
-        self._whole = True
-        self.reusable = self._stays and not self._closed
 
 
 class _Tls(sslproto.SSLProtocol):

@@ -17,8 +17,9 @@ from msgspec.json import decode
 
 from tasks.cloud.calls import calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
+from tasks.cloud.kubernetes_answer import Head
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable
-from tasks.cloud.kubernetes_http import Broken, Connection, Head, Silent, Unconnected, connect
+from tasks.cloud.kubernetes_http import Broken, Connection, Silent, Unconnected, connect
 from tasks.cloud.kubernetes_transport import refusal, untrusted
 
 _AT_ONCE = 64
@@ -109,7 +110,7 @@ class Link:
                     connection, head = await self._asked(target, opened)
                     if head.status != 200:
                         content = b"".join([part async for part in connection.body()])
-                        raise refusal(head.status, content, _capital(head.headers), doing, self.access)
+                        raise refusal(head.status, content, head.headers, doing, self.access)
                 self.worked()
                 yield connection
                 call.result = "read to its end"
@@ -239,7 +240,3 @@ class Trial:
             raise error
         pause = min(patience.first_pause_s * 2 ** min(self.failures - 1, 16), patience.longest_pause_s)
         await asyncio.sleep(max(error.after_s or 0.0, pause * random.uniform(0.5, 1.0)))
-
-
-def _capital(headers: Mapping[str, str]) -> Mapping[str, str]:
-    return {"Retry-After": headers["retry-after"]} if "retry-after" in headers else {}

@@ -1,4 +1,4 @@
-"""Requests to an API server by the standard library alone: for commands that make a few and end.
+"""Requests to an API server over a socket: for commands that make a few and end.
 
 httpx takes longer to import than such a command has in all. What it does better (proxies, other names in certificates)
 is left to it: see `plain_enough`.
@@ -7,20 +7,20 @@ is left to it: see `plain_enough`.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
 from tasks.cloud.calls import calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
+from tasks.cloud.kubernetes_answer import Answer, Head
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable, shortened
 from tasks.cloud.kubernetes_transport import Ask, Wire, refusal, untrusted, without_nulls
 from tasks.cloud.timing import Timing
 
 _UNTOLD = 401
+_PIECE = 64 << 10
 
 
 def plain_enough(access: Access) -> bool:
@@ -34,59 +34,70 @@ class PlainWire(Wire):
     def __init__(self, access: Access, timing: Timing) -> None:
         super().__init__(access, timing)
         self._parts = urlsplit(access.server)
-        self._open: http.client.HTTPConnection | None = None
+        self._open: socket.socket | None = None
 
     def _send(self, ask: Ask) -> bytes:
         with calling("kubernetes", f"{ask.doing} ({self.access.name})") as call:
-            code, headers, body = self._answer(ask, refused=False)
-            if code == _UNTOLD and self.access.tokens is not None:
-                code, headers, body = self._answer(ask, refused=True)
-            call.result = str(code)
-        if 200 <= code < 300:
+            head, body = self._answer(ask, refused=False)
+            if head.status == _UNTOLD and self.access.tokens is not None:
+                head, body = self._answer(ask, refused=True)
+            call.result = str(head.status)
+            if warning := head.headers.get("warning"):
+                call.result += f", warning: {shortened(warning)}"
+        if 200 <= head.status < 300:
             return body
-        raise refusal(code, body, headers, ask.doing, self.access)
+        raise refusal(head.status, body, head.headers, ask.doing, self.access)
 
-    def _answer(self, ask: Ask, *, refused: bool) -> tuple[int, Mapping[str, str], bytes]:
-        told = None if ask.body is None else json.dumps(without_nulls(ask)).encode()
-        path = f"{self._parts.path.rstrip('/')}{ask.path}"
-        if ask.params:
-            path += f"?{urlencode({key: _text(value) for key, value in ask.params.items()})}"
-        headers = {**HEADERS, **self._login(refused)}
-        if told is not None:
-            headers["Content-Type"] = ask.content
+    def _answer(self, ask: Ask, *, refused: bool) -> tuple[Head, bytes]:
+        request = self._request(ask, refused)
         connection = self._connection(ask.doing)
+        answer = Answer()
+        answer.expect()
         try:
-            connection.request(ask.method, path, told, headers)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.headers), answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            connection.sendall(request)
+            while not answer.whole:
+                if data := connection.recv(_PIECE):
+                    answer.take(data)
+                elif not answer.closed():
+                    raise ConnectionResetError("it was closed")
+        except (OSError, ValueError) as error:
             self._close()
             what = f"cannot {ask.doing} in {self.access.name} ({self.access.server}): "
             slow = "no answer in time" if isinstance(error, TimeoutError) else "the connection broke"
             raise Unavailable(f"{what}{slow} ({shortened(_words(error))})") from error
+        if not answer.stays:
+            self._close()
+        assert answer.got is not None
+        return answer.got, answer.taken()
 
-    def _connection(self, doing: str) -> http.client.HTTPConnection:
+    def _request(self, ask: Ask, refused: bool) -> bytes:
+        """Returns a request as it is sent, head and body at once."""
+        path = f"{self._parts.path.rstrip('/')}{ask.path}"
+        if ask.params:
+            path += f"?{urlencode({key: _text(value) for key, value in ask.params.items()})}"
+        headers = {"Host": self._parts.netloc.rpartition("@")[2], **HEADERS, **self._login(refused)}
+        body = b""
+        if ask.body is not None:
+            body = json.dumps(without_nulls(ask)).encode()
+            headers |= {"Content-Type": ask.content, "Content-Length": str(len(body))}
+        lines = [f"{ask.method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+    def _connection(self, doing: str) -> socket.socket:
         """Returns the open connection, or a new one that has its other end: nothing was asked for if it fails."""
-        if self._open is not None and self._open.sock is not None:
+        if self._open is not None:
             return self._open
-        host, port = self._parts.hostname or "", self._parts.port
-        if trust := self.access.context():
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port or 443, timeout=CONNECT_S, context=trust
-            )
-        else:
-            made = http.client.HTTPConnection(host, port or 80, timeout=CONNECT_S)
+        host, trust = self._parts.hostname or "", self.access.context()
         try:
-            made.connect()
+            made = socket.create_connection((host, self._parts.port or (443 if trust else 80)), CONNECT_S)
+            for option in (*socket_options(), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
+                with suppress(OSError):
+                    made.setsockopt(*option)
+            self._open = trust.wrap_socket(made, server_hostname=host) if trust else made
         except OSError as error:
             raise self._no_connection(error, doing) from error
-        made.sock.settimeout(self.timing.try_s)
-        for option in socket_options():
-            with suppress(OSError):
-                made.sock.setsockopt(*option)
-        made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._open = made
-        return made
+        self._open.settimeout(self.timing.try_s)
+        return self._open
 
     def _no_connection(self, error: OSError, doing: str) -> KubernetesError:
         what = f"cannot {doing} in {self.access.name} ({self.access.server}): "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ from tasks.cloud.kubernetes_errors import (
     shortened,
     told_by,
 )
-from tasks.cloud.timing import Timing
+from tasks.cloud.timing import Timing, uneven
 
 if TYPE_CHECKING:
     import httpx2
@@ -103,7 +102,7 @@ class Wire:
 
 def waiting(error: KubernetesError, pause: float) -> float:
     """Returns how long to wait before the next try, seconds: not all at once, and not before the server wants it."""
-    return max(error.after_s or 0.0, pause * random.uniform(0.5, 1.0))
+    return max(error.after_s or 0.0, uneven(pause))
 
 
 def without_nulls(ask: Ask) -> Any:
@@ -123,7 +122,7 @@ def refusal(
     code: int, body: bytes, headers: Mapping[str, str], doing: str, access: Access
 ) -> KubernetesError:
     """Returns the error that an answer with an error's status stands for."""
-    return error_for(told_by(code, body, headers.get("Retry-After")), doing, access.name)
+    return error_for(told_by(code, body, headers.get("retry-after")), doing, access.name)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from runtime.contract.errors import Problem
@@ -19,6 +18,8 @@ def name_of(lease_id: str, part: str = "", longest: int = LONGEST) -> str:
     legal = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")
     if len(legal) <= longest:
         return legal
+    import hashlib
+
     digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
     tail = f"-{digest}-{part}" if part else f"-{digest}"
     return legal[: longest - len(tail)].rstrip("-") + tail

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -17,12 +16,24 @@ class Timing:
     longest_pause_s: float = 15.0
 
 
-def pauses(timing: Timing) -> Sequence[float | None]:
-    """Returns how long to wait after each try of a call that is repeated by hand, seconds; None after the last."""
-    waits: list[float | None] = []
+def pauses(timing: Timing) -> Iterator[float | None]:
+    """Yields how long to wait after each try of a call that is repeated by hand, seconds; None after the last."""
+    for pause in even_pauses(timing):
+        yield None if pause is None else uneven(pause)
+
+
+def even_pauses(timing: Timing) -> Iterator[float | None]:
+    """Yields the same for who makes them uneven: no two callers shall come back at once."""
     spent, pause = 0.0, timing.first_pause_s
     while spent < timing.total_s / 2:  # the other half is for the tries themselves
-        waits.append(pause * random.uniform(0.5, 1.0))
+        yield pause
         spent += pause
         pause = min(2 * pause, timing.longest_pause_s)
-    return (*waits, None)
+    yield None
+
+
+def uneven(pause: float) -> float:
+    """Returns about as long a pause."""
+    import random
+
+    return pause * random.uniform(0.5, 1.0)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from runtime.contract.errors import BadInput
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 
 
 @dataclass(frozen=True)

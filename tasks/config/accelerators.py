@@ -17,7 +17,7 @@ from typing import Literal
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 
 Kind = Literal["tpu", "gpu", "cpu"]
 Capacity = Literal["spot", "on_demand", "reservation", "flex_start"]
@@ -180,6 +180,7 @@ _CPU_NAME = re.compile(r"(?P<machine>(?P<series>[a-z]\w*-[a-z]+)-(?P<cpus>\d+))-
 _MOST_HOSTS = 2048
 
 
+@cache
 def accelerator(name: str, topology: str | None = None, nodes: int | None = None) -> Accelerator:
     """Returns what a type is made of. `topology` chooses among shapes of one size; `nodes` are hosts of a GPU or `cpu`.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pydantic
 
 from runtime.contract.errors import BadInput, Place, Problem
-from runtime.contract.yamlfile import Node, load, nearest, place_of, read_text
+from runtime.contract.nearest import nearest
+from runtime.contract.yamlfile import Node, load, place_of, read_text
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig

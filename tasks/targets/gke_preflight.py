@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import AlreadyExists, KubernetesError, NotServed, PermissionDenied, Refused
 from tasks.cloud.kubernetes_kinds import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from runtime.contract.errors import BadInput, Problem
-from runtime.contract.yamlfile import nearest
+from runtime.contract.nearest import nearest
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Queued

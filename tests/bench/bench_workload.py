@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.bench import workload_peers
 from tests.bench.bars import Bar, bar
 from tests.bench.pace import rounds
+from tests.cloud.kubernetes.certificates import make
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 
 ROUNDS = (7, 15)
@@ -16,17 +17,24 @@ ROUNDS = (7, 15)
 BUDGET_S = 120.0
 LESS_PROCESSOR, LESS_WALL = 5, 8
 
+_TOKEN = "of-the-bench"
+
 
 def measure() -> list[Bar]:
-    """Returns the bars of processor and wall time. The cluster has no nodes: what is measured is the submitting."""
+    """Returns the bars of processor and wall time. The cluster has no nodes: what is measured is the submitting.
+
+    It is reached as real ones are: over TLS, with a token.
+    """
     python = workload_peers.xpk_python()
     ours, theirs = [], []
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
-        KubernetesStandIn.started(Path(scratch)) as cluster,
+        KubernetesStandIn.started(
+            Path(scratch), certificates=str(make(Path(scratch) / "certificates")), token=_TOKEN
+        ) as cluster,
     ):
-        workload_peers.furnish(cluster)
         home = Path(scratch)
+        workload_peers.furnish(cluster, home / "certificates" / "ca.pem", _TOKEN)
         workload_peers.by_us(cluster.kubeconfig, "warm")
         workload_peers.by_xpk(python, "warm", home)
         for number in rounds("workload", *ROUNDS, BUDGET_S):

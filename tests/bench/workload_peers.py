@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -32,9 +33,9 @@ class Cost:
     processor: float
 
 
-def furnish(cluster: KubernetesStandIn) -> None:
+def furnish(cluster: KubernetesStandIn, authority: Path, token: str) -> None:
     """Gives a cluster the queue and the priority class that both name, and starts nothing in it."""
-    api = Plain(cluster.url)
+    api = Plain(cluster.url, verify=ssl.create_default_context(cafile=authority), token=token)
     api.post(QUEUES, kueue("LocalQueue", "multislice-queue", clusterQueue="cluster-queue"))
     api.post(
         CLASSES,

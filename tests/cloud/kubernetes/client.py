@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,9 +24,10 @@ Obj = dict[str, Any]
 class Plain:
     """Calls the API over HTTP."""
 
-    def __init__(self, url: str) -> None:
-        """Takes where the API is."""
-        self.http = httpx.Client(base_url=url, timeout=30)
+    def __init__(self, url: str, *, verify: ssl.SSLContext | bool = True, token: str = "") -> None:
+        """Takes where the API is, and whom it is trusted by."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.Client(base_url=url, timeout=30, verify=verify, headers=headers)
 
     def post(self, path: str, obj: Obj, code: int = 201, **query: str) -> Obj:
         """Creates an object, or is refused as expected."""

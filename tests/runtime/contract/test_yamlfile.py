@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from runtime.contract import yamlfile
 from runtime.contract.errors import BadInput
-from runtime.contract.yamlfile import load, nearest, place_of, read_text
+from runtime.contract.nearest import nearest
+from runtime.contract.yamlfile import load, place_of, read_text
 
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12) | st.dates()

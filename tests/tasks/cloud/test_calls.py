@@ -18,7 +18,7 @@ from tasks.cloud.tpu_transport import told
 
 @pytest.fixture(autouse=True)
 def listening(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, LOGGER.name)
+    caplog.set_level(logging.DEBUG, LOGGER)
 
 
 def test_programs_are_told_with_their_code(caplog: pytest.LogCaptureFixture) -> None:
@@ -69,7 +69,7 @@ def test_long_calls_are_cut_and_escapes_taken_out(caplog: pytest.LogCaptureFixtu
 
 
 def test_nothing_is_told_when_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, LOGGER.name)
+    caplog.set_level(logging.INFO, LOGGER)
     with calling("ssh", "me@host true"):
         pass
     assert caplog.messages == []

@@ -21,12 +21,15 @@ from tasks.cloud import kubernetes_errors as errors
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import Access, by_endpoint
 from tasks.cloud.kubernetes_config import by_context, contexts
+from tasks.cloud.kubernetes_plain import PlainWire
+from tasks.cloud.kubernetes_transport import Wire
 from tasks.cloud.timing import Timing
 from tests.cloud.authority import Authority
 from tests.tasks.cloud.scripted_server import Reply, Scripted, scripted, status
 
 QUICK = Timing(try_s=5.0, total_s=0.2, first_pause_s=0.01, longest_pause_s=0.05)
 VERSION = {"gitVersion": "v1.36.0"}
+PROGRAM = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
 
 
 def config(**parts: Any) -> dict[str, Any]:
@@ -65,8 +68,15 @@ def server() -> Iterator[Scripted]:
         yield running
 
 
-def version(access: Access) -> str:
-    return Kubernetes(access, timing=QUICK).version()
+def version(access: Access, wire: type[Wire] = Wire) -> str:
+    return Kubernetes(access, timing=QUICK, wire=wire).version()
+
+
+@pytest.fixture(params=[Wire, PlainWire])
+def wire(request: pytest.FixtureRequest) -> type[Wire]:
+    """By either way to make requests: they must not differ."""
+    found: type[Wire] = request.param
+    return found
 
 
 def test_a_context_is_read_from_the_file_that_is_named_and_nothing_is_written(
@@ -117,7 +127,20 @@ def test_without_a_name_the_usual_file_is_read(tmp_path: Path, monkeypatch: pyte
         ({"context": {"user": "x"}}, "names the user 'x', which the kubeconfig does not have"),
         ({"cluster": {"server": None}}, "cluster c of context kind-a has no server"),
         ({"cluster": {"server": "nonsense"}}, "'nonsense' is no address of an API server"),
-        ({"user": {"token": 5}}, "user u of the kubeconfig cannot be understood"),
+        ({"user": {"token": 5}}, "user u of the kubeconfig cannot be understood: token is not text"),
+        ({"cluster": {"server": 5}}, "cluster c of the kubeconfig cannot be understood: server is not text"),
+        (
+            {"cluster": {"server": "https://127.0.0.1", "insecure-skip-tls-verify": "no"}},
+            "insecure-skip-tls-verify is not true or false",
+        ),
+        ({"user": {"exec": ["x"]}}, "user u of the kubeconfig cannot be understood: exec is not a mapping"),
+        ({"user": {"exec": {"command": "x"}}}, "user u: exec of the kubeconfig .*: apiVersion is missing"),
+        ({"user": {"exec": {**PROGRAM, "args": "x"}}}, "args is not a list"),
+        ({"user": {"exec": {**PROGRAM, "args": [5]}}}, "args holds something else than text"),
+        (
+            {"user": {"exec": {**PROGRAM, "env": [{"name": "A"}]}}},
+            "exec of the kubeconfig .*: value is missing",
+        ),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "logs in by auth-provider, which slicebench cannot"),
         ({"user": {"as": "admin"}}, "logs in by as, which slicebench cannot"),
         (
@@ -291,26 +314,30 @@ def tls_server(authority: Authority, folder: Path, name: str = "api", demand: bo
         server.server_close()
 
 
-def test_a_server_is_trusted_by_the_authority_of_its_cluster_only(write: Writer, tmp_path: Path) -> None:
+def test_a_server_is_trusted_by_the_authority_of_its_cluster_only(
+    write: Writer, tmp_path: Path, wire: type[Wire]
+) -> None:
     authority = Authority()
     with tls_server(authority, tmp_path) as url:
         data = {"server": url, "certificate-authority-data": b64(authority.pem)}
-        assert version(by_context("kind-a", write(cluster=data))) == "v1.36.0"
+        assert version(by_context("kind-a", write(cluster=data)), wire) == "v1.36.0"
         file = {"server": url, "certificate-authority": "ca.pem"}  # from where the kubeconfig lies
-        assert version(by_context("kind-a", write(cluster=file))) == "v1.36.0"
+        assert version(by_context("kind-a", write(cluster=file)), wire) == "v1.36.0"
         careless = {"server": url, "insecure-skip-tls-verify": True}
-        assert version(by_context("kind-a", write(cluster=careless))) == "v1.36.0"
+        assert version(by_context("kind-a", write(cluster=careless)), wire) == "v1.36.0"
         with pytest.raises(errors.Untrusted, match="certificate is not trusted .*; get its kubeconfig again"):
             version(
                 by_context(
                     "kind-a", write(cluster={**data, "certificate-authority-data": b64(Authority().pem)})
-                )
+                ),
+                wire,
             )
         assert (
-            version(by_endpoint("cluster x", url, authority.pem.decode(), lambda refused: "t")) == "v1.36.0"
+            version(by_endpoint("cluster x", url, authority.pem.decode(), lambda refused: "t"), wire)
+            == "v1.36.0"
         )
         with pytest.raises(errors.Untrusted):
-            version(by_endpoint("cluster x", url, None, lambda refused: "t"))
+            version(by_endpoint("cluster x", url, None, lambda refused: "t"), wire)
 
 
 def test_a_server_under_another_name_than_its_address_is_trusted_by_the_name_that_is_told(
@@ -327,19 +354,19 @@ def test_a_server_under_another_name_than_its_address_is_trusted_by_the_name_tha
         )
 
 
-def test_client_certificates_are_shown(write: Writer, tmp_path: Path) -> None:
+def test_client_certificates_are_shown(write: Writer, tmp_path: Path, wire: type[Wire]) -> None:
     authority = Authority()
     certificate, key = authority.issue("jan")
     with tls_server(authority, tmp_path, demand=True) as url:
         cluster = {"server": url, "certificate-authority-data": b64(authority.pem)}
         user = {"client-certificate-data": b64(certificate), "client-key-data": b64(key)}
-        assert version(by_context("kind-a", write(cluster=cluster, user=user))) == "v1.36.0"
+        assert version(by_context("kind-a", write(cluster=cluster, user=user)), wire) == "v1.36.0"
         (tmp_path / "jan.pem").write_bytes(certificate)
         (tmp_path / "jan.key").write_bytes(key)
         user = {"client-certificate": "jan.pem", "client-key": "jan.key"}
-        assert version(by_context("kind-a", write(cluster=cluster, user=user))) == "v1.36.0"
+        assert version(by_context("kind-a", write(cluster=cluster, user=user)), wire) == "v1.36.0"
         with pytest.raises(errors.KubernetesError):
-            version(by_context("kind-a", write(cluster=cluster)))
+            version(by_context("kind-a", write(cluster=cluster)), wire)
 
 
 def test_an_authority_that_is_none_is_bad_input() -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.cloud.kubernetes_http import Broken, Connection, Head, Unconnected, connect
+from tasks.cloud.kubernetes_answer import Head
+from tasks.cloud.kubernetes_http import Broken, Connection, Unconnected, connect
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n\r\n"

@@ -231,7 +231,7 @@ def test_what_stays_down_is_told_after_a_while(
     store.faults = [Fault("HEAD", "503", nth=n) for n in range(1, 9)]
     with pytest.raises(Unavailable, match=r"cannot HEAD http://127.0.0.1:\d+/v2/a/manifests/v1"):
         registry.find(named("a:v1"))
-    assert len(slept) == len(pauses(QUICK)) - 1
+    assert len(slept) == len(list(pauses(QUICK))) - 1
 
 
 def test_nobody_there_is_told_with_what_to_look_at(registry: Registry) -> None:
