@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 import tarfile
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ from runtime.contract.pod import (
     TOKEN_VARIABLE,
 )
 from runtime.pods.folder import RunFolder
+
+_PACKAGE = "runtime"
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,24 @@ def _unpack(name: str, content: bytes, into: Path) -> None:
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
             archive.extractall(into, filter="data")
+        _prefer_compiled(into / _PACKAGE, Path(__file__).parents[1])
     except (tarfile.TarError, OSError) as error:
         raise InfrastructureError(f"{name} cannot be unpacked to {into}: {error}") from error
+
+
+def _prefer_compiled(sent: Path, own: Path) -> None:
+    """Takes the image's own package for the same one that was sent: that one Python would have to compile."""
+    files = [file.relative_to(sent) for file in sent.rglob("*") if file.is_file()]
+    if files and all(_same(sent / file, own / file) for file in files):
+        shutil.rmtree(sent)
+        sent.symlink_to(own)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except FileNotFoundError:
+        return False
 
 
 def _number(environ: Mapping[str, str], variable: str, default: int) -> int:

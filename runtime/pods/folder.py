@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.contract.errors import InfrastructureError
 from runtime.output import is_remote
+from runtime.pods.bucket import Bucket, NotPlainError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -18,12 +19,18 @@ class RunFolder:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
+        self._bucket = Bucket(self.uri) if self.uri.startswith("gs://") else None
 
     def read(self, name: str) -> bytes | None:
         """Returns what a file holds now, or None when it is not there."""
         try:
             if not is_remote(self.uri):
                 return Path(self.uri, name).read_bytes()
+            if self._bucket is not None:
+                try:
+                    return self._bucket.read(name)
+                except NotPlainError:
+                    self._bucket = None
             storage, root = self._storage
             content: bytes = storage.cat_file(f"{root}/{name}")  # asks the bucket: nothing of it is cached
         except FileNotFoundError:

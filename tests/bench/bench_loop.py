@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.bench.bare_jax import bare_jax
 from tests.bench.bars import Bar, bar
 from tests.bench.pace import rounds
 from tests.bench.peers import ROOT
@@ -43,14 +43,6 @@ benchmarks:
     options: {use_ocdbt: true}
 """
 
-_BARE = """
-import sys, jax
-where, worker, workers = sys.argv[1:]
-jax.distributed.initialize(where, int(workers), int(worker))
-jax.block_until_ready(jax.numpy.ones(8) + 1)
-assert jax.device_count() == int(workers)
-"""
-
 
 def measure() -> list[Bar]:
     """Returns the bar: seconds from the edit to the first thing measured, less those of bare JAX."""
@@ -71,7 +63,7 @@ def measure() -> list[Bar]:
         ours, allowed = [], []
         for number in rounds("inner loop", *ROUNDS, BUDGET_S):
             slow = slowness()
-            bare = _bare_jax()
+            bare = bare_jax(WORKERS)
             took = _play(hosts, origin, folder, number + 2)
             print(f"bare JAX {bare:.1f} s, all {took:.1f} s", file=sys.stderr, flush=True)
             ours.append(took - bare)
@@ -111,25 +103,6 @@ def _run(hosts: Sequence[Sshd], folder: Path, number: int) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return str(json.loads(done.stdout)["run_id"])
-
-
-def _bare_jax() -> float:
-    """Returns the seconds until as many JAX processes have found each other and computed something."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        where = f"127.0.0.1:{probe.getsockname()[1]}"
-    begin = time.monotonic()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _BARE, where, str(worker), str(WORKERS)],
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )
-        for worker in range(WORKERS)
-    ]  # fmt: skip
-    told = [process.communicate(timeout=300)[1] for process in processes]
-    took = time.monotonic() - begin
-    assert not any(process.returncode for process in processes), told
-    return took
 
 
 def _orbax() -> str:

@@ -23,7 +23,7 @@ from runtime.contract.job import LEASE_VARIABLE, Deadlines, Job
 from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE, code_file, job_file, stream_file
 from runtime.contract.progress import Exited, Log, Record, parse_record
-from runtime.pods.errand import seat
+from runtime.pods.errand import _prefer_compiled, seat
 from runtime.pods.folder import RunFolder
 from runtime.pods.watching import hear
 from runtime.supervision.processes import labelled
@@ -286,3 +286,23 @@ def test_the_token_is_the_supervisors_alone(pods: Pods) -> None:
     assert pods.wait() == [1]
     assert "KeyError" in pods.last().cause or "exited with code" in pods.last().cause
     assert not pods.says("of-the-secret")
+
+
+def test_the_images_own_code_runs_where_it_is_what_was_sent(tmp_path: Path) -> None:
+    own, sent = tmp_path / "own", tmp_path / "sent"
+    for folder in (own, sent):
+        (folder / "part").mkdir(parents=True)
+        (folder / "part" / "a.py").write_text("A = 1\n")
+    (own / "more.py").touch()
+    _prefer_compiled(sent, own)
+    assert sent.resolve() == own
+    other = tmp_path / "other"
+    (other / "part").mkdir(parents=True)
+    (other / "part" / "a.py").write_text("A = 2\n")
+    _prefer_compiled(other, own)
+    assert (other / "part" / "a.py").read_text() == "A = 2\n"
+    assert not other.is_symlink()
+    (other / "part" / "a.py").write_text("A = 1\n")
+    (other / "new.py").touch()
+    _prefer_compiled(other, own)
+    assert not other.is_symlink()

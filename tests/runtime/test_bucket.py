@@ -1,0 +1,103 @@
+"""Objects read without gcsfs: as whom, what is not there, and what is left to gcsfs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.pods.bucket import Bucket, NotPlainError
+from runtime.pods.folder import RunFolder
+from tests.tasks.cloud.scripted_server import DROP, Asked, Reply, Scripted, scripted
+
+TOKEN = {"access_token": "t1", "expires_in": 3600}
+
+
+@pytest.fixture
+def google() -> Iterator[Scripted]:
+    """Cloud Storage and a metadata server at one address."""
+    with scripted(answer) as running:
+        yield running
+
+
+def answer(asked: Asked) -> Reply:
+    if asked.path.startswith("/computeMetadata/"):
+        return Reply(200, TOKEN)
+    return Reply(200, b"held") if asked.path.endswith("there") else Reply(404)
+
+
+def bucket(google: Scripted, home: Path, **more: str) -> Bucket:
+    environ = {"HOME": str(home), "GCE_METADATA_HOST": google.url.removeprefix("http://"), **more}
+    return Bucket("gs://b/runs/a b", environ, google.url)
+
+
+def test_objects_are_read_as_the_machines_account_whose_token_is_kept(
+    google: Scripted, tmp_path: Path
+) -> None:
+    plain = bucket(google, tmp_path)
+    assert plain.read("pods/there") == b"held"
+    assert plain.read("gone") is None
+    asked, first, second = google.asked
+    assert asked.headers["Metadata-Flavor"] == "Google"
+    assert [one.path for one in (first, second)] == [
+        "/storage/v1/b/b/o/runs%2Fa%20b%2Fpods%2Fthere",
+        "/storage/v1/b/b/o/runs%2Fa%20b%2Fgone",
+    ]
+    assert {one.headers["Authorization"] for one in (first, second)} == {"Bearer t1"}
+    assert first.query == {"alt": "media"}
+
+
+def test_a_token_that_expires_soon_is_asked_for_anew(google: Scripted, tmp_path: Path) -> None:
+    google.answers(
+        Reply(200, {**TOKEN, "expires_in": 30}), Reply(200, b"1"), Reply(200, TOKEN), Reply(200, b"2")
+    )
+    plain = bucket(google, tmp_path)
+    assert [plain.read("a"), plain.read("a")] == [b"1", b"2"]
+
+
+def test_an_emulator_is_asked_as_nobody(google: Scripted, tmp_path: Path) -> None:
+    assert bucket(google, tmp_path, STORAGE_EMULATOR_HOST=google.url).read("there") == b"held"
+    (asked,) = google.asked
+    assert "Authorization" not in asked.headers
+
+
+@pytest.mark.parametrize("reply", [Reply(503), Reply(401), Reply(200, DROP)])
+def test_what_may_pass_is_gcsfs_to_try_again(google: Scripted, tmp_path: Path, reply: Reply) -> None:
+    google.answers(reply)
+    for more in ({}, {"STORAGE_EMULATOR_HOST": google.url}):  # without a token, and without the object
+        with pytest.raises(NotPlainError):
+            bucket(google, tmp_path, **more).read("there")
+
+
+def test_an_account_without_a_token_is_gcsfs_to_know(google: Scripted, tmp_path: Path) -> None:
+    google.answers(Reply(200, {"no": "token"}))
+    with pytest.raises(NotPlainError):
+        bucket(google, tmp_path).read("there")
+
+
+def test_who_logs_in_by_a_file_is_gcsfs_to_know(google: Scripted, tmp_path: Path) -> None:
+    with pytest.raises(NotPlainError):
+        bucket(google, tmp_path, GOOGLE_APPLICATION_CREDENTIALS="/x.json").read("there")
+    known = tmp_path / ".config/gcloud/application_default_credentials.json"
+    known.parent.mkdir(parents=True)
+    known.touch()
+    with pytest.raises(NotPlainError):
+        bucket(google, tmp_path).read("there")
+    assert google.asked == []
+
+
+def test_a_run_folder_is_read_by_gcsfs_where_it_must_be(
+    gcs_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.cloud.storage import open_folder
+
+    open_folder(f"{gcs_bucket}/runs/a").write("there", b"held")
+    run = RunFolder(f"{gcs_bucket}/runs/a")
+    assert (run.read("there"), run.read("gone")) == (b"held", None)
+
+    def refuse(self: Bucket, name: str) -> bytes | None:
+        raise NotPlainError
+
+    monkeypatch.setattr(Bucket, "read", refuse)
+    assert (run.read("there"), run.read("gone")) == (b"held", None)
