@@ -16,6 +16,9 @@ from pathlib import Path
 from runtime.contract.errors import ExitCode
 from runtime.output import placing
 
+RESOLVE_S = 60.0
+"""How long a name is asked for: those of pods are known a while after the pods began."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Tries all of it, prints one JSON object a line for each step, and fails when one of them did."""
@@ -48,7 +51,14 @@ def _tried(step: str, action: Callable[[], str]) -> dict[str, object]:
 
 
 def _resolve(name: str) -> str:
-    return ", ".join(sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None)}))
+    give_up = time.monotonic() + RESOLVE_S
+    while True:
+        try:
+            return ", ".join(sorted({str(found[4][0]) for found in socket.getaddrinfo(name, None)}))
+        except socket.gaierror:
+            if time.monotonic() >= give_up:
+                raise
+            time.sleep(1.0)
 
 
 def _write(output: str, name: str, told: list[dict[str, object]]) -> str:

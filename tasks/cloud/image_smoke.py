@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 
-def smoke_command(output: str, resolve: Sequence[str] = ("localhost",)) -> list[str]:
-    """Returns the command. `output`: folder or bucket it writes to, `resolve`: names that must be known in there."""
-    return ["python", "-m", "runtime.smoke", "--output", output, "--resolve", *resolve]
+def smoke_command(output: str, resolve: Sequence[str] = ("localhost",), name: str | None = None) -> list[str]:
+    """Returns the command. `output`: folder or bucket it writes to, `resolve`: names that must be known in there,
+    `name`: of the file that it writes.
+    """
+    named = ["--name", name] if name else []
+    return ["python", "-m", "runtime.smoke", "--output", output, *named, "--resolve", *resolve]
+
+
+def smoke_steps(said: str) -> list[dict[str, Any]]:
+    """Returns the steps that a container told of in what it said."""
+    found = []
+    for line in said.splitlines():
+        try:
+            step = json.loads(line) if line.startswith("{") else None
+        except ValueError:
+            continue
+        if isinstance(step, dict) and {"step", "ok", "result"} <= step.keys():
+            found.append(step)
+    return found
+
+
+def smoke_failures(said: str) -> str:
+    """Returns in words what did not work in a container; empty: nothing of it says so."""
+    return "; ".join(f"{one['step']}: {one['result']}" for one in smoke_steps(said) if not one["ok"])

@@ -62,6 +62,7 @@ class PlainGke(GkeRules):
     platform: str = "cpu"
     image: str | None = None
     build: None = None
+    smoke: bool = True
     image_pull_secret: str | None = None
     container_name: str = "worker"
     env: Mapping[str, str] = field(default_factory=dict)

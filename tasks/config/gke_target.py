@@ -176,6 +176,10 @@ class GkeTargetConfig(GkeRules, BaseModel):
     build: ImageBuild | None = Field(
         None, description="How the stage build makes the image from the run's source, in place of image:"
     )
+    smoke: bool = Field(
+        True,
+        description="Whether an image that is new on the cluster is tried in one pod first, without chips",
+    )
     image_pull_secret: str | None = Field(
         None, description="Secret of the namespace that its registry asks for"
     )
@@ -256,6 +260,7 @@ class GkeTargetConfig(GkeRules, BaseModel):
     nested: ClassVar[_Models] = {
         "cluster": ClusterPlace,
         "make": ClusterMake,
+        "build": ImageBuild,
         "cpu_pool": CpuPool,
         "queueing": Queueing,
         "jobset": JobSetController,

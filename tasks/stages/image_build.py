@@ -16,7 +16,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import image_builders
 from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
 from tasks.cloud.image_names import ImageName, image_name, made_tag
-from tasks.cloud.image_smoke import smoke_command
+from tasks.cloud.image_smoke import smoke_command, smoke_failures, smoke_steps
 from tasks.cloud.kits import make_kit, prune_kits, shown_versions
 from tasks.cloud.registry import Registry
 from tasks.cloud.registry_login import engine_logins
@@ -212,12 +212,10 @@ def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:
     output.mkdir(exist_ok=True)
     name = f"slicebench-{uuid.uuid4().hex[:12]}"
     done = run_in(builder, image, smoke_command(image_builders.OUTPUT), output, name)
-    steps = [json.loads(line) for line in done.text.splitlines() if line.startswith("{")]
-    failed = [f"{step['step']}: {step['result']}" for step in steps if not step["ok"]]
     if done.code != 0 or not list(output.iterdir()):
-        told = "; ".join(failed) or done.errors.strip()[-500:] or "it wrote nothing"
+        told = smoke_failures(done.text) or done.errors.strip()[-500:] or "it wrote nothing"
         raise InfrastructureError(f"{image} does not work: {told}")
-    say(f"{image} works: {', '.join(str(step['step']) for step in steps)}")
+    say(f"{image} works: {', '.join(str(step['step']) for step in smoke_steps(done.text))}")
 
 
 def _labels(about: Mapping[str, str]) -> dict[str, str]:

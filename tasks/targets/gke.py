@@ -20,7 +20,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.jobsets import JOBSET, end
-from tasks.targets import gke_cluster, gke_plan, gke_preflight
+from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke
 from tasks.targets.gke_follow import Following
 from tasks.targets.gke_send import send_code, send_job
 from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
@@ -149,6 +149,10 @@ class GkeTarget:
         """See Target. Each attempt is a JobSet of its own name; one that is there is followed as it is."""
         config, workload = self._config, uploaded.workload
         run, cluster = open_folder(workload.output), self._cluster()
+        scope = signed(f"{self.place()}/{config.namespace}", cluster.access)
+        if config.smoke:
+            subject = gke_smoke.Subject(uploaded.image.reference, workload, config, scope)
+            gke_smoke.prove(subject, cluster, lease, self._say, gke_smoke.Patience())
         disk = config.ramdisk
         local = f"{disk.directory}/{workload.run_id}" if disk is not None else None
         job = send_job(run, uploaded, attempt, lease.lease.lease_id, self._lease_s, local)
@@ -157,7 +161,6 @@ class GkeTarget:
         asked = submission(
             config, name, uploaded.image.reference, workload, job, lease.resource_labels, new_token()
         )
-        scope = signed(f"{self.place()}/{config.namespace}", cluster.access)
         made = lease.create(
             JOBSET, scope, name, lambda: submit(cluster, config, asked), dead_man=gke_plan.dead_man(config)
         )

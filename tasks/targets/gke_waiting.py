@@ -10,7 +10,7 @@ from runtime.contract.errors import InfrastructureError
 from tasks.config.gke_target import GkeLimits
 from tasks.targets.kube_states import Found, KubeState
 
-_HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """What no wait mends: pods name their image for good. All else somebody may mend while it waits: an administrator adds
 quota, makes the queue, or lets nodes read the registry.
 """
@@ -56,7 +56,7 @@ class Waiting:
         if phase is None or self.unheard:
             return
         what = f"{found.reason}: {found.message}" if found is not None else "the cluster says nothing of it"
-        if found is not None and found.reason in _HOPELESS:
+        if found is not None and found.reason in HOPELESS:
             raise WaitedTooLong(
                 f"JobSet {self._name} can never begin: {what}: correct image: in the target file, and run again"
             )

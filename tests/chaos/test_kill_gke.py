@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -17,10 +18,12 @@ from tasks.leases.lease import State, is_lock
 from tasks.leases.reaper import reap
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
+from tasks.targets.gke_smoke import PROOFS
 from tests.chaos.driver import outcome, sample, soon_enough, took_s
 from tests.cloud.kubernetes.client import JOBS, JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.runtime.supervised import ROOT
 from tests.tasks.targets import gke_runs
 from tests.tasks.targets.gke_runs import Pods, a_ledger, hold, inventories
 from tests.tasks.targets.gke_runs import play as play_stages
@@ -37,25 +40,33 @@ class Case:
 
     calls: list[str]
     evicted: bool = False
+    tried: bool = False
 
 
 DRY, MAKE, HIDE, DELETE = "create jobsets", "create jobsets", "create secrets", "delete jobsets"
 CASES = {
     "plain": Case([DRY, MAKE, HIDE, DELETE]),
+    "tried": Case([DRY, MAKE, DELETE, MAKE, HIDE, DELETE], tried=True),
     "evicted": Case([DRY, MAKE, HIDE, DELETE, DRY, MAKE, HIDE, DELETE], evicted=True),
 }
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
-    with gke_runs.cluster(tmp_path_factory.mktemp("cluster")) as started:
+    packages = tmp_path_factory.mktemp("packages")
+    for name in ("jax", "orbax/checkpoint"):  # what a pod that tries the image looks for
+        (packages / name).mkdir(parents=True)
+        (packages / name / "__init__.py").write_text("__version__ = '0'\n")
+    env = {"PYTHONPATH": f"{packages}:{ROOT}"}
+    with gke_runs.cluster(tmp_path_factory.mktemp("cluster"), image_env=env) as started:
         yield started
 
 
 def play(pods: Pods, case: Case, run_id: str) -> None:
     """Plays all stages; where the case says so a pod is evicted as soon as its worker speaks."""
     api = Plain(pods.cluster.url)
-    run = pods.run(run_id, do={"0.1": "hang"} if case.evicted else {})
+    run = pods.run(run_id, do={"0.1": "hang"} if case.evicted else {}, smoke=case.tried)
+    shutil.rmtree(pods.folder / PROOFS, ignore_errors=True)
 
     def say(line: str) -> None:
         if "attempt 2 of" in line:

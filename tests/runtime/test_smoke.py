@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,26 @@ def test_each_failure_is_told_and_the_others_are_tried_all_the_same(
         raise ImportError(f"no {name}")
 
     monkeypatch.setattr("importlib.import_module", broken)
+    monkeypatch.setattr(smoke, "RESOLVE_S", 0.0)
     (tmp_path / "file").write_text("")
     assert smoke.main(["--output", str(tmp_path / "file"), "--resolve", "no-such-host.invalid"]) == 3
     steps = told(capsys)
     assert [step["ok"] for step in steps.values()] == [False] * 4
     assert steps["import jax"]["result"] == "ImportError: no jax"
+
+
+def test_a_name_may_be_known_a_while_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([socket.gaierror("Name or service not known"), [(0, 0, 0, "", ("10.0.0.7", 0))]])
+
+    def lookup(*_: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("socket.getaddrinfo", lookup)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    assert smoke.main(["--output", str(tmp_path), "--resolve", "pod-0.js"]) == 0
+    assert told(capsys)["resolve pod-0.js"]["result"] == "10.0.0.7"

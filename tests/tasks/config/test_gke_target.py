@@ -134,7 +134,11 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 ELSEWHERE = {
     "kind": "chooses the model",
     "image": "is resolved to the digest that is submitted",
-    "build": "is what the stage build makes: test_build_container",
+    **{
+        f"build.{name}": "is what the stage build makes: test_build_container"
+        for name in ("repository", "base", "python", "builder", "smoke")
+    },
+    "smoke": "is a pod before the workload: test_gke_smoke",
     "kubeconfig": "is where the context is looked up",
     "cluster.make": "changes what GKE is asked for: test_gke_flags, test_cluster_requests",
     "cluster.zone": "is where a cluster that is missing is made",

@@ -44,7 +44,8 @@ def config(**more: Any) -> GkeTargetConfig:
         {"type": "v5litepod-8"} if "cluster" in more else {"context": "standin", "type": "cpu", "nodes": 2}
     )
     fields = {
-        "kind": "gke", **hosts, "image": IMAGE.reference, "queue": None, "priority": None, "cpu": "1", **more,
+        "kind": "gke", **hosts, "image": IMAGE.reference, "queue": None, "priority": None, "cpu": "1",
+        "smoke": False, **more,
     }  # fmt: skip
     return GkeTargetConfig.model_validate(fields)
 
