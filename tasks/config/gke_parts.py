@@ -76,7 +76,9 @@ class Shared(BaseModel):
 
 
 class ImageBuild(BaseModel):
-    """An image that the stage *build* makes of the run's source, JAX and Orbax, unless it is there already."""
+    """An image that the stage *build* makes, unless it is there: of the run's source, JAX and Orbax by an engine, or of
+    a folder on a base by the registry alone.
+    """
 
     model_config = _FORBID
 
@@ -87,6 +89,24 @@ class ImageBuild(BaseModel):
         None, description="Engine; not given: the first that works on the machine that runs the pipeline"
     )
     smoke: bool = Field(True, description="Whether it is tried out before it is pushed")
+    script_dir: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder whose files are put on the base, without an engine: workers find them before its packages. "
+        "The base is an image that workers can run, as slicebench image build makes them",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ImageBuild:
+        if self.script_dir is None:
+            return self
+        if self.base is None:
+            raise ValueError("script_dir: puts files on an image that workers can run: name it, with base:")
+        if engine := sorted(self.model_fields_set & {"builder", "python", "smoke"}):
+            raise ValueError(
+                f"script_dir: needs no engine, and {engine[0]}: is for one; leave one of them out"
+            )
+        return self
 
 
 class DebugDump(BaseModel):

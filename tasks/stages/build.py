@@ -19,7 +19,7 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.stages.build_container import build_container, plan_container
+from tasks.stages.build_container import build_container, folder_of, plan_container
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
 from tasks.stages.recipes import (
@@ -70,6 +70,8 @@ def build(run: Run, *, lock: Lock | None = None) -> Image:
     if (brought := run.target.image()) is not None:
         return _brought(run, brought)
     if isinstance(spec.target, GkeTargetConfig):
+        if folder_of(spec.target) is not None:
+            _refuse_sources(spec)
         return build_container(run, spec.target, lock or Lock())
     if (elsewhere := run.target.interpreter()) is not None:
         return pack(run, elsewhere, lock or Lock())
@@ -106,9 +108,12 @@ def _refuse_sources(spec: RunSpec) -> None:
     if spec.source.repo is None and spec.source.jax_version == "locked":
         return
     asked = "--repo" if spec.source.repo is not None else "--jax-version"
-    image = isinstance(spec.target, GkeTargetConfig)
-    what, brought = ("an image", "an image") if image else ("a venv", "a Python")
-    instead = "write build: in place of image: in" if image else "take python: out of"
+    what, brought, instead = "a venv", "a Python", "take python: out of"
+    if isinstance(spec.target, GkeTargetConfig):
+        what = brought = "an image"
+        instead = "write build: in place of image: in"
+        if spec.target.build is not None:
+            brought, instead = "the base of one", "take script_dir: out of"
     raise BadInput(
         f"{asked} asks for {what} of its own, but target {spec.target_name} names {brought} to be used",
         fix=f"{instead} the target file, or take {asked} back",
@@ -150,23 +155,22 @@ def _explain_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock) -> Bu
         return BuildPlan(True, None, (why,), jax, makes="image")
     notes: list[str] = []
     try:
-        if config.image is not None:
+        if config.image is not None or folder_of(config) is not None:
             _refuse_sources(spec)
+        if config.image is not None:
             return BuildPlan(
                 False, None, (), f"what is in {pinned_image(config.image).pinned()}", makes="image"
             )
-        planned = plan_container(spec, config, lock, notes.append)
+        made = plan_container(spec, config, lock, notes.append)
     except InfrastructureError as error:
         notes.append(f"which image it would be is not known: {error}")
         if config.build is None:
             return BuildPlan(False, None, (), f"what is in {config.image}", tuple(notes), "image")
         where = f"into {config.build.repository}, unless it is there"
         return BuildPlan(True, None, (where,), jax, tuple(notes), "image")
-    changed = () if planned.there else (f"into {planned.target.repository}",)
-    made = planned.made
-    return BuildPlan(
-        planned.there is None, made.tag, changed, made.versions.get("jax", jax), tuple(notes), "image"
-    )
+    changed = () if made.reused else (f"into {made.repository}",)
+    jax = made.versions.get("jax", jax)
+    return BuildPlan(not made.reused, made.tag, changed, jax, tuple(notes), "image")
 
 
 def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
@@ -174,8 +178,9 @@ def check_source(spec: RunSpec, *, lock: Lock | None = None) -> None:
 
     Asks nobody when none was named. What it fetches stays in the cache, where `build` finds it.
     """
-    given = isinstance(spec.target, GkeTargetConfig) and spec.target.image is not None
-    if spec.target.python is not None or given:
+    target = spec.target
+    given = isinstance(target, GkeTargetConfig) and (target.image or folder_of(target)) is not None
+    if target.python is not None or given:
         _refuse_sources(spec)
     if spec.source.repo is not None or spec.source.jax_version != "locked":
         _look_up(spec.source, request_of(spec), lock or Lock())

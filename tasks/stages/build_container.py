@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.image_names import image_name
@@ -11,8 +13,8 @@ from tasks.cloud.resolve import Lock
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.stages.context import Run, Say
-from tasks.stages.image import DEFAULT_BASE
-from tasks.stages.image_build import Planned, Wanted
+from tasks.stages.image import DEFAULT_BASE, Made, layer, plan_layer
+from tasks.stages.image_build import Wanted
 from tasks.stages.image_build import build as build_image
 from tasks.stages.image_build import plan as plan_image
 from tasks.stages.recipes import built_before, pinned
@@ -25,7 +27,7 @@ def build_container(run: Run, config: GkeTargetConfig, lock: Lock) -> Image:
 
     A run that has the marker keeps its image; where that was deleted since, the same commit is built again. Who dies
     while it is built or pushed leaves no tag, or the one that the next finds: a tag is made of what is in the image.
-    Raises BadInput and InfrastructureError as `image_build.build`.
+    Raises BadInput and InfrastructureError as `image_build.build` and `image.layer`.
     """
     spec = run.spec
     with Registry() as registry:
@@ -34,19 +36,38 @@ def build_container(run: Run, config: GkeTargetConfig, lock: Lock) -> Image:
             if registry.find(image_name(before.reference)) is not None:
                 return replace(before, reused=True)
             run.say(f"image {before.reference} of this run is gone")
-            spec = replace(spec, source=pinned(spec.source, before))
-        made = build_image(wanted_of(spec, config), registry, run.say, lock=lock)
-    source = {**made.source, "image": f"{image_name(made.image).repository}:{made.tag}", "base": made.base}
+            if folder_of(config) is None:
+                spec = replace(spec, source=pinned(spec.source, before))
+        made = _made(spec, config, registry, run.say, lock)
+    source = {**made.source, "image": f"{made.repository}:{made.tag}", "base": made.base}
     image = Image("container", made.image, "python", source, dict(made.versions), made.reused)
     run.say(f"image {made.image}, {made.tag}: {'is there already' if made.reused else 'built and pushed'}")
     run.mark("build", key=made.tag, inputs={}, image=asdict(image))
     return image
 
 
-def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say) -> Planned:
+def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say) -> Made:
     """Says which image `build_container` would make, and whether it is there. Makes nothing. Raises as it."""
+    folder, how = folder_of(config), config.build
     with Registry() as registry:
-        return plan_image(wanted_of(spec, config), registry, say, lock=lock)
+        if how is None or how.base is None or folder is None:
+            return plan_image(wanted_of(spec, config), registry, say, lock=lock).made
+        with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
+            return plan_layer(folder, how.repository, registry, Path(work), base=how.base).made
+
+
+def folder_of(config: GkeTargetConfig) -> Path | None:
+    """Returns the folder whose files are put on a base; None where an engine builds, or nothing is."""
+    if config.build is None or config.build.script_dir is None:
+        return None
+    return Path(config.build.script_dir).expanduser()
+
+
+def _made(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, lock: Lock) -> Made:
+    folder, how = folder_of(config), config.build
+    if how is None or how.base is None or folder is None:
+        return build_image(wanted_of(spec, config), registry, say, lock=lock)
+    return layer(folder, how.repository, registry, say, base=how.base)
 
 
 def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:

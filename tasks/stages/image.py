@@ -10,9 +10,9 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.image_append import Change, append_layer
-from tasks.cloud.image_layer import check_folder, pack_layer
+from tasks.cloud.image_layer import Layer, check_folder, pack_layer
 from tasks.cloud.image_names import ImageName, checked_tag, image_name, made_tag, repository_name
-from tasks.cloud.registry import Registry
+from tasks.cloud.registry import Manifest, Registry
 
 Say = Callable[[str], None]
 
@@ -40,6 +40,46 @@ class Made:
     source: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def repository(self) -> str:
+        """Host and path."""
+        return image_name(self.image).repository
+
+
+@dataclass(frozen=True)
+class PlannedLayer:
+    """What `layer` is to make: where it goes, of what; `made` is what it returns of it, but for the digest."""
+
+    target: ImageName
+    key: str
+    base: Manifest
+    packed: Layer
+    made: Made
+
+
+def plan_layer(
+    folder: Path,
+    repository: str,
+    registry: Registry,
+    work: Path,
+    *,
+    base: str = DEFAULT_BASE,
+    tag: str | None = None,
+    force: bool = False,
+) -> PlannedLayer:
+    """Says what `layer` would make, and makes nothing but the packed files, in `work`. Raises as it."""
+    place = target_of(repository, tag)
+    check_folder(folder)
+    under = registry.image(image_name(base))
+    packed = pack_layer(folder, work / "layer.tar.gz", WORKDIR.strip("/"))
+    key = hashlib.sha256(f"{under.digest} {packed.diff_id} {WORKDIR}".encode()).hexdigest()
+    target = place if tag else place.tagged(made_tag(folder.resolve().name, "", "", key))
+    source = {"folder": str(folder.resolve()), "files": str(packed.files)}
+    made = Made(str(target), str(target.tag), under.name.pinned(), source=source)
+    if (there := taken(registry, target, key, force)) is not None:
+        made = replace(made, image=there.pinned(), reused=True)
+    return PlannedLayer(target, key, under, packed, made)
+
 
 def layer(
     folder: Path,
@@ -56,23 +96,16 @@ def layer(
     The same files on the same base are the same image, which is then not pushed again. Raises BadInput for what does
     not exist, a folder that nobody means, or a tag that is another image; InfrastructureError when a registry fails.
     """
-    place = target_of(repository, tag)
-    check_folder(folder)
-    under = registry.image(image_name(base))
     with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
-        packed = pack_layer(folder, Path(work) / "layer.tar.gz", WORKDIR.strip("/"))
-        key = hashlib.sha256(f"{under.digest} {packed.diff_id} {WORKDIR}".encode()).hexdigest()
-        target = place if tag else place.tagged(made_tag(folder.resolve().name, "", "", key))
-        source = {"folder": str(folder.resolve()), "files": str(packed.files)}
-        made = Made(str(target), str(target.tag), under.name.pinned(), source=source)
-        if (there := taken(registry, target, key, force)) is not None:
-            say(f"{target} is there already")
-            return replace(made, image=there.pinned(), reused=True)
-        change = Change(
-            WORKDIR, {KEY_LABEL: key, "slicebench.base": made.base}, f"slicebench: files in {WORKDIR}"
-        )
+        planned = plan_layer(folder, repository, registry, Path(work), base=base, tag=tag, force=force)
+        made, packed = planned.made, planned.packed
+        if made.reused:
+            say(f"{planned.target} is there already")
+            return made
+        labels = {KEY_LABEL: planned.key, "slicebench.base": made.base}
+        change = Change(WORKDIR, labels, f"slicebench: files in {WORKDIR}")
         say(f"{packed.files} files, {packed.size / 2**20:.1f} MiB, on {made.base}")
-        image = append_layer(registry, under, packed, change, target, say)
+        image = append_layer(registry, planned.base, packed, change, planned.target, say)
     return replace(made, image=image.pinned())
 
 

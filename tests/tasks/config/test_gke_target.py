@@ -136,7 +136,7 @@ ELSEWHERE = {
     "image": "is resolved to the digest that is submitted",
     **{
         f"build.{name}": "is what the stage build makes: test_build_container"
-        for name in ("repository", "base", "python", "builder", "smoke")
+        for name in ("repository", "base", "python", "builder", "smoke", "script_dir")
     },
     "smoke": "is a pod before the workload: test_gke_smoke",
     "kubeconfig": "is where the context is looked up",

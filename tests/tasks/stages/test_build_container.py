@@ -164,3 +164,74 @@ def test_two_ways_at_once_are_refused_and_none_as_well(address: str, tmp_path: P
     neither = GkeTargetConfig.model_validate({"kind": "gke", "context": "kind", "type": "cpu"})
     with pytest.raises(BadInput, match="names no image, nor a repository"):
         build(a_run(tmp_path, neither))
+
+
+# ---------------------------------------------------------------------- a folder on a base
+
+
+def layered(address: str, folder: Path, **more: Any) -> GkeTargetConfig:
+    made = {"repository": f"{address}/mine", "base": f"{address}/base:v1", "script_dir": str(folder), **more}
+    return GkeTargetConfig.model_validate({"kind": "gke", "context": "kind", "type": "cpu", "build": made})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "mine.py").write_text("A = 1")
+    return tmp_path / "code"
+
+
+def test_a_folder_is_put_on_a_base_without_an_engine_and_once(
+    address: str, engine: Engine, store: Store, folder: Path, tmp_path: Path
+) -> None:
+    run = a_run(tmp_path, layered(address, folder))
+    plan = explain_build(run.spec)
+    assert str(plan) == f"a new image {plan.key} (into {address}/mine)" and "mine" not in store.repositories
+    image = build(run)
+    assert store.repository("mine").tags == {plan.key: image.reference.partition("@")[2]} and not image.reused
+    assert image.source["image"] == f"{address}/mine:{plan.key}" and image.source["folder"] == str(folder)
+    assert image.source["base"] == f"{address}/base@{store.repository('base').tags['v1']}"
+    (folder / "mine.py").write_text("A = 2")
+    assert build(run).reused, "a run keeps what it was built with"
+    (folder / "mine.py").write_text("A = 1")
+    assert str(explain_build(run.spec)) == f"nothing new: image {plan.key} is there already"
+    other = build(a_run(tmp_path, layered(address, folder), "other"))
+    assert other.reused and other.reference == image.reference
+    assert not engine.told
+
+
+@pytest.mark.parametrize("refuse", [explain_build, check_source, lambda spec: build_of(spec)])
+def test_its_code_is_the_bases(refuse: Callable[[RunSpec], object], folder: Path, tmp_path: Path) -> None:
+    target = layered("gcr.io/p", folder)
+    spec = make_run(tmp_path, SourceSpec(jax_version="newest"), target=target).spec
+    with pytest.raises(
+        BadInput, match=r"names the base of one to be used, take script_dir: out of the target"
+    ):
+        refuse(spec)
+
+
+def build_of(spec: RunSpec) -> object:
+    assert isinstance(spec.target, GkeTargetConfig)
+    run = make_run(Path(spec.output), spec.source, target=spec.target)
+    return build(replace(run, target=GkeTarget(spec.target)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"base": None}, "name it, with base:"),
+        ({"builder": "docker"}, "builder: is for one"),
+        ({"python": "3.12"}, "python: is for one"),
+        ({"smoke": False}, "smoke: is for one"),
+        ({"script_dir": ""}, "at least 1 character"),
+    ],
+)
+def test_a_folder_excludes_what_is_for_engines(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        layered("gcr.io/p", Path("x"), **fields)
+
+
+@pytest.mark.parametrize(("folder", "told"), [("/nowhere", "is not a folder"), ("/", "keys and passwords")])
+def test_a_folder_that_nobody_means_is_refused_by_plans(folder: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=told):
+        explain_build(a_run(tmp_path, layered("gcr.io/p", Path(folder))).spec)
