@@ -40,11 +40,12 @@ class Bar:
     @property
     def cells(self) -> tuple[str, ...]:
         """The bar as a row of a table, under HEAD."""
-        limit, verdict = f"≤ {self.at_most:.2f}", "holds" if self.holds else "MISSED"
+        at_most = f"{self.at_most:.3f}".removesuffix("0")
+        limit, verdict = f"≤ {at_most}", "holds" if self.holds else "MISSED"
         if math.isinf(self.at_most):
             limit, verdict = "none", "told"
         if self.at_least:
-            limit = f"{self.at_least:.2f} to {self.at_most:.2f}"
+            limit = f"{self.at_least:.2f} to {at_most}"
         if self.whole_interval:
             limit += ", all of the interval"
         return (
