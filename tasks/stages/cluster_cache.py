@@ -1,8 +1,15 @@
-"""Pulls an image onto the nodes of a cluster before workloads want it, and waits until every node has it."""
+"""Pulls an image onto the nodes of a cluster before workloads want it, and waits until every node has it.
+
+What pulls is a DaemonSet, which nothing ends by itself. So it belongs to a Job that has no pods, only a deadline: over
+that the Job ends, is deleted because its time to live is none, and Kubernetes collects the DaemonSet with its pods,
+whoever was killed meanwhile.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +20,13 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
-from tasks.cloud.kubernetes_kinds import DAEMON_SET, NODE, POD, Object, selector
+from tasks.cloud.kubernetes_kinds import DAEMON_SET, JOB, NODE, POD, Object, selector
 from tasks.targets.kube_objects import metadata, spec, status
 
 Say = Callable[[str], None]
 
 _LABEL = "slicebench/cached-image"
+_MANAGED = {"app.kubernetes.io/managed-by": "slicebench"}
 _POOL = "cloud.google.com/gke-nodepool"
 _ACCELERATORS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-accelerator")
 _CANNOT_START = ("CreateContainerError", "RunContainerError", "CrashLoopBackOff")
@@ -31,6 +39,8 @@ _NOT_PULLED = (
     "RegistryUnavailable",
 )
 _TELL_S = 30.0
+_LINGER_S = 60.0
+"""For so long what pulls may outlive the time for pulling, before it goes by itself."""
 
 
 class NotCached(InfrastructureError):
@@ -53,35 +63,57 @@ def cache_image(
     say: Say = lambda line: None,
     limit_s: float = 1800.0,
     look_s: float = 2.0,
+    linger_s: float = _LINGER_S,
 ) -> Cached:
     """Lets the nodes of these pools have an image; no pools: all with accelerators, or all where none has any.
 
-    A DaemonSet pulls it, which asks for no processor, memory or chip, and goes when it is done or given up. Killed
-    meanwhile, it stays under a name that follows from the image: the same call goes on with it. Raises BadInput,
+    A DaemonSet pulls it, which asks for no processor, memory or chip, and goes when it is done or given up; killed
+    meanwhile, it goes `linger_s` after the time is over, and until then the same call goes on with it. Raises BadInput,
     NotCached, KubernetesError.
     """
     image_name(image)
     wanted = _pools(api.list(NODE).items, pools)
-    manifest = daemon_set(image, wanted, api.access.namespace)
-    api.apply(manifest, kind=DAEMON_SET)
+    name = f"slicebench-cache-{hashlib.sha256(image.encode()).hexdigest()[:10]}"
+    deadline = _deadline(f"{name}-{secrets.token_hex(4)}", api.access.namespace, limit_s + linger_s)
+    owner = api.apply(deadline, kind=JOB)
     try:
+        manifest = daemon_set(name, image, wanted, owner)
+        api.apply(manifest, kind=DAEMON_SET)
         return _await(api, manifest, wanted, say, limit_s, look_s)
     finally:
-        _take_away(api, str(manifest["metadata"]["name"]), say)
+        _take_away(api, name, str(metadata(owner)["name"]), limit_s + linger_s, say)
 
 
-def _take_away(api: Kubernetes, name: str, say: Say) -> None:
-    """Lets what pulled go. How the pulling ended is what counts: that it stays is told, and the next call finds it."""
+def _take_away(api: Kubernetes, name: str, owner: str, within_s: float, say: Say) -> None:
+    """Lets what pulled go. How the pulling ended is what counts: that it stays for a while is told."""
     try:
         api.delete(DAEMON_SET, name)
+        api.delete(JOB, owner)
     except KubernetesError as error:
-        say(f"DaemonSet {name} stays until the same call is made again: {error}")
+        say(f"DaemonSet {name} goes by itself within {within_s:.0f} s; it cannot be taken away now: {error}")
 
 
-def daemon_set(image: str, pools: Sequence[str], namespace: str) -> dict[str, Any]:
+def _deadline(name: str, namespace: str, after_s: float) -> Object:
+    """Returns the Job that ends, and goes, after so long: it never has a pod."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.name,
+        "metadata": {"name": name, "namespace": namespace, "labels": _MANAGED},
+        "spec": {
+            "parallelism": 0,
+            "activeDeadlineSeconds": math.ceil(after_s),
+            "ttlSecondsAfterFinished": 0,
+            "template": {"spec": pod},
+        },
+    }
+
+
+def daemon_set(name: str, image: str, pools: Sequence[str], owner: Object) -> dict[str, Any]:
     """Returns the DaemonSet that has the nodes of these pools pull an image, whatever taints they have."""
-    name = f"slicebench-cache-{hashlib.sha256(image.encode()).hexdigest()[:10]}"
-    labels = {_LABEL: name, "app.kubernetes.io/managed-by": "slicebench"}
+    labels = {_LABEL: name, **_MANAGED}
+    there = metadata(owner)
+    belongs = {"apiVersion": JOB.api_version, "kind": JOB.name, "name": there["name"], "uid": there["uid"]}
     container = {
         "name": "pull", "image": image, "imagePullPolicy": "Always", "command": ["sleep", "infinity"],
         "resources": {"requests": {"cpu": "0"}},
@@ -97,7 +129,12 @@ def daemon_set(image: str, pools: Sequence[str], namespace: str) -> dict[str, An
     return {
         "apiVersion": DAEMON_SET.api_version,
         "kind": DAEMON_SET.name,
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {
+            "name": name,
+            "namespace": there["namespace"],
+            "labels": labels,
+            "ownerReferences": [belongs],
+        },
         "spec": {
             "selector": {"matchLabels": {_LABEL: name}},
             "template": {"metadata": {"labels": labels}, "spec": pod},

@@ -93,7 +93,9 @@ def remove(obj: Any, path: Path) -> None:
     parents = [obj]
     for step in way:
         parents.append(value_at(parents[-1], (step,)))
-    if isinstance(parents[-1], dict):
+    of_entry = bool(way) and way[-1].startswith("k:")
+    is_key = of_entry and last[2:] in orjson.loads(way[-1][2:])
+    if isinstance(parents[-1], dict) and not is_key:  # what tells an entry apart goes with it
         parents[-1].pop(last[2:], None)
     for depth in range(len(way) - 1, -1, -1):
         step, parent, child = way[depth], parents[depth], parents[depth + 1]
