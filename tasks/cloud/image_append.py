@@ -92,8 +92,13 @@ def append_layer(
         work = Path(folder)
         _bring_all(registry, base, content["layers"], target, work, say)
         (work / "config").write_bytes(config)
-        for file, digest in ((work / "config", _digest(config)), (layer.file, layer.digest)):
-            if not registry.has_blob(target, digest):
+        for what, file, digest in (
+            ("its configuration", work / "config", _digest(config)),
+            ("the layer", layer.file, layer.digest),
+        ):
+            if registry.has_blob(target, digest):  # of another image, or left there by who was killed
+                say(f"{what}, {digest[7:19]}, is in {target.repository} already")
+            else:
                 registry.upload(target, file, digest)
     return registry.put(target, base.media_type, manifest)
 

@@ -6,13 +6,16 @@ import argparse
 import base64
 import hashlib
 import json
+import os
+import queue
 import re
+import signal
 import socket
 import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,7 +33,8 @@ class Fault:
     """What goes wrong, once, when the `nth` request comes whose "METHOD path" fits `fits`.
 
     `how`: a status; "lost": it is done, and the answer is not sent; "cut": the connection ends after `after` bytes of
-    a body, which are kept; "short": after `after` bytes of an answer.
+    a body, which are kept; "short": after `after` bytes of an answer; "kill_before", "kill_after": whoever asks is
+    killed, and it is not done, or it is.
     """
 
     fits: str
@@ -55,7 +59,7 @@ class Store:
     """All that the registry holds. `login`: user:password that may push; with one, pulling needs a token as well.
 
     `asked` are "METHOD path" of all requests, in order, `ranges` those of blobs that were asked for in part,
-    `tokens` the scopes of each token that was given.
+    `tokens` the scopes of each token that was given. `victim` is put the pid of who is to be killed.
     """
 
     repositories: dict[str, Repository] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class Store:
     login: str | None = None
     realm: str = ""
     mounts: bool = True
+    victim: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def repository(self, name: str) -> Repository:
@@ -107,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(
                 int(self.fault.how), "TOOMANYREQUESTS" if self.fault.how == "429" else "UNKNOWN", more
             )
+        if self.fault and self.fault.how == "kill_before":
+            return self._kill()
         if url.path == "/token":
             return self._token(parse_qs(url.query).get("scope", []))
         if url.path in ("/v2/", "/v2"):
@@ -273,15 +280,22 @@ class _Handler(BaseHTTPRequestHandler):
                     self._hang_up()
                     return
 
+    def _kill(self) -> None:
+        os.kill(self.store.victim.get(timeout=60), signal.SIGKILL)
+        self._hang_up()
+
     def _hang_up(self) -> None:
         self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # who was killed has hung up already
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _refuse(self, status: int, code: str, more: Mapping[str, str] | None = None) -> None:
         content = json.dumps({"errors": [{"code": code, "message": code.replace("_", " ").lower()}]}).encode()
         self._answer(status, content, {"Content-Type": "application/json", **(more or {})})
 
     def _answer(self, status: int, content: bytes, headers: Mapping[str, str] | None = None) -> None:
+        if self.fault and self.fault.how == "kill_after":
+            return self._kill()
         if self.fault and self.fault.how in ("lost", "cut"):
             return self._hang_up()
         self.send_response(status)

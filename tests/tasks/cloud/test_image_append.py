@@ -32,6 +32,17 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
+def test_what_is_there_already_is_said_and_not_sent(registry: Registry, layer: Layer) -> None:
+    store, said = Store(), list[str]()
+    with serve_registry(store) as address:
+        push_image(store, "base", "v1")
+        store.repository("mine").blobs[layer.digest] = layer.file.read_bytes()
+        base = registry.image(image_name(f"{address}/base:v1"))
+        append_layer(registry, base, layer, CHANGE, image_name(f"{address}/mine:t"), said.append)
+    assert said == [f"the layer, {layer.digest[7:19]}, is in {address}/mine already"]
+    assert sum(one.startswith("PATCH") for one in store.asked) == 1, "its configuration"
+
+
 def append(registry: Registry, base: str, target: str, layer: Layer) -> ImageName:
     manifest = registry.image(image_name(base))
     return append_layer(registry, manifest, layer, CHANGE, image_name(target), lambda line: None)
