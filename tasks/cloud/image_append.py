@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.disk import on_disk
 from tasks.cloud.image_layer import Layer
 from tasks.cloud.image_names import ImageName
 from tasks.cloud.registry import DOCKER_MANIFEST, OCI_MANIFEST, Manifest, Registry
@@ -88,7 +89,8 @@ def append_layer(
         raise BadInput(f"{base.name} has no layers", fix="name an image, not what was made about one")
     config = _plain_json(appended_config(registry.config(base), layer, change))
     manifest = _plain_json(appended_manifest(content, base.media_type, config, layer))
-    with tempfile.TemporaryDirectory(prefix="slicebench-image-") as folder:
+    full = on_disk("keep parts of an image for a while", "set TMPDIR to a folder on another disk")
+    with full, tempfile.TemporaryDirectory(prefix="slicebench-image-") as folder:
         work = Path(folder)
         _bring_all(registry, base, content["layers"], target, work, say)
         (work / "config").write_bytes(config)

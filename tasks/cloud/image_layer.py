@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.disk import on_disk
 from tasks.cloud.image_ignore import IGNORE_FILE, read_ignored
 
 LARGEST = 2 << 30
@@ -39,14 +40,15 @@ def pack_layer(folder: Path, into: Path, below: str = "app") -> Layer:
     BadInput for a link that leads out of the folder, for nothing to pack and for too much; InfrastructureError when
     a file cannot be read or changes meanwhile.
     """
-    entries = list(_entries(folder))
+    with on_disk(f"read {folder}", "name another folder"):
+        entries = list(_entries(folder))
     if not any(not path.is_dir() or path.is_symlink() for _, path in entries):
         raise BadInput(
             f"{folder} holds no files to put into an image", fix=f"name another folder, or see {IGNORE_FILE}"
         )
     _check_size(folder, entries)
     try:
-        with into.open("wb") as raw:
+        with on_disk(f"pack {folder}", "set TMPDIR to a folder on another disk"), into.open("wb") as raw:
             compressed = _Hashed(raw)
             # A file name or a time in the header of gzip would make each packing another one.
             with gzip.GzipFile(
@@ -54,7 +56,7 @@ def pack_layer(folder: Path, into: Path, below: str = "app") -> Layer:
             ) as packed:
                 plain = _Hashed(packed)
                 _write(plain, entries, below)
-    except (OSError, tarfile.TarError) as error:
+    except tarfile.TarError as error:
         raise InfrastructureError(f"cannot pack {folder}: {error}; did it change meanwhile?") from error
     files = sum(1 for _, path in entries if not path.is_dir())
     return Layer(into, compressed.digest, into.stat().st_size, plain.digest, files)
@@ -93,7 +95,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yields (name, path) of folders, files and links, sorted; pipes and sockets are no files."""
     spec = read_ignored(folder)
     kept: dict[str, Path] = {}
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, onerror=_fail):
         for name in (*folders, *files):
             path = Path(parent) / name
             if not (path.is_symlink() or path.is_file() or path.is_dir()):
@@ -110,6 +112,11 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
             if above.as_posix() != ".":
                 kept.setdefault(above.as_posix(), folder / above)
     yield from sorted(kept.items())
+
+
+def _fail(error: OSError) -> None:
+    """Raises it: a folder that cannot be looked into is no empty one."""
+    raise error
 
 
 def _takes_back(spec: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import image_builders
+from tasks.cloud.disk import on_disk
 from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
 from tasks.cloud.image_names import ImageName, image_name, made_tag
 from tasks.cloud.image_smoke import smoke_command, smoke_failures, smoke_steps
@@ -200,10 +201,12 @@ def _job(planned: Planned, wanted: Wanted, work: Path, say: Say) -> Job:
     """Returns what the engine is told; what it is told to build from is in a folder in `work` then."""
     context, made = work / "context", planned.made
     kit, _ = make_kit(planned.recipe, kits_folder(), say=say)
-    context.mkdir()
-    fill_context(kit, context)
+    with on_disk("write what the image is built from", "set SLICEBENCH_HOME to a folder on another disk"):
+        context.mkdir()
+        fill_context(kit, context)
+        pip = _secret(work)
     labels = {KEY_LABEL: planned.key, "slicebench.jax": made.versions.get("jax", ""), **_labels(made.source)}
-    return Job(context, planned.base, planned.target, labels, wanted.fresh, _secret(work))
+    return Job(context, planned.base, planned.target, labels, wanted.fresh, pip)
 
 
 def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from runtime.contract.errors import InfrastructureError
 from tasks.cloud.image_append import Change, append_layer, appended_config
 from tasks.cloud.image_layer import Layer, pack_layer
 from tasks.cloud.image_names import ImageName, image_name
@@ -41,6 +44,22 @@ def test_what_is_there_already_is_said_and_not_sent(registry: Registry, layer: L
         append_layer(registry, base, layer, CHANGE, image_name(f"{address}/mine:t"), said.append)
     assert said == [f"the layer, {layer.digest[7:19]}, is in {address}/mine already"]
     assert sum(one.startswith("PATCH") for one in store.asked) == 1, "its configuration"
+
+
+def test_a_full_disk_is_told_where_parts_are_copied(
+    registry: Registry, layer: Layer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = Store()
+    with serve_registry(Store()) as other, serve_registry(store) as address:
+        push_image(store, "base", "v1")
+        monkeypatch.setattr(Path, "write_bytes", full)
+        with pytest.raises(
+            InfrastructureError, match="No space left on device: free some space, or set TMPDIR"
+        ):
+            append(registry, f"{address}/base:v1", f"{other}/mine:t", layer)
 
 
 def append(registry: Registry, base: str, target: str, layer: Layer) -> ImageName:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import image_layer
 from tasks.cloud.image_layer import check_folder, pack_layer
 
@@ -84,12 +84,57 @@ def test_nothing_tells_who_packed_it(folder: Path, tmp_path: Path) -> None:
         ("src/?", {"train", "data/big", "data/keep", "src/deep/a"}),
         ("data/[a-c]ig", {"train", "data/keep", "src/a", "src/deep/a"}),
         (".", {"train", "data/big", "data/keep", "src/a", "src/deep/a"}),
+        ("/", {"train", "data/big", "data/keep", "src/a", "src/deep/a"}),
+        ("..\n../code", {"train", "data/big", "data/keep", "src/a", "src/deep/a"}),
+        ("data\r\nsrc\r\n", {"train"}),
+        ("\ufeffdata", {"train", "src/a", "src/deep/a"}),
+        ("src/**/a", {"train", "data/big", "data/keep"}),
+        ("data/**\n!data/b*", {"train", "data/big", "src/a", "src/deep/a"}),
+        ("[^a-z]\n[d]ata\n\\train", {"src/a", "src/deep/a"}),
     ],
 )
 def test_dockerignore_is_read_as_docker_reads_it(
     ignore: str | None, kept: set[str], folder: Path, tmp_path: Path
 ) -> None:
     assert packed(folder, ignore, tmp_path) == kept
+
+
+@pytest.mark.parametrize("line", ["!", " ! ", "[", "data/[", "a[]", "[^]", "secret\\"])
+def test_what_docker_refuses_in_it_is_refused_with_its_line(line: str, folder: Path, tmp_path: Path) -> None:
+    (folder / ".dockerignore").write_text(f"# keys\n{line}\n")
+    with pytest.raises(BadInput, match=r"\.dockerignore:2:1: "):
+        pack_layer(folder, tmp_path / "layer")
+
+
+def test_a_dockerignore_in_other_letters_leaves_nothing_in_by_mistake(folder: Path, tmp_path: Path) -> None:
+    (folder / ".dockerignore").write_text("data", encoding="utf-16")
+    with pytest.raises(BadInput, match="is not text, save it as UTF-8"):
+        pack_layer(folder, tmp_path / "layer")
+    (folder / os.fsdecode(b"gr\xfc\xdfe")).write_text("1")
+    (folder / ".dockerignore").write_bytes(b"gr\xfc*\ndata\n")
+    assert packed(folder, None, tmp_path) == {"train", "src/a", "src/deep/a"}
+
+
+def test_a_full_disk_is_told_with_where_else(folder: Path) -> None:
+    with pytest.raises(
+        InfrastructureError, match="cannot pack .*: No space left .* free some space, or set TMPDIR"
+    ):
+        pack_layer(folder, Path("/dev/full"))
+
+
+def test_a_folder_that_cannot_be_looked_into_is_no_empty_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path).endswith("src"):
+            raise PermissionError(13, "Permission denied", path)
+        return looked(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InfrastructureError, match=r"cannot read .*: Permission denied \(.*/src\)$"):
+        pack_layer(folder, tmp_path / "layer")
 
 
 def test_histories_and_caches_stay_out_unless_taken_back(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -254,6 +255,19 @@ def test_what_does_not_work_is_not_pushed(
     assert engine.words()[4:] == ["build", "from", "run", "rm", "push"]
     build(replace(wanted, smoke=True), registry, quiet, lock=locked)
     assert engine.words()[9:] == ["from", "run", "rm"], "what is there already is tried out too"
+
+
+def test_a_full_disk_is_told_before_anything_is_built(
+    wanted: Wanted, registry: Registry, engine: Engine, locked: Lock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded", "/home/me/x")
+
+    monkeypatch.setattr("tasks.stages.image_build.fill_context", full)
+    told = r"built from: Disk quota exceeded \(/home/me/x\): free some space, or set SLICEBENCH_HOME"
+    with pytest.raises(InfrastructureError, match=told):
+        build(wanted, registry, quiet, lock=locked)
+    assert not engine.told and not list(images_folder().iterdir())
 
 
 def test_who_pushes_the_same_meanwhile_keeps_the_tag(
