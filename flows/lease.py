@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from runtime.contract.errors import Leaked
 from tasks.config.home import ledger_uri, scratch_folder
 from tasks.leases import owner as owners
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.death import tell_death
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
-from tasks.leases.ledger import Conflict
+from tasks.leases.ledger import Conflict, latest
 from tasks.leases.opening import open_ledger
 from tasks.leases.release import release
 from tasks.leases.shares import last_out, shared_by

@@ -30,7 +30,7 @@ def leases(
     from tasks.leases.judging import judge_from_here
     from tasks.leases.lease import State
 
-    ledger = _ledger()
+    ledger = ledger_here()
     listing = ledger.listing()
     now = time.time()
     shown = [lease for lease in listing.leases if all or _counts(lease)]
@@ -83,7 +83,7 @@ def reap(
     from tasks.leases.giving_up import give_up
     from tasks.leases.inventory import open_inventories
 
-    ledger = _ledger()
+    ledger = ledger_here()
     findings: list[Finding] = []
     if forget and lease is None:
         raise BadInput("--forget is for one lease", fix="name it with --lease: see slicebench leases")
@@ -110,7 +110,8 @@ def reap(
     return code
 
 
-def _ledger() -> Ledger:
+def ledger_here() -> Ledger:
+    """Returns the ledger that SLICEBENCH_LEDGER or SLICEBENCH_HOME names."""
     from tasks.config.home import ledger_uri
     from tasks.leases.opening import open_ledger
 

@@ -134,12 +134,15 @@ def delete(
         raise BadInput("say which workloads: names, or --filter-by-job", fix="slicebench workload list")
     limit_s = seconds(wait, "--wait")
     show_calls(verbose)
+    from flows.cli.leases import ledger_here
+    from tasks.stages.workload_lease import close, give_back, left_behind
     from tasks.stages.workloads import chosen, wait_gone, whose
     from tasks.stages.workloads import delete as ask_to_go
     from tasks.targets.kube_objects import name as name_of
 
-    desk = office(where)
-    found = chosen(desk, names, filter_by_job)
+    desk, ledger = office(where), ledger_here()
+    left = {one: lease for one in names if (lease := left_behind(ledger, desk.kube, desk.namespace, one))}
+    found = chosen(desk, [one for one in names if one not in left], filter_by_job)
     leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]
     if leased and not force:
         raise BadInput(
@@ -152,7 +155,11 @@ def delete(
         ask_to_go(desk, one)
     if limit_s:
         wait_gone(desk, found, limit_s, say)
-    gone = [name_of(one) for one in found]
+        for one in found:
+            close(ledger, one)
+        for lease in left.values():
+            give_back(ledger, lease.name)
+    gone = [*map(name_of, found), *left]
     if json:
         print_json({"deleted": gone})
     else:

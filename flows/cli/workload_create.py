@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.kubernetes_gke import GkeName
     from tasks.config.gke_target import GkeTargetConfig
+    from tasks.leases.ledger import Ledger
     from tasks.stages.workload_create import Submitted, Wanted
     from tasks.targets.kube_submission import Submission
 
@@ -40,16 +42,19 @@ def create(words: Sequence[str]) -> int:
     config, gke = _config(told), None
     wanted = _wanted(told, config)
     from tasks.stages import workload_create as stage
+    from tasks.stages import workload_lease
 
     asked = stage.submission_of(wanted)
     stage.check_offline(config, asked)
     if told.dry_run:
         return _show_manifest(config, asked)
     kube, gke = _cluster(told, config)
+    ledger, intent = _ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
+    stage.clear(kube, ledger, intent, say)
     stage.check(kube, config, asked, say)
     asked = _with_image(told, asked)
     with _held_back() as heard:
-        made = stage.submit(kube, config, asked)
+        made = stage.submit(kube, config, asked, ledger, intent)
     flags = _flags(told)
     if told.wait and not heard:
         code = _waited(told, kube, config, made, flags, limit_s)
@@ -78,6 +83,7 @@ def _config(told: Namespace) -> GkeTargetConfig:
 def _wanted(told: Namespace, config: GkeTargetConfig) -> Wanted:
     from tasks.config.envfile import resolve_env
     from tasks.stages.workload_create import Wanted, generated_name
+    from tasks.stages.workload_lease import DEADLINE_S
 
     if told.name and told.workload and told.name != told.workload:
         raise BadInput("two names are given", fix="leave --workload out")
@@ -90,6 +96,7 @@ def _wanted(told: Namespace, config: GkeTargetConfig) -> Wanted:
         env=env,
         secrets={name: env[name] for name in hidden if name in env},
         owner=f"{user}-{os.uname().nodename}",
+        deadline_s=None if told.deadline == "none" else config.limits.workload_s or DEADLINE_S,
     )
 
 
@@ -176,6 +183,13 @@ def _cluster(told: Namespace, config: GkeTargetConfig) -> tuple[Kubernetes, GkeN
     return Kubernetes(access), gke
 
 
+def _ledger() -> Ledger:
+    from tasks.config.home import ledger_uri
+    from tasks.leases.opening import open_ledger
+
+    return open_ledger(ledger_uri())
+
+
 @contextmanager
 def _held_back() -> Iterator[list[int]]:
     """Within, signals to end are only noted: whether it was made is known a moment later, and told then."""
@@ -226,17 +240,25 @@ def _tell(
         ended = {} if code is None else {"exit_code": code}
         print_json(
             {"workload": made.name, "uid": made.uid, "namespace": config.namespace, "image": asked.image,
-             "links": dict(links), **ended}
+             "lease": made.lease_id, "expires_at": made.expires_at, "links": dict(links), **ended}
         )  # fmt: skip
         return
     if code is not None:
         return
     print(made.name)
-    say(f"submitted to {config.context or flags}; it runs on without us")
+    say(f"submitted to {config.context or flags}; it runs on without us{_how_long(asked.deadline_s)}")
     for label, link in links:
         say(f"  see {label}: {link}")
     for word in ("explain", "logs", "delete"):
         say(f"  next: slicebench workload {word} {made.name}{' --follow' if word == 'logs' else ''} {flags}")
+
+
+def _how_long(deadline_s: int | None) -> str:
+    if deadline_s is None:
+        return ", until its program ends: nothing else ends it"
+    from tasks.config.duration import in_words
+
+    return f", for {in_words(deadline_s)} at most once it has its turn (--deadline)"
 
 
 def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> list[tuple[str, str]]:

@@ -143,7 +143,9 @@ def _add_ends(add: Any) -> None:
     add("--max-restarts", type=int, help="Starts again after a failure; preemptions never count; else 0")
     add("--restart-on-exit-codes", help="… for these codes too: 1,3-5; else for signals and 42")
     add("--restart-on-user-code-failure", action="store_true", help="… for every code")
-    add("--deadline", help="The cluster ends it so long after it was admitted: 90m, 4h")
+    add(
+        "--deadline", help="The cluster ends it so long after it was admitted: 90m, 4h; none: never; else 24h"
+    )
     add(
         "--grace",
         "--termination-grace-period-seconds",
@@ -197,10 +199,10 @@ def seconds(text: str, flag: str) -> int:
         raise BadInput(f"{flag}: {error}") from None
 
 
-def _limits(told: argparse.Namespace) -> dict[str, int]:
+def _limits(told: argparse.Namespace) -> dict[str, int | None]:
     given = {"workload_s": "deadline", "termination_grace_s": "grace", "ttl_s": "ttl"}
+    said = {field: getattr(told, flag) for field, flag in given.items() if getattr(told, flag) is not None}
     return {
-        field: seconds(getattr(told, flag), f"--{flag}")
-        for field, flag in given.items()
-        if getattr(told, flag) is not None
+        field: None if (field, text) == ("workload_s", "none") else seconds(text, f"--{given[field]}")
+        for field, text in said.items()
     }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import checked_name
 
 _TEMPORARY = ".slicebench-tmp"
+_PIECE = 1 << 20
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _FIXES = {
     errno.ENOSPC: "free some space, or use a folder on another disk",
@@ -98,7 +97,8 @@ class LocalFolder:
 
     def upload(self, source: str, name: str) -> None:
         with _told(Path(source)), Path(source).open("rb") as original, replacing(self._path(name)) as file:
-            shutil.copyfileobj(original, file)
+            while piece := original.read(_PIECE):
+                file.write(piece)
 
     def _path(self, name: str) -> Path:
         return self.path / checked_name(name)
@@ -127,7 +127,7 @@ def draft(path: Path, mode: int = 0o666) -> Iterator[tuple[Path, IO[bytes]]]:
     Raises OSError. Whoever is killed within leaves it behind.
     """
     # Opened by hand rather than by tempfile, whose files only their owner can read, whatever the umask.
-    temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}{_TEMPORARY}")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(16).hex()}{_TEMPORARY}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield temporary, file

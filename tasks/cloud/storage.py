@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -99,7 +99,7 @@ def checked_name(name: str) -> str:
 
 def probe_writable(folder: Folder) -> Problem | None:
     """Writes, reads back and deletes a marker file; returns what is wrong, or None. Leaves nothing behind."""
-    name, content = f".slicebench-probe-{uuid.uuid4().hex}", uuid.uuid4().bytes
+    name, content = f".slicebench-probe-{os.urandom(16).hex()}", os.urandom(16)
     made = _missing_parents(folder.uri)
     try:
         folder.write(name, content)

@@ -29,7 +29,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 _LIMITS: Mapping[str, tuple[int, int]] = {
     "workload_s": (1, 10**9), "termination_grace_s": (0, 3600), "ttl_s": (0, 10**9),
 }  # fmt: skip
-_MAY_BE_NONE = frozenset({"queue", "priority", "ttl_s"})
+_MAY_BE_NONE = frozenset({"queue", "priority", "ttl_s", "workload_s"})
 
 
 @dataclass(frozen=True)

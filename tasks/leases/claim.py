@@ -14,7 +14,7 @@ from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.release import USUAL, Patience, release
 
 
@@ -61,14 +61,6 @@ def claim(
     if last is not None:
         tell_death(last)
     return Holding(ledger, stored, inventories, now=now, term_s=term_s)
-
-
-def latest(ledger: Ledger, name: str) -> Lease | None:
-    """Returns the lease of the highest epoch of a name, or None."""
-    last = None
-    while following := ledger.read(leases.lease_id(name, last.epoch + 1 if last else 1)):
-        last = following
-    return last
 
 
 def _refuse_if_alive(

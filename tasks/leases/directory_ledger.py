@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,7 +42,7 @@ class DirectoryLedger:
             self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not file.exists():
                 with draft(file, _MODE) as (made, stream):
-                    stream.write(secrets.token_hex(8).encode())
+                    stream.write(os.urandom(8).hex().encode())
                     sync(stream)
                     # A link, unlike a rename, lets the first of two makers win.
                     os.link(made, file)

@@ -10,12 +10,11 @@ from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.beyond import is_there
 from tasks.leases.carrying_out import carry_out
-from tasks.leases.claim import latest
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.leases.release import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 

@@ -14,10 +14,14 @@ from tasks.leases.resource import ResourceRef
 
 @dataclass(frozen=True)
 class Found:
-    """One thing that exists and is labelled with a lease."""
+    """One thing that exists and is labelled with a lease.
+
+    `stays_until`: it has ended, holds no hardware, and goes by itself then (seconds since the epoch; infinity: never).
+    """
 
     lease_id: str
     ref: ResourceRef
+    stays_until: float | None = None
 
 
 class PartlyListed(InfrastructureError):

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
@@ -24,6 +25,7 @@ from tasks.leases.resource import ResourceRef
 JOBSET = "jobset"
 
 _NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
+_ENDS = ("Completed", "Failed")
 _TIMING = Timing(total_s=30.0)
 """Short: whoever releases looks again and again, and renews in between."""
 _LOOK_S, _KILLED_S = 0.2, 5.0
@@ -109,11 +111,13 @@ class JobSetInventory:
     def _in(self, cluster: Kubernetes, scope: str) -> Iterator[Found]:
         """Yields what carries this ledger's label: JobSets, and those of which only pods are left."""
         ours = {LEDGER: self._ledger.id}
+        seen: set[str] = set()
         for jobset in cluster.list(JOB_SET, labels=ours).items:
             if labelled := read_labels(jobset["metadata"].get("labels") or {}):
                 name = jobset["metadata"]["name"]
-                yield Found(labelled.lease_id, ResourceRef(JOBSET, scope, name, _uid(jobset)))
-        seen: set[str] = set()
+                ref = ResourceRef(JOBSET, scope, name, _uid(jobset))
+                seen.add(_uid(jobset))
+                yield Found(labelled.lease_id, ref, _stays_until(jobset))
         for pod in cluster.list(POD, labels=ours).items:
             labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
             labelled, uid = read_labels(labels), labels.get(_UID, "")
@@ -124,6 +128,19 @@ class JobSetInventory:
     def _is_ours(self, jobset: Object) -> bool:
         labelled = read_labels(jobset["metadata"].get("labels") or {})
         return labelled is not None and labelled.ledger_id == self._ledger.id
+
+
+def _stays_until(jobset: Object) -> float | None:
+    """Returns when JobSet takes one away that has ended; None while it goes on."""
+    status, ttl_s = jobset.get("status") or {}, jobset["spec"].get("ttlSecondsAfterFinished")
+    if not status.get("terminalState"):
+        return None
+    ended = [
+        datetime.fromisoformat(one["lastTransitionTime"]).timestamp()
+        for one in status.get("conditions") or ()
+        if one.get("type") in _ENDS and one.get("status") == "True" and one.get("lastTransitionTime")
+    ]
+    return min(ended) + ttl_s if ended and ttl_s is not None else math.inf
 
 
 def end(cluster: Kubernetes, name: str, uid: str, grace_s: float) -> None:

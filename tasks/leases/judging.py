@@ -13,6 +13,8 @@ from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger
 
+_KEPT = ("the time it was kept for is", "kept on purpose")
+
 CONFIRM_S = 2.5 * RENEW_EVERY_S
 """How long a lease that seems to be dead is watched for a renewal before that is believed, seconds."""
 
@@ -47,11 +49,10 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
     if lease.owner is None and lease.state is State.RELEASING:
         return Judgement("release", lease.note)
     if lease.owner is None:
+        why = ("its turn and its deadline are", "goes on by itself") if leases.is_submitted(lease) else _KEPT
         if expired:
-            return Judgement("release", "the time it was kept for is over")
-        return Judgement(
-            "keep", "kept on purpose" + ("" if lease.expires_at is None else ", not expired yet")
-        )
+            return Judgement("release", f"{why[0]} over")
+        return Judgement("keep", why[1] + ("" if lease.expires_at is None else ", not expired yet"))
     if alive is False:
         return Judgement(_without_owner(lease, now), f"{lease.owner} is gone")
     if overdue and (expired or ended or restarted or lease.state is State.RELEASING):

@@ -10,11 +10,11 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.prices import load_prices
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.release import USUAL, Patience, sweep
 from tasks.leases.resource import ResourceRef
 

@@ -112,6 +112,15 @@ def is_lock(lease: Lease) -> bool:
     return lease.name.startswith(LOCK_PREFIX)
 
 
+WORKLOAD_PREFIX = "workload-"
+"""Leases of such names, of no run, stand for workloads that somebody submitted and that go on by themselves."""
+
+
+def is_submitted(lease: Lease) -> bool:
+    """Says whether a lease is of a workload that somebody submitted by hand."""
+    return lease.run_id is None and lease.name.startswith(WORKLOAD_PREFIX)
+
+
 def lease_id(name: str, epoch: int) -> str:
     """Returns the id of a lease, which everything made under it is labelled with."""
     return f"{name}-e{epoch}"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.record import record_of
 from tasks.leases.lease import Lease, Owner, State
+from tasks.leases.lease import lease_id as id_of
 from tasks.leases.resource import ResourceRef
 
 VERSION = 1
@@ -85,6 +86,14 @@ class Ledger(Protocol):
 
     def listing(self) -> Listing:
         """Returns everything."""
+
+
+def latest(ledger: Ledger, name: str) -> Lease | None:
+    """Returns the lease of the highest epoch of a name, or None."""
+    last = None
+    while following := ledger.read(id_of(name, last.epoch + 1 if last else 1)):
+        last = following
+    return last
 
 
 def checked_lease_id(lease_id: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import secrets
 import socket
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ def this_process() -> Owner:
     start = started_at(pid)
     if start is None:
         raise RuntimeError(f"/proc does not know process {pid}, which is this one")
-    return Owner(socket.gethostname(), boot_id(), _namespace(), pid, start, _user(), secrets.token_hex(8))
+    return Owner(socket.gethostname(), boot_id(), _namespace(), pid, start, _user(), os.urandom(8).hex())
 
 
 def is_alive(owner: Owner) -> bool | None:

@@ -25,6 +25,7 @@ from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import find_orphans, reap_orphan
 from tasks.leases.pruning import prune
 from tasks.leases.release import USUAL, Patience
+from tasks.leases.submitted import settled
 from tasks.leases.together import together
 
 _AT_ONCE = 8
@@ -62,6 +63,7 @@ def reap(
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
     judged = watch(ledger, judged, confirm_s, sleep)
+    judged = [(lease, settled(lease, verdict, inventories, labelled, now())) for lease, verdict in judged]
     for lease in standing:
         lately = lease.state is State.GONE and now() - lease.renewed_at < _LATELY_S
         if lately and not dry_run and (death := tell_death(lease)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.contract.errors import BadInput, Leaked
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.holding import Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import State, leave
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.leases.shares import users
 
 

@@ -14,12 +14,12 @@ from tasks.cloud.labels import read_labels
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
 from tasks.config.cluster import ClusterConfig
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.targets.cluster_check import against

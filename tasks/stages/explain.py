@@ -14,9 +14,8 @@ from tasks.explain.rules import troubles
 from tasks.explain.scene import Line, Scene, Seen, Trouble
 from tasks.history.torn import torn
 from tasks.leases import owner as owners
-from tasks.leases.claim import latest
 from tasks.leases.lease import Lease
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.leases.outcome import pass_began_at
 from tasks.stages import evidence
 from tasks.stages.asked import Asked, read_asked

@@ -20,11 +20,11 @@ from tasks.cloud.tpu_model import Node, Queued
 from tasks.cloud.tpu_types import known_types
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases import directories
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.by_name import give_back
 from tasks.targets.tpu_access import metadata_of_made

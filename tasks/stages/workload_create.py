@@ -1,7 +1,7 @@
 """A workload that somebody submits by hand: checked, made once whatever becomes of replies, followed to its end.
 
-It is under no lease. Its hardware is the cluster's, and it goes by itself: with its program's end, at its deadline
-where it has one, and as an object after its time to live. What is made is the JobSet, and a Secret that it owns.
+What is made is the JobSet, and a Secret that it owns; both are of a lease that is written down before. Once they stand
+it needs nobody: it goes by itself, with its program's end, at its deadline, and as an object after its time to live.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
+from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, Leaked
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import AlreadyExists, Going, NotFound, NotServed, Refused
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
+from tasks.leases.lease import State
+from tasks.leases.ledger import Ledger
+from tasks.leases.submitting import Intent, Submitting, begin
+from tasks.stages import workload_lease
+from tasks.stages.workload_lease import taken
 from tasks.targets.gke_preflight import foundations, named, refused
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import groups, jobset, secret
@@ -34,10 +39,16 @@ _JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 _LOOK_S, _GOING_S = 0.5, 300.0
 """How long is waited for an earlier workload of the name to end, seconds, and how often is looked."""
 
+_GIVING_BACK_S = 60.0
+"""How long it is tried to delete what was made in part, before that is left to the reaper."""
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to run. `image` is by digest, or whatever the registry is trusted with; `secrets` go into a Secret."""
+    """What is to run. `image` is by digest, or whatever the registry is trusted with; `secrets` go into a Secret.
+
+    `deadline_s`: see Submission.
+    """
 
     name: str
     image: str
@@ -45,6 +56,7 @@ class Wanted:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
+    deadline_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,8 @@ class Submitted:
 
     name: str
     uid: str
+    lease_id: str = ""
+    expires_at: float | None = None
 
 
 def generated_name(config: GkeTargetConfig, user: str) -> str:
@@ -72,6 +86,7 @@ def submission_of(wanted: Wanted) -> Submission:
         env={name: value for name, value in wanted.env.items() if name not in wanted.secrets},
         secrets=wanted.secrets,
         labels=labels_by_hand(os.urandom(8).hex(), wanted.owner),
+        deadline_s=wanted.deadline_s,
     )
 
 
@@ -97,30 +112,67 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
         raise BadInput(problems)
 
 
-def submit(kube: Kubernetes, config: GkeTargetConfig, asked: Submission) -> Submitted:
-    """Makes the JobSet, then the Secret that it owns and its pods wait for; both or none.
+def clear(kube: Kubernetes, ledger: Ledger, wanted: Intent, say: Say) -> None:
+    """Gives back what an earlier call for the same name left half made. Raises BadInput when that one goes on."""
+    name = wanted.ref.name
+    workload_lease.clear(ledger, kube, wanted, say, lambda: _await_earlier(kube, name, say))
+
+
+def submit(
+    kube: Kubernetes, config: GkeTargetConfig, asked: Submission, ledger: Ledger, wanted: Intent
+) -> Submitted:
+    """Writes the lease down, makes the JobSet, then the Secret that it owns and its pods wait for; both or none.
 
     A reply that is lost is looked up, so nothing is made twice. Raises BadInput where the name was taken meanwhile.
     """
+    held = begin(ledger, wanted)
+    asked = replace(asked, labels={**asked.labels, **held.labels})
+    uid = None
+    try:
+        uid = _jobset(kube, config, asked)
+        kept = secret(config, asked, uid)
+        if kept is not None:
+            kube.create(SECRET, kept)
+        held.stands(uid)
+    except BadInput:  # its cluster's own word that there is nothing
+        held.nothing_was_made()
+        raise
+    except BaseException as error:
+        _give_back(held, uid, f"it could not be made whole: {error}")
+        raise
+    return Submitted(asked.name, uid, held.lease.lease_id, held.lease.expires_at)
+
+
+def _jobset(kube: Kubernetes, config: GkeTargetConfig, asked: Submission) -> str:
+    """Makes the JobSet; returns its uid. Raises BadInput where the cluster makes none."""
     try:
         made = kube.create(JOB_SET, jobset(config, asked))
     except Going:
         raise
     except AlreadyExists as error:
-        raise _taken(kube, asked.name) from error
+        raise taken(kube, asked.name) from error
     except Refused as error:
         raise BadInput(f"{kube.access.name} refuses the workload: {error}") from error
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
-    uid = str(made["metadata"]["uid"])
-    kept = secret(config, asked, uid)
-    if kept is not None:
-        try:
-            kube.create(SECRET, kept)
-        except BaseException:
-            kube.delete(JOB_SET, asked.name, uid=uid)
-            raise
-    return Submitted(asked.name, uid)
+    return str(made["metadata"]["uid"])
+
+
+def _give_back(held: Submitting, uid: str | None, why: str) -> None:
+    """Deletes what was made, and looks that it is gone. Raises Leaked when that cannot be said."""
+    from tasks.leases.owner import this_process
+    from tasks.leases.release import USUAL, release, sweep
+
+    made, patience = held.as_made(uid), USUAL.within(_GIVING_BACK_S)
+    inventories = workload_lease.inventories_of(held.ledger)
+    swept = sweep(inventories, made, patience)  # whoever took the lease meanwhile may be through with it
+    stored = held.ledger.read(made.lease_id)
+    if stored is not None and stored.state is not State.GONE:
+        last = made if stored.generation == made.generation else stored
+        swept = release(held.ledger, last, inventories, this_process(), why, patience=patience)
+    if swept.left or swept.problems:
+        left = "; ".join(swept.problems) or "it is still there"
+        raise Leaked(f"{held.lease.name}: {left}. The reaper keeps trying; see `slicebench leases`")
 
 
 def to_the_end(
@@ -198,12 +250,5 @@ def _pods_left(kube: Kubernetes, name: str) -> Iterator[Object]:
     if pods:
         there = kube.find(JOB_SET, name)
         if there is not None and not there["metadata"].get("deletionTimestamp"):
-            raise _taken(kube, name)
+            raise taken(kube, name)
     yield from pods
-
-
-def _taken(kube: Kubernetes, name: str) -> BadInput:
-    return BadInput(
-        f"there is a workload {name} in namespace {kube.access.namespace} of {kube.access.name}",
-        fix=f"choose another name, or slicebench workload delete {name}",
-    )

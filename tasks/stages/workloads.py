@@ -24,7 +24,7 @@ from tasks.cloud.kubernetes_kinds import (
     WORKLOAD_PRIORITY_CLASS,
     Kind,
 )
-from tasks.cloud.labels import LEASE, OWNER
+from tasks.cloud.labels import LEASE, OWNER, SUBMISSION
 from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
@@ -157,8 +157,8 @@ def chosen(desk: Desk, names: Sequence[str], pattern: str | None) -> list[Object
 
 
 def whose(jobset: Object) -> str:
-    """Returns whose lease a JobSet is under, as words for people; empty: slicebench did not make it."""
-    if not (lease := label(jobset, LEASE)):
+    """Returns whose run a JobSet is of, as words for people; empty: somebody submitted it."""
+    if label(jobset, SUBMISSION) or not (lease := label(jobset, LEASE)):
         return ""
     return f"lease {lease} of {label(jobset, OWNER) or 'somebody'}"
 

@@ -15,11 +15,11 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import labels_for, read_labels
 from tasks.config.cluster import ClusterConfig
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import HELD, IllegalTransition, Lease, State
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share

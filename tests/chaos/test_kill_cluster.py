@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
+from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, resize
 from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for, leave_cluster

@@ -12,9 +12,10 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.container_errors import PermissionDenied, QuotaExhausted
 from tasks.cloud.container_model import Cluster
 from tasks.config.cluster import ClusterConfig
-from tasks.leases.claim import claim, latest
+from tasks.leases.claim import claim
 from tasks.leases.holding import Taken
 from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.stages.clusters import (

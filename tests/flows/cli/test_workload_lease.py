@@ -1,0 +1,178 @@
+"""The lease of a workload that somebody submits: from before its JobSet is made until its cluster has nothing of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from tasks.cloud.labels import read_labels
+from tasks.config.home import ledger_uri
+from tasks.leases.lease import Lease, State
+from tasks.leases.opening import open_ledger
+from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.flows.cli.test_workload_create import SECRETS, STAYS, python, words_of
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    """One cluster for all tests of this file; each uses names of its own and deletes them."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with KubernetesStandIn.started(folder, nodes=[{"pool": "cpu", "count": 3}]) as started:
+        yield started
+
+
+@pytest.fixture
+def api(cluster: KubernetesStandIn) -> Iterator[Plain]:
+    plain = Plain(cluster.url)
+    yield plain
+    cluster.fault()
+    for name in plain.names(JOBSETS):
+        plain.delete(f"{JOBSETS}/{name}")
+    cluster.assert_nothing_left(but=("Workload",))
+
+
+@pytest.fixture
+def call(cluster: KubernetesStandIn, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command; returns its exit code, what it printed and what it said."""
+
+    def run(command: str, *more: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        where = ["--context", "standin", "--kubeconfig", str(cluster.kubeconfig)]
+        match command.split():
+            case ["create", name]:
+                code = main(words_of(cluster, name, *more))
+            case ["delete", name]:
+                code = main(["workload", "delete", name, *where, *more])
+            case words:
+                code = main([*words, *more])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def lease_of(workload: str) -> Lease:
+    """Returns the latest lease of a workload."""
+    found = [one for one in open_ledger(ledger_uri()).listing().leases if workload in one.name]
+    return max(found, key=lambda one: one.epoch)
+
+
+def set_expiry(workload: str, at: float | None) -> None:
+    open_ledger(ledger_uri()).write(replace(lease_of(workload), expires_at=at))
+
+
+def test_it_lasts_until_the_deadline_and_names_all_that_was_made(api: Plain, call: Any) -> None:
+    limits = ["--deadline", "2h", "--grace", "7", "--env", "A_TOKEN=x"]
+    code, out, _ = call("create leased", "--json", *limits, *python(STAYS))
+    told, lease = json.loads(out), lease_of("leased")
+    assert (code, told["lease"], told["expires_at"]) == (0, lease.lease_id, lease.expires_at)
+    assert (lease.state, lease.owner, [ref.uid for ref in lease.resources]) == (
+        State.LIVE,
+        None,
+        [told["uid"]],
+    )
+    assert lease.expires_at == pytest.approx(time.time() + 2 * 3600 + 7 + 300, abs=120)
+    for path in (f"{JOBSETS}/leased", f"{SECRETS}/leased-env"):
+        labelled = read_labels(api.get(path)["metadata"]["labels"])
+        assert labelled is not None and labelled.lease_id == lease.lease_id
+    code, out, _ = call("leases")
+    assert code == 0 and "goes on by itself, not expired yet" in out and "jobset leased" in out
+    assert call("reap")[0] == 0 and api.names(JOBSETS) == ["leased"]
+    assert call("delete leased")[0] == 0
+    assert lease_of("leased").state is State.GONE
+
+
+@pytest.mark.parametrize(("said", "deadline_s"), [([], 86400), (["--deadline", "none"], None)])
+def test_who_says_no_deadline_gets_one_unless_he_wants_none(
+    api: Plain, call: Any, said: list[str], deadline_s: int | None
+) -> None:
+    code, _, told = call("create limits", *said, *python("pass"))
+    assert code == 0 and ("nothing else ends it" if deadline_s is None else "for 1 d at most") in told
+    job = api.get(f"{JOBSETS}/limits")["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert job.get("activeDeadlineSeconds") == deadline_s
+    assert (lease_of("limits").expires_at is None) == (deadline_s is None)
+
+
+def test_what_outlived_its_deadline_is_reaped(api: Plain, call: Any) -> None:
+    assert call("create late", *python(STAYS))[0] == 0
+    set_expiry("late", time.time() - 1)
+    code, out, _ = call("reap")
+    assert code == 0 and "its turn and its deadline are over" in out
+    assert not api.names(JOBSETS) and lease_of("late").state is State.GONE
+
+
+def test_what_has_ended_stays_to_be_read_and_is_closed_once_its_cluster_took_it_away(
+    api: Plain, call: Any
+) -> None:
+    assert call("create read", "--wait", *python("pass"))[0] == 0
+    set_expiry("read", time.time() - 1)
+    assert "it has ended, and stays to be read" in call("reap")[1]
+    assert api.names(JOBSETS) == ["read"]
+    assert call("create taken", "--ttl", "0s", *python("pass"))[0] == 0
+    api.eventually(JOBSETS, lambda told: [one["metadata"]["name"] for one in told["items"]] == ["read"])
+    api.eventually(PODS, lambda told: len(told["items"]) == 1)
+    assert "it has ended, and its cluster took it away" in call("reap")[1]
+    assert (lease_of("taken").state, lease_of("read").state) == (State.GONE, State.LIVE)
+
+
+def test_without_an_answer_of_its_cluster_nothing_is_closed(
+    api: Plain, call: Any, cluster: KubernetesStandIn
+) -> None:
+    assert call("create silent", *python(STAYS))[0] == 0
+    cluster.fault(verb="list", kind="jobsets", action="error", code=403, times=9)
+    code, out, _ = call("reap")
+    assert code == 3 and "nobody knows what jobset there are" in out
+    cluster.fault()
+    assert lease_of("silent").state is State.LIVE and api.names(JOBSETS) == ["silent"]
+
+
+def test_what_was_refused_leaves_no_lease(api: Plain, call: Any, cluster: KubernetesStandIn) -> None:
+    cluster.fault(verb="create", kind="jobsets", action="error", code=422, times=9)
+    assert call("create refused", *python("pass"))[0] == 2
+    assert not open_ledger(ledger_uri()).listing().leases
+
+
+def test_what_was_made_without_its_secret_is_given_back_at_once(
+    api: Plain, call: Any, cluster: KubernetesStandIn
+) -> None:
+    cluster.fault(verb="create", kind="secrets", action="error", code=403, times=9)
+    assert call("create half", "--env", "MY_TOKEN=x", *python("pass"))[0] == 3
+    assert lease_of("half").state is State.GONE and not api.names(JOBSETS) + api.names(PODS)
+
+
+def test_killed_between_jobset_and_secret_the_same_call_again_ends_well(
+    api: Plain, call: Any, cluster: KubernetesStandIn
+) -> None:
+    cluster.fault(verb="create", kind="secrets", action="kill_before")
+    words = words_of(cluster, "killed", "--env", "MY_TOKEN=x", *python("pass"))
+    if (pid := os.fork()) == 0:
+        os._exit(main(words))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert api.names(JOBSETS) == ["killed"] and not api.names(SECRETS)
+    code, out, _ = call("leases")
+    assert code == 0 and "reapable" in out and "jobset killed" in out
+    code, _, said = call("create killed", "--env", "MY_TOKEN=x", *python("pass"))
+    assert code == 0 and "what it made is given back first" in said
+    assert api.names(SECRETS) == ["killed-env"] and lease_of("killed").epoch == 2
+
+
+def test_deleting_what_is_gone_already_closes_its_lease_and_deleting_it_again_finds_nothing(
+    api: Plain, call: Any
+) -> None:
+    assert call("create twice", *python(STAYS))[0] == 0
+    assert call("delete twice", "--wait", "0s")[0] == 0
+    api.eventually(JOBSETS, lambda told: not told["items"])
+    assert lease_of("twice").state is State.LIVE
+    assert call("delete twice")[0] == 0
+    assert lease_of("twice").state is State.GONE
+    code, _, said = call("delete twice")
+    assert code == 2 and "there is no workload twice" in said
