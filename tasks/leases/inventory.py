@@ -38,6 +38,7 @@ class PartlyListed(InfrastructureError):
 class Pace:
     """How quickly things of a kind come and go: seconds between looks, and until one that was asked is gone.
 
+    `silent_s`: for so long it is asked again where nobody answers at all; None: as for what answers.
     `remote`: looking costs calls to a service that may be out of reach, so it is looked at for those leases only
     that (as the ledger says) made such things.
     """
@@ -45,6 +46,7 @@ class Pace:
     look_every_s: float = 0.1
     goes_within_s: float = 30.0
     remote: bool = False
+    silent_s: float | None = None
 
 
 HERE = Pace()

@@ -37,7 +37,7 @@ class JobSetInventory:
     """See Inventory. A scope is a cluster and a namespace, see kubernetes_places; a name alone may be anybody's."""
 
     kind = JOBSET
-    pace = Pace(look_every_s=0.3, goes_within_s=300.0, remote=True)
+    pace = Pace(look_every_s=0.3, goes_within_s=300.0, remote=True, silent_s=120.0)
     settle_s = 5.0
     after: frozenset[str] = frozenset()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
@@ -30,7 +31,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     it is said what that costs. Raises Fenced when somebody else already releases the lease: then that is their
     business.
     """
-    patience = patience.within(_limit_of(run))
+    patience = replace(patience.within(_limit_of(run)), tell=run.say)
     wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
     if wanted and _kept(run, lease, patience):
         return Release(lease.lease)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import HERE, Inventories
+from tasks.leases.inventory import HERE, Found, Inventories, Pace
 from tasks.leases.lease import State
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
@@ -55,6 +56,37 @@ def test_one_that_is_always_refused_leaks_and_alerts_until_it_is_gone(
     rooms.refuses.clear()
     found = reap(ledger, holding.inventories, patience=PATIENT, confirm_s=0.0)
     assert ([one.did for one in found], exit_code(found)) == (["released"], ExitCode.DONE)
+
+
+class Silent(Rooms):
+    """Rooms of which nobody tells anything; given back, as far as that can be known."""
+
+    silent: bool = True
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        if self.silent:
+            raise InfrastructureError("nobody answers the door")
+        return super().get(ref)
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        return [] if self.silent else super().list(lease_id)
+
+
+def test_who_does_not_answer_at_all_is_not_waited_for_as_long_and_that_is_told(
+    ledger: DirectoryLedger, inventories: Inventories, tmp_path: Path
+) -> None:
+    pace = Pace(look_every_s=0.01, goes_within_s=3600.0, remote=True, silent_s=0.1)
+    rooms = Silent(tmp_path / "building", ledger.id, pace=pace)
+    holding = claim(ledger, {**inventories, "room": rooms}, "run", "run")
+    rooms.rent(holding, "blue")
+    said: list[str] = []
+    hurried = replace(QUICK, deadline_s=0.1, tell=said.append, tell_after_s=0.0)
+    done = holding.release("over", hurried)
+    assert (done.lease.state, [ref.name for ref in done.unseen]) == (State.LEAKED, ["blue"])
+    assert any("nobody answers the door: 0 s by now, 0 s at most" in line for line in said), said
+    rooms.silent = False
+    found = reap(ledger, holding.inventories, patience=PATIENT, confirm_s=0.0)
+    assert [one.did for one in found] == ["released"]
 
 
 def test_what_vanishes_while_we_wait_for_it_is_gone(holding: Holding, rooms: Rooms) -> None:
