@@ -82,9 +82,10 @@ class GkeRules:
             yield "gpu_networks are the pod's own: they do not go with host_network: true"
         if self.gpu_networks is not None and shape.gpu_direct is None:
             yield f"gpu_networks are for GPUs that reach each other directly, not for {self.type}"
-        if shape.gpu_direct is not None and shape.hosts > 1 and self.gpu_networks is None:
+        hosts = shape.hosts * self.slices
+        if shape.gpu_direct is not None and hosts > 1 and self.gpu_networks is None:
             yield (
-                f"GPUs of {shape.hosts} hosts of {self.type} reach each other by GPUDirect-{shape.gpu_direct.upper()}: "
+                f"GPUs of {hosts} hosts of {self.type} reach each other by GPUDirect-{shape.gpu_direct.upper()}: "
                 "name the cluster's networks in gpu_networks, or write gpu_networks: [] to do without"
             )
         capacity = self.cluster.capacity_made if self.cluster else None

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.contract.errors import BadInput
+from pydantic import ValidationError
+
+from runtime.contract.errors import BadInput, Problem
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
@@ -162,7 +164,11 @@ def resized(office: Office, name: str, size: int) -> ClusterConfig:
         )
     config = ClusterConfig.model_validate(json.loads(written))
     change = {"nodes": size} if config.counts_nodes else {"slices": size}
-    return ClusterConfig.model_validate({**json.loads(written), **change})
+    try:
+        return ClusterConfig.model_validate({**json.loads(written), **change})
+    except ValidationError as error:  # such as GPUs of several hosts, which nothing joins
+        told = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]
+        raise BadInput([Problem("error", None, one) for one in told]) from None
 
 
 def listing(office: Office) -> Sequence[Standing]:

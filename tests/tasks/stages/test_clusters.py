@@ -128,6 +128,14 @@ def test_gpus_change_their_size(gke: Gke) -> None:
     assert made(gke)[-1] == "SetNodePoolSize"
 
 
+def test_another_size_that_cannot_be_is_refused_in_words(gke: Gke) -> None:
+    create(office(), "mine", config(type="h100-80gb-8", zone="us-central1-a", nodes=1))
+    before = made(gke)
+    with pytest.raises(BadInput, match="GPUDirect-TCPX.*gpu_networks: none for TCP"):
+        resize(office(), "mine", 2)
+    assert made(gke) == before
+
+
 def test_a_preview_changes_nothing(gke: Gke) -> None:
     create(office(), "mine", config(slices=2))
     before, generation = made(gke), lease().generation
