@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 
 from flows.cli.main import main
+from runtime.contract.errors import BadInput
+from tasks.cloud.resolve import Request
 from tasks.stages import image_build
 from tasks.stages.image import DEFAULT_BASE, Made
 from tasks.stages.image_build import Wanted
 from tests.cloud.registry import Store, serve_registry
 from tests.tasks.cloud.test_registry import push_image
 
+ROOT = Path(__file__).parents[3]
+FOR = ("3.12.1", "x86_64-manylinux_2_36")
+"""Python and platform of the base that is used here."""
 TARGET = ("--repository", "gcr.io/p/orbax-benchmarks")
 
 
@@ -71,6 +77,65 @@ def test_every_row_of_the_build_script_has_its_place(
     assert main(["image", "build", *TARGET, *words]) == 0
     assert holds(built[0])
     assert capsys.readouterr().out == f"gcr.io/p/i@sha256:{'0' * 64}\n"
+
+
+DOCUMENTED = {
+    "--project": "--repository", "--image": "--repository", "--tag": "is never written over", "--pr N": "--pr N",
+    "--branch B": "--branch B", "local path": "--repo PATH", "--repo-url": "--repo U", "a commit": "--commit",
+    "--jax-version": "the same words", "--device": "the same", "--base-image": "taken by digest",
+    "--no-cache": "--no-cache", "TensorFlow and clu": "--orbax-classes", "docker build": "--builder",
+    "dnsutils": "deployments/images/Dockerfile", "fetched anew": "commit", "--base-docker-image": "--base-image",
+    "--script-dir": "--script-dir",
+}  # fmt: skip
+"""Rows of build_image.sh, and of xpk's layering: there → what docs/migration.md says of it."""
+
+
+@pytest.mark.parametrize("there", DOCUMENTED)
+def test_docs_say_where_it_went(there: str) -> None:
+    rows = [
+        line.split("|")[1:3] for line in (ROOT / "docs/migration.md").read_text().splitlines() if "|" in line
+    ]
+    found = [here for old, here in rows if re.search(rf"(?<!-){re.escape(there)}\b", old)]
+    assert any(DOCUMENTED[there] in here for here in found), found
+
+
+def test_images_hold_what_the_build_script_put_in() -> None:
+    recipe = (ROOT / "deployments/images/Dockerfile").read_text()
+    assert {"dnsutils", "git", "ca-certificates"} <= set(recipe.split())
+    assert "ARG BASE_IMAGE=python:3.12-slim-bookworm" in recipe and DEFAULT_BASE.endswith(
+        "3.12-slim-bookworm"
+    )
+    wanted = "".join((ROOT / "runtime" / f"requirements{part}.in").read_text() for part in ("", "-image"))
+    assert {"jax", "gcsfs", "orbax-checkpoint", "portpicker"} <= set(
+        re.findall(r"^[a-z-]+", wanted, re.MULTILINE)
+    )
+    classes = (ROOT / "runtime" / "requirements-orbax-classes.in").read_text()
+    assert "tensorflow" in classes and "clu" in classes and "tensorflow" not in wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), Request(tpu=True, extras=("image",), elsewhere=FOR)),
+        (("--device", "gpu"), Request(gpu=True, extras=("image",), elsewhere=FOR)),
+        (("--device", "cpu"), Request(extras=("image",), elsewhere=FOR)),
+        (("--jax-version", "newest"), Request(jax="newest", tpu=True, extras=("image",), elsewhere=FOR)),
+        (("--orbax-classes",), Request(tpu=True, extras=("image", "orbax-classes"), elsewhere=FOR)),
+        (("--python", "3.13.1"), Request(tpu=True, extras=("image",), elsewhere=("3.13.1", FOR[1]))),
+    ],
+)
+def test_what_is_typed_changes_which_packages_are_looked_for(
+    words: tuple[str, ...], asked: Request, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Request] = []
+
+    def note(source: object, request: Request, *_: object) -> None:
+        seen.append(request)
+        raise BadInput("far enough")
+
+    monkeypatch.setattr(image_build, "code_and_recipe", note)
+    assert main(["image", "build", *TARGET, "--base-image", f"{address}/base:v1", *words]) == 2
+    assert seen == [asked]
 
 
 def test_where_it_goes_may_stand_in_the_environment(

@@ -14,6 +14,7 @@ from runtime.contract.errors import BadInput, ExitCode
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.lease import State
 from tasks.stages.attempts import read_attempts
+from tasks.stages.collect import collect
 from tasks.stages.doctor_targets import look_at_cluster
 from tasks.stages.provision import provision
 from tasks.stages.run import exit_code_of
@@ -55,6 +56,10 @@ def test_a_run_goes_through_and_leaves_nothing(pods: Pods) -> None:
         assert log.count(f"stand-in of worker {worker} from point 0") == 1
         assert (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").exists()
     assert any(line.startswith("running: Started") for line in pods.said), pods.said
+    assert pods.cluster is not None
+    pods.cluster.calls()
+    assert collect(run).passed == 2, "its pods are gone"
+    assert pods.cluster.calls() == [], "and nobody asks for them"
 
 
 def test_a_benchmark_that_fails_is_a_failed_workload(pods: Pods) -> None:
