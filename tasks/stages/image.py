@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from tasks.cloud.image_append import Change, append_layer
 from tasks.cloud.image_layer import Layer, check_folder, pack_layer
@@ -104,7 +105,7 @@ def layer(
             return made
         labels = {KEY_LABEL: planned.key, "slicebench.base": made.base}
         change = Change(WORKDIR, labels, f"slicebench: files in {WORKDIR}")
-        say(f"{packed.files} files, {packed.size / 2**20:.1f} MiB, on {made.base}")
+        say(f"{counted(packed.files, 'file')}, {packed.size / 2**20:.1f} MiB, on {made.base}")
         image = append_layer(registry, planned.base, packed, change, planned.target, say)
     return replace(made, image=image.pinned())
 

@@ -1,4 +1,6 @@
-"""Real images: buildah builds from the real Dockerfile, Debian's docker-registry keeps them, layers need no engine."""
+"""Real images: a run in pods has buildah build its own from the real Dockerfile, Debian's docker-registry keeps it, and
+layers need no engine.
+"""
 
 # ruff: noqa: F811 (fixtures are imported, and named by parameters)
 
@@ -6,15 +8,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from flows.cli.main import main
 from tasks.cloud.resolve import Lock
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.system.buildah import address, base, buildah, debian, engine  # noqa: F401
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3000)]  # five minutes, on a quiet machine
 
+ROOT = Path(__file__).parents[2]
 TRAIN = """\
 import os, sys, numpy, orbax.checkpoint as ocp
 tree = {"a": numpy.arange(8.0)}
@@ -38,28 +44,66 @@ def image_build(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, ob
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets an image hold the locked JAX and Orbax without what results and buckets need: half of its size."""
     (tmp_path / "requirements.in").write_text("jax\nnumpy\norbax-checkpoint\n")
-    monkeypatch.setattr("tasks.stages.image_build.Lock", lambda: Lock(tmp_path / "requirements.in"))
+    for stage in ("build", "image_build"):
+        monkeypatch.setattr(f"tasks.stages.{stage}.Lock", lambda: Lock(tmp_path / "requirements.in"))
+
+
+def run_in_pods(base: str, address: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Runs a suite in pods of a cluster that has no other images than this registry's, by digest.
+
+    Returns what the run keeps of its image, and the tag that the plan said before.
+    """
+    output = folder / "shared"
+    output.mkdir()
+    shared = {"directory": str(output), "host_path": str(output)}
+    build = {"repository": f"{address}/slicebench", "base": base, "builder": "buildah"}
+    pool = {"pool": "cpu", "count": 1}
+    settings = {"images": [f"{address}/slicebench@sha256:*"], "nodes": [pool]}
+    with KubernetesStandIn.started(folder, image_env={"PYTHONPATH": str(ROOT)}, **settings) as cluster:
+        target = {
+            "kind": "gke", "context": "standin", "kubeconfig": str(cluster.kubeconfig), "type": "cpu", "build": build,
+            "queue": None, "priority": None, "cpu": "1", "shared": shared,
+        }  # fmt: skip
+        (folder / "pods.yaml").write_text(yaml.safe_dump(target))
+        words = ["quickstart", "--target", str(folder / "pods.yaml"), "--output", str(output), "--json"]
+        assert main(["plan", *words]) == 0
+        planned = json.loads(capsys.readouterr().out)["build"]
+        assert planned["rebuild"] and planned["makes"] == "image"
+        code = main(["run", *words, "--direct", "--run-id", "built", "--set", "num_repeats=1"])
+        told = capsys.readouterr().err
+        assert code == 0, told
+        assert "is new on this cluster: it is tried in a pod first" in told
+        cluster.assert_nothing_left(but=("nodes", "namespaces", "serviceaccounts", "priorityclasses"))
+        assert main(["plan", *words]) == 0
+        again = json.loads(capsys.readouterr().out)["build"]
+        assert not again["rebuild"] and again["key"] == planned["key"]
+    manifest = json.loads((output / "built" / "results" / "manifest-a1-w0000.json").read_text())
+    kept = json.loads((output / "built" / "stages" / "build.json").read_text())["outputs"]["image"]
+    assert kept["reference"] in json.dumps(manifest)
+    return {"tag": planned["key"], **kept}
 
 
 def test_an_image_is_built_tried_out_pushed_layered_and_run(
     base: str, small: None, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--repository", f"{address}/slicebench", "--base-image", base, "--device", "cpu", "--smoke")
-    built = image_build(capsys, *words, "--builder", "buildah")
-    assert str(built["image"]).startswith(f"{address}/slicebench@sha256:") and not built["reused"]
+    built = run_in_pods(base, address, tmp_path, capsys)
+    image = str(built["reference"])
+    assert image.startswith(f"{address}/slicebench@sha256:") and not built["reused"]
     # The registry, not the engine, is who knows what the tag is.
     given = image_build(capsys, "--docker-image", f"{address}/slicebench:{built['tag']}")
-    assert given["image"] == built["image"]
-    again = image_build(capsys, *words[:-1])
-    assert again["reused"] and again["image"] == built["image"]
+    assert given["image"] == image
+    words = ("--repository", f"{address}/slicebench", "--base-image", base, "--device", "cpu")
+    again = image_build(capsys, *words, "--builder", "buildah", "--smoke")
+    assert again["reused"] and again["image"] == image, "the command makes what a run makes"
 
     code = tmp_path / "code"
     code.mkdir()
     (code / "train.py").write_text(TRAIN)
+    (code / "portpicker.py").write_text("")
     (code / "secret.key").write_text("x")
     (code / ".dockerignore").write_text("*.key\n.dockerignore\n")
     made = image_build(
-        capsys, "--script-dir", str(code), "--base-image", str(built["image"]),
+        capsys, "--script-dir", str(code), "--base-image", image,
         "--repository", f"{address}/mine",
     )  # fmt: skip
     buildah("rmi", "--all", "--force")  # what is run is what the registry has
@@ -67,9 +111,12 @@ def test_an_image_is_built_tried_out_pushed_layered_and_run(
     output.mkdir()
     buildah("from", "--tls-verify=false", "--name", "mine", str(made["image"]))
     told = buildah("run", "--volume", f"{output}:/smoke", "mine", "--", "python", "train.py")
-    assert told.split() == ["/app", "/opt/slicebench/venv", "['train.py']"]
+    assert told.split() == ["/app", "/opt/slicebench/venv", "['portpicker.py',", "'train.py']"]
     assert (output / "saved").is_dir()
     assert "portpicker" in buildah("run", "mine", "--", "pip", "list")
+    where = "import portpicker, orbax.checkpoint; print(portpicker.__file__)"
+    told = buildah("run", "--workingdir", "/", "mine", "--", "python", "-c", where)
+    assert told == "/app/portpicker.py\n", "what a layer brings goes before what the base has"
     assert buildah("run", "mine", "--", "python", "-c", "import runtime; print(runtime.__path__[0])") == (
         "/opt/slicebench/runtime\n"
     )
