@@ -19,6 +19,7 @@ from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.targets import gke_smoke
 from tasks.targets.gke_smoke import DoesNotWork, Patience, Subject, prove, trial, trial_config
+from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset
 from tasks.targets.kube_states import Found, KubeState
 from tasks.targets.types import Workload
@@ -163,6 +164,7 @@ def manifest(one: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the JobSet and the pod in it."""
     config = trial_config(one.config)
     told = jobset(config, trial(one, "x-smoke", {"slicebench-lease": "r-e1"}, Patience()))
+    assert checked(told) == []
     [group] = told["spec"]["replicatedJobs"]
     assert group["replicas"] == 1 and group["template"]["spec"]["parallelism"] == 1
     return told, group["template"]["spec"]["template"]
