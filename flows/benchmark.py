@@ -24,7 +24,7 @@ from tasks.config.request import KEEP_FOR, Keep, RunRequest, Stage, as_filled_in
 from tasks.failure import post_failure
 from tasks.provision import provision
 from tasks.report import report
-from tasks.run import run_workload
+from tasks.run import come_back, run_workload
 from tasks.teardown import teardown
 from tasks.upload import upload
 
@@ -43,6 +43,7 @@ STAGES = Stages(
     provision=provision,
     upload=upload,
     run_workload=run_workload,
+    come_back=come_back,
     collect=collect,
     teardown=teardown,
     compare=compare,

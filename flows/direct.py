@@ -11,7 +11,7 @@ from tasks.history.results import Results
 from tasks.history.verdict import Verdicts
 from tasks.leases.holding import Holding
 from tasks.preload import preload
-from tasks.stages import build, provision, run, teardown, upload
+from tasks.stages import build, leaving, provision, run, teardown, upload
 from tasks.stages.context import Run
 from tasks.targets.types import Outcome, Uploaded
 
@@ -27,6 +27,7 @@ def run_directly(request: RunRequest, terminal: Terminal) -> str:
         provision=provision.provision,
         upload=upload.upload,
         run_workload=_run_workload,
+        come_back=_come_back,
         collect=_collect,
         teardown=teardown.teardown,
         compare=_compare,
@@ -38,6 +39,10 @@ def run_directly(request: RunRequest, terminal: Terminal) -> str:
 
 def _run_workload(of: Run, uploaded: Uploaded, lease: Holding) -> Outcome:
     return run.run_workload(of, uploaded, lease, once_heard=preload)
+
+
+def _come_back(of: Run, lease: Holding) -> None:
+    leaving.come_back(of, lease, once_heard=preload)
 
 
 # What these import is slow, and imported while the workers start: see tasks/preload.py.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import ExitCode, SlicebenchError, worst
+from tasks.config.commands import resume
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
 from tasks.leases.holding import Taken
+from tasks.leases.outcome import end_pass
 from tasks.stages.context import Run
 from tasks.stages.finish import finish
 from tasks.stages.run import exit_code_of, outcome_of
@@ -56,7 +59,10 @@ class Interruption:
 
 @dataclass
 class Ending:
-    """Filled in as the stages go by. `error` is what ended them early, if anything did."""
+    """Filled in as the stages go by. `error` is what ended them early, if anything did.
+
+    `left`: the workload goes on by itself, so how the run ended is yet to come.
+    """
 
     run: Run
     interruption: Interruption = field(default_factory=Interruption)
@@ -66,6 +72,7 @@ class Ending:
     report: str | None = None
     error: BaseException | None = None
     not_given_back: SlicebenchError | None = None
+    left: bool = False
     code: ExitCode = ExitCode.DONE
     causes: list[str] = field(default_factory=list)
 
@@ -91,6 +98,10 @@ class Ending:
     def _write(self) -> None:
         found = [(code, cause) for code, cause in self._found() if code is not ExitCode.DONE]
         self.causes = [cause for _, cause in found]
+        if self.left:
+            self.code = worst(code for code, _ in found)
+            end_pass(self.run.folder, time.time())
+            return
         verdict = self.verdicts.of_run(self.results) if self.verdicts and self.results else None
         self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
 
@@ -111,6 +122,8 @@ class Ending:
     @property
     def message(self) -> str:
         """How it ended in one line: the verdict, or the exit code's name and the causes."""
+        if self.left and self.code is ExitCode.DONE:
+            return f"{self.code.name}: its workload goes on by itself; come back with {resume(self.run.folder.uri)}"
         if self.code is ExitCode.DONE:
             return f"{self.verdicts.overall}: {self.verdicts.reason}" if self.verdicts else ""
         return f"{self.code.name}: {one_line(self.causes)}"

@@ -18,6 +18,7 @@ from tasks.history.verdict import Verdicts
 from tasks.leases.holding import Holding
 from tasks.stages.complete import complete
 from tasks.stages.context import Run, Say
+from tasks.stages.leaving import is_left
 from tasks.stages.prepare import begin, prepare
 from tasks.stages.run import something_to_measure
 from tasks.targets.types import Image, Outcome, Uploaded, Workers
@@ -38,6 +39,7 @@ class Stages:
     provision: Callable[[Run, Holding], Workers]
     upload: Callable[[Run, Workers, Image], Uploaded]
     run_workload: Callable[[Run, Uploaded, Holding], Outcome]
+    come_back: Callable[[Run, Holding], None]
     collect: Callable[[Run], Results]
     teardown: Teardown
     compare: Callable[[Run], Verdicts]
@@ -77,27 +79,35 @@ def play(
 
 
 def measure(run: Run, request: RunRequest, stages: Stages, interruption: Interruption) -> Ending:
-    """The stages, in order. Whatever happens, what was made goes back, and how it ended is written down."""
+    """The stages, in order. Whatever happens, what was made goes back, and how it ended is written down.
+
+    Only a workload that is to be left to itself goes on under its lease: then the run has not ended.
+    """
     ending = Ending(run, interruption)
     with ending.written_down():
         with hold(run) as lease:
             try:
                 begin(run, request)
+                if is_left(run):
+                    stages.come_back(run, lease)
                 if something_to_measure(run):
                     image = stages.build(run)
                     workers = stages.provision(run, lease)
                     uploaded = stages.upload(run, workers, image)
                     ending.outcome = stages.run_workload(run, uploaded, lease)
-                ending.results = stages.collect(run)
+                if not lease.left:
+                    ending.results = stages.collect(run)
             except BaseException as error:
                 ending.error = error
                 raise
             finally:
-                with undisturbed(run.say), ending.noting_what_stays():
-                    stages.teardown(run, lease, failed=ending.failed)
-        # Hardware is not held for what needs none.
-        ending.verdicts = stages.compare(run)
-        ending.report = stages.report(run)
+                ending.left = lease.left
+                if not ending.left:
+                    with undisturbed(run.say), ending.noting_what_stays():
+                        stages.teardown(run, lease, failed=ending.failed)
+        if not ending.left:  # hardware is not held for what needs none
+            ending.verdicts = stages.compare(run)
+            ending.report = stages.report(run)
     return ending
 
 

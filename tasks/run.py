@@ -8,6 +8,7 @@ from tasks.artifacts import key_of, progress_bar
 from tasks.leases.holding import Holding
 from tasks.naming import stage_options
 from tasks.preload import preload
+from tasks.stages import leaving
 from tasks.stages import run as stage
 from tasks.stages.context import Run
 from tasks.targets.types import Outcome, Progress, Uploaded
@@ -21,6 +22,19 @@ def run_workload(run: Run, uploaded: Uploaded, lease: Holding) -> Outcome:
         return stage.run_workload(
             run,
             uploaded,
+            lease,
+            on_progress=lambda progress: show(percent_done(progress, run.spec.num_repeats)),
+            once_heard=preload,
+        )
+
+
+@task(**stage_options("run"))
+def come_back(run: Run, lease: Holding) -> None:
+    """Follows a workload that was left to itself to its end."""
+    suite = run.spec.suite_name
+    with progress_bar(run.say, key_of("progress", suite), f"{suite}: repeats done") as show:
+        leaving.come_back(
+            run,
             lease,
             on_progress=lambda progress: show(percent_done(progress, run.spec.num_repeats)),
             once_heard=preload,

@@ -63,6 +63,12 @@ def _stops(problems: list[Problem]) -> bool:
     return any(problem.severity == "error" for problem in problems)
 
 
+def _left(most_s: float) -> str:
+    from tasks.config.duration import in_words
+
+    return f"to itself once it is started, for {in_words(most_s)} at most; --resume follows it and collects"
+
+
 def _lines(told: dict[str, Any], build_said: str) -> list[str]:
     """Returns the plan for people: one fact a line."""
     from tasks.leases.keeping import by_list_prices
@@ -74,6 +80,7 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": f"{counted(len(made), 'resource')}: {'; '.join(made)}" if made else "nothing",
         **({"capacity": f"{told['capacity']}, for accelerators that are made"} if told["capacity"] else {}),
+        **({"left": _left(told["left_s"])} if told["left_s"] else {}),
         "price": by_list_prices(told["price_per_hour"]),
         "build": build_said,
         "output": told["output"],

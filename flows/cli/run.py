@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
@@ -19,6 +20,7 @@ from tasks.cloud.storage import Folder, is_there, open_folder
 from tasks.config import commands
 from tasks.config.request import RunRequest, Stage
 from tasks.config.spec import RunSpec
+from tasks.leases.left import left_in
 from tasks.stages.asked import asked_for
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
@@ -251,4 +253,7 @@ def _outcome(folder: Folder, before: bytes | None, run_id: str, message: str) ->
     name, _, cause = message.partition(": ")
     code = ExitCode.__members__.get(name, ExitCode.INFRASTRUCTURE)
     told = cause if name in ExitCode.__members__ else message or "the run ended without saying how"
-    return {"run_id": run_id, "exit_code": int(code), "verdict": None, "causes": [told], "report": None}
+    ended = {"run_id": run_id, "exit_code": int(code), "verdict": None, "causes": [told], "report": None}
+    if code is ExitCode.DONE and (left := left_in(folder)) is not None:
+        return {**ended, "causes": [], "left": asdict(left)}
+    return ended

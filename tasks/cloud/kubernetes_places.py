@@ -94,6 +94,18 @@ def access_to(scope: str) -> Access:
     return access
 
 
+def flags_to(scope: str) -> list[str]:
+    """Returns the flags by which commands about workloads are told a scope."""
+    place, _, namespace = scope.rpartition("/")
+    found = _match(place).groupdict()
+    flags = ["--context", found["name"]]
+    if "project" in found:
+        flags = ["--cluster", found["name"], "--location", found["location"], "--project", found["project"]]
+    elif (file := _file(found["files"])) is not None:
+        flags += ["--kubeconfig", file]
+    return flags if namespace == "default" else [*flags, "--namespace", namespace]
+
+
 def _by_name(match: re.Match[str], namespace: str) -> Access:
     from tasks.cloud.container_errors import NotFound
     from tasks.cloud.kubernetes_gke import GkeName, access_of, look_at

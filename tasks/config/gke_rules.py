@@ -60,6 +60,8 @@ class GkeRules:
             yield "restart_on_user_code_failure: true means every exit code: leave restart_exit_codes out"
         if not self.wait and self.limits.workload_s is None:
             yield "wait: false needs limits.workload_s, when the cluster ends the workload by itself"
+        if not self.wait and self.queue is not None and self.limits.queue_s is None:
+            yield "wait: false needs limits.queue_s, after which nobody waits for its turn any more"
         if self.pathways is not None and self.pathways.headless and self.limits.workload_s is None:
             yield "pathways.headless never ends by itself: say limits.workload_s, when the cluster ends it"
         if self.lock and self.queue is not None:

@@ -9,15 +9,18 @@ from typing import Any
 from runtime.contract.errors import ExitCode, SlicebenchError
 from runtime.contract.names import STAGES, STAGES_FOLDER
 from tasks.cloud.storage import Folder, is_there, open_folder
+from tasks.config.commands import resume
 from tasks.leases import owner as owners
 from tasks.leases.lease import Lease, Owner, State
+from tasks.leases.left import Left, left_in
 from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, write_outcome
 
 
-def tell_death(lease: Lease) -> str:
+def tell_death(lease: Lease, *, given_back: bool = False) -> str:
     """Writes the outcome of a lease's run where that process is dead and left none; returns what was told.
 
-    `lease` is as it was before anybody released it. Empty when there was nothing to tell: a run that lives tells
+    `lease` is as it was before anybody released it. A run that left its workload to itself is not dead until that is
+    `given_back`. Empty when there was nothing to tell: a run that lives tells
     itself, and what is told already stays. A storage that fails is told in the answer and raises nothing, for it
     must keep no hardware from going back.
     """
@@ -25,21 +28,29 @@ def tell_death(lease: Lease) -> str:
         return ""
     alive = owners.is_alive(lease.held_by)
     # Elsewhere, a lease that was given back in good order says nothing about the run's life.
-    if alive or (alive is None and lease.state is State.GONE):
-        return ""
+    lives = bool(alive) or (alive is None and lease.state is State.GONE)
     try:
-        return _tell(open_folder(lease.folder), lease, lease.held_by)
+        folder = open_folder(lease.folder)
+        left = left_in(folder) if lease.owner is None else None
+        if lives if left is None else not given_back:
+            return ""
+        return _tell(folder, lease, lease.held_by, left)
     except SlicebenchError as error:
         return f"how its run ended could not be written to {lease.folder}: {error}"
 
 
-def _tell(folder: Folder, lease: Lease, holder: Owner) -> str:
+def _tell(folder: Folder, lease: Lease, holder: Owner, left: Left | None) -> str:
     request = _object(folder.read(REQUEST_FILE))
     # A folder that is gone, or that cannot be seen from here, is not made anew.
     if request is None or is_there(folder, OUTCOME_FILE):
         return ""
     stage, last_mark = _place(folder)
     cause = _cause(holder, stage)
+    if left is not None:
+        cause = (
+            f"nobody came back for JobSet {left.name} until it was given back; what it had written by then is in "
+            f"the run's folder: {resume(folder.uri)} collects it, and measures what is missing"
+        )
     about = {
         "run_id": str(lease.run_id),
         "suite": str(request.get("suite_name", "")),

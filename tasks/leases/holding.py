@@ -157,11 +157,27 @@ class Holding:
         if not self._lease.stands or self._lease.stands_until != until:
             self._advance(lambda lease: leases.stand(lease, until))
 
-    def detach(self, expires_at: float | None) -> None:
+    def detach(self, expires_at: float | None, note: str = "") -> None:
         """Lets the lease live without this process until `expires_at`; nothing more is made through it."""
         with self._lock:
-            self._advance(lambda lease: leases.detach(lease, self._now(), expires_at))
+            self._advance(lambda lease: leases.detach(lease, self._now(), expires_at, note))
             self._let_go = True
+
+    def leave(self, until: float, note: str) -> None:
+        """Lets the lease and all under it stand by itself until `until`, also after somebody who took it died."""
+        with self._lock:
+            self._advance(lambda lease: leases.detach(leases.stand(lease, until), self._now(), until, note))
+            self._let_go = True
+
+    def fall(self) -> None:
+        """Says that what was made no longer stands by itself: from now on it goes when this process dies."""
+        if self._lease.stands:
+            self._advance(leases.fall)
+
+    @property
+    def left(self) -> bool:
+        """Whether this process has left the lease to itself, with all under it."""
+        return self._let_go and self._lease.owner is None and self._lease.stands
 
     def check(self) -> None:
         """Raises Fenced unless the ledger still says that the lease is ours."""

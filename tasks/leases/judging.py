@@ -50,6 +50,8 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
         return Judgement("release", lease.note)
     if lease.owner is None:
         why = ("its turn and its deadline are", "goes on by itself") if leases.is_submitted(lease) else _KEPT
+        if lease.note:
+            why = (_KEPT[0], lease.note)
         if expired:
             return Judgement("release", f"{why[0]} over")
         return Judgement("keep", why[1] + ("" if lease.expires_at is None else ", not expired yet"))

@@ -18,6 +18,9 @@ from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.release import USUAL, Patience, sweep
 from tasks.leases.resource import ResourceRef
 
+_WORKLOAD = "jobset"
+"""The kind of what a run may leave to itself: whatever else it made belongs to that."""
+
 
 def keep(
     holding: Holding, kinds: Collection[str], until: float, patience: Patience = USUAL
@@ -101,6 +104,8 @@ def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:
         return [f"it is {lease.state}" + (f": {lease.note}" if lease.note else "")]
     if lease.owner is not None:
         return [f"it is held by {lease.owner} for run {lease.run_id}, and not kept"]
+    if any(ref.kind == _WORKLOAD for ref in lease.resources):
+        return [f"run {lease.run_id} left a workload under it, which goes on"]
     if lease.holders:
         return [f"it is used by {', '.join(lease.holders)}"]
     reasons = []

@@ -209,10 +209,17 @@ def take(lease: Lease, owner: Owner, now: float, expires_at: float | None) -> Le
     return replace(lease, owner=owner, held_by=owner, renewed_at=renewed_at, expires_at=expires_at)
 
 
-def detach(lease: Lease, now: float, expires_at: float | None) -> Lease:
-    """Lets the lease live without an owner, until `expires_at`."""
+def fall(lease: Lease) -> Lease:
+    """Takes that back: what was made goes with who works on it."""
+    _require(lease, HELD, "no longer keep")
+    return replace(lease, stands=False, stands_until=None, note="")
+
+
+def detach(lease: Lease, now: float, expires_at: float | None, note: str = "") -> Lease:
+    """Lets the lease live without an owner, until `expires_at`; `note` says why, where it is not just kept."""
     _require(lease, HELD, "detach")
-    return replace(lease, owner=None, renewed_at=max(now, lease.renewed_at), expires_at=expires_at)
+    renewed_at = max(now, lease.renewed_at)
+    return replace(lease, owner=None, renewed_at=renewed_at, expires_at=expires_at, note=note)
 
 
 def stay(lease: Lease, until: float) -> Lease:

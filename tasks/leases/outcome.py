@@ -46,6 +46,12 @@ def begin_pass(folder: Folder, now: float) -> None:
     folder.delete(OUTCOME_FILE)
 
 
+def end_pass(folder: Folder, now: float) -> None:
+    """Writes down that a pass is over and the run is not: somebody will come back for it."""
+    if passes := _passes(folder):
+        _write(folder, PASSES_FILE, [_closed(one, now) for one in passes])
+
+
 def pass_began_at(folder: Folder) -> float | None:
     """Returns when the latest pass began, in seconds since the epoch; None where none did, as far as is known."""
     passes = _passes(folder)

@@ -178,7 +178,7 @@ def release(
     within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond_or_lost))
     swept = sweep(inventories, within, patience, renew, strike)
     # Before the lease is let go of: whoever is killed in between leaves this to the next.
-    swept = replace(swept, death=tell_death(lease))
+    swept = replace(swept, death=tell_death(lease, given_back=True))
     if not swept.left and not swept.problems and beyond:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
         note = f"{why}; all is gone but {where}, which can be looked at from there only"

@@ -33,7 +33,7 @@ def put_back(
         if not any(ref.ours for ref in holding.lease.resources):
             done = holding.release(verdict.why, patience)
             return Finding(lease.lease_id, "released", verdict.why, (*gone, *done.deleted))
-        holding.detach(lease.stands_until)
+        holding.detach(lease.stands_until, lease.note)
     except Conflict as error:
         return Finding(lease.lease_id, "elsewhere", f"another is at it: {error}")
     except Leaked as error:

@@ -13,7 +13,9 @@ from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.record import record_of
 from tasks.stages.context import Run
 from tasks.stages.files import ATTEMPTS_FILE
-from tasks.targets.types import WorkloadRef
+from tasks.targets.types import Attempt, WorkloadRef
+
+_STOP_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Started:
     """One attempt. `ref` None: about to be started; `end` empty: not known to have ended.
 
     `points` are the numbers of those it runs; None: all. What an attempt measured that does not `count` is
-    measured again by the next: somebody asked for the whole run once more.
+    measured again by the next: somebody asked for the whole run once more. `left_until`: it was left to itself, nobody
+    need follow it until then (seconds since the epoch).
     """
 
     n: int
@@ -30,6 +33,15 @@ class Started:
     cause: str = ""
     points: tuple[int, ...] | None = None
     counts: bool = True
+    left_until: float | None = None
+
+    def __str__(self) -> str:
+        return f"attempt {self.n} {self.end}" + (f": {self.cause}" if self.cause else "")
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was left to itself, and is not known to have ended."""
+        return self.left_until is not None and self.ref is not None and not self.end
 
 
 class DamagedAttempts(InfrastructureError):
@@ -55,10 +67,24 @@ def write_attempts(run: Run, attempts: Sequence[Started]) -> None:
     run.folder.write(ATTEMPTS_FILE, json.dumps([asdict(one) for one in attempts], indent=1).encode())
 
 
+def mark_ended(run: Run, attempts: Sequence[Started]) -> None:
+    """Writes the marker of the stage *run*: the attempts that there were, the last of which was whole."""
+    ends = [asdict(Attempt(one.n, one.end, one.cause)) for one in attempts]
+    run.mark("run", attempts=ends, results=results_of(run))
+
+
+def results_of(run: Run) -> str:
+    """Returns where workers leave their results."""
+    return f"{run.folder.uri}/{RESULTS_FOLDER}"
+
+
 def start_over(run: Run) -> None:
-    """Lets nothing that was measured so far count: the next attempt runs every point."""
+    """Lets nothing that was measured so far count: the next attempt runs every point, and no other goes on."""
     try:
         attempts = read_attempts(run)
+        for one in attempts:
+            if one.is_left and one.ref is not None:  # others end when nobody renews
+                run.target.stop(one.ref, _STOP_S)
     except DamagedAttempts:
         attempts = [Started(n) for n in range(1, _last_trace(run) + 1)]
     ended = [one if one.end else replace(one, end="lost", cause="it was started over") for one in attempts]

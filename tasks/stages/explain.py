@@ -16,14 +16,16 @@ from tasks.history.torn import torn
 from tasks.leases import owner as owners
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.left import Left, commands, left_in
+from tasks.leases.left import told as told_left
 from tasks.leases.outcome import pass_began_at
 from tasks.stages import evidence
 from tasks.stages.asked import Asked, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
-State = Literal["done", "failed", "interrupted", "dead", "starting", "going", "unknown"]
-"""`starting`: somebody waits for it to begin. `dead`: nobody works on it and nobody said how it ended. `unknown`:
-whether somebody does is not known."""
+State = Literal["done", "failed", "interrupted", "dead", "starting", "going", "left", "unknown"]
+"""`starting`: somebody waits for it to begin. `dead`: nobody works on it and nobody said how it ended. `left`: nobody
+works on it, and nobody need: its workload goes on by itself. `unknown`: whether somebody does is not known."""
 
 _LATELY = 20
 """Lines of a going run's log that may say what it waits for; older ones are overcome."""
@@ -62,12 +64,15 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     done = dict(evidence.markers(folder, STAGES, STAGES_FOLDER))
     stage, since = place_in_pipeline(done, pass_began_at(folder) or request.get("created_at"))
     lease = latest(ledger, run_id)
-    state = state_of(outcome, lease)
+    left = left_in(folder)
+    state = state_of(outcome, lease, left)
     over = state in ("done", "failed", "interrupted", "dead")
     run = run_words(folder.uri)
     said = evidence.causes(folder)
     words = evidence.run_log(folder)
     worker_lines = evidence.logs(folder) if over and state != "done" else []
+    if state == "left" and left is not None and lease is not None:
+        return _left(left, folder.uri, lease, words)
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
@@ -98,6 +103,20 @@ def _starting(run_id: str, run: str, asked: Asked) -> Explanation:
     return Explanation(run_id, "starting", None, asked.at, summary, next=[f"slicebench logs {run} --follow"])
 
 
+def _left(left: Left, run_uri: str, lease: Lease, words: Sequence[Line]) -> Explanation:
+    """Returns what there is to say of a run whose workload goes on by itself: how that is, its cluster knows."""
+    return Explanation(
+        str(lease.run_id),
+        "left",
+        "run",
+        lease.renewed_at,
+        told_left(left),
+        lease=_lease_words(lease),
+        last_words=words[-3:],
+        next=[f"{command}   # {what}" for what, command in commands(left, run_uri, lease.name)],
+    )
+
+
 def place_in_pipeline(
     done: Mapping[str, Mapping[str, Any]], began_at: float | None
 ) -> tuple[str | None, float | None]:
@@ -115,8 +134,13 @@ def place_in_pipeline(
     return None, since
 
 
-def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None) -> State:
-    """Returns the state of a run from how it says it ended, else from whether its lease's owner lives."""
+def state_of(outcome: Mapping[str, Any] | None, lease: Lease | None, left: Left | None = None) -> State:
+    """Returns the state of a run from how it says it ended, else from whether its lease's owner lives.
+
+    `left`: what it left to itself, by its folder; it is so for as long as a lease without an owner stands for it.
+    """
+    if left is not None and lease is not None and lease.owner is None and lease.state == "live":
+        return "left"
     if lease is not None and lease.owner is not None and lease.state in ("planned", "creating", "live"):
         alive = owners.is_alive(lease.owner)
         # A run that is resumed still has the outcome of the time before.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.contract.names import LOGS_FOLDER
+from tasks.leases.left import ATTEMPTS_FILE
 from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE
 
 __all__ = [
@@ -17,9 +18,6 @@ __all__ = [
 
 RUN_LOG = "run.log"
 """Everything the run said, a time and a text a line."""
-
-ATTEMPTS_FILE = "attempts.json"
-"""Every start of the workload, written before it happens and after it has ended."""
 
 REPORT_FILE = "report.html"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.commands import output_words
 from tasks.history.torn import torn
+from tasks.leases.left import left_in
 from tasks.stages.asked import never_began, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
@@ -23,7 +25,10 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run. Times are seconds since the epoch. `state`: starting, unfinished, done, or why it cannot be read."""
+    """One run. Times are seconds since the epoch. `state`: starting, unfinished, done, or why it cannot be read.
+
+    `left running`: its workload was left to itself, and its time is not over; nobody need follow it.
+    """
 
     run_id: str
     state: str
@@ -108,7 +113,7 @@ def _past_run(output: Folder, name: str) -> PastRun | None:
             state = f"damaged: {error}"
         return PastRun(
             run_id=name,
-            state=state or ("done" if outcome else "unfinished"),
+            state=state or ("done" if outcome else _unfinished(folder)),
             suite=str(request.get("suite_name", "")),
             target=str(request.get("target", "")),
             created_at=_number(request.get("created_at")),
@@ -120,6 +125,11 @@ def _past_run(output: Folder, name: str) -> PastRun | None:
         )
     except InfrastructureError as error:
         return PastRun(name, f"damaged: {error}")
+
+
+def _unfinished(folder: Folder) -> str:
+    left = left_in(folder)
+    return "left running" if left is not None and time.time() < left.until else "unfinished"
 
 
 def _object(folder: Folder, name: str) -> Mapping[str, Any]:

@@ -174,7 +174,10 @@ class GkeTarget:
 
     def follow(self, ref: WorkloadRef, since: Mapping[int, int]) -> Iterator[Event]:
         """See Target. A JobSet that its cluster takes away, or starts again by itself, is over as this attempt."""
-        cluster = Kubernetes(access_to(ref.scope))
+        try:
+            cluster = Kubernetes(access_to(ref.scope))
+        except ClusterGone:  # with all that was in it, but for what pods left in the run's folder
+            cluster = None
         return Following(self._config, cluster, self._run(ref), ref, lambda: ref.uid in self._stopped).events(
             since
         )

@@ -85,12 +85,12 @@ class Workers:
 
 
 class Following:
-    """One workload that is followed. `stopping`: we ask it to end ourselves."""
+    """One workload that is followed. `cluster` None: it is gone. `stopping`: we ask it to end ourselves."""
 
     def __init__(
         self,
         config: GkeTargetConfig,
-        cluster: Kubernetes,
+        cluster: Kubernetes | None,
         run: Folder,
         ref: WorkloadRef,
         stopping: Callable[[], bool],
@@ -98,7 +98,8 @@ class Following:
         limits: Limits | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._config, self._cluster, self._run, self._ref = config, cluster, run, ref
+        self._config, self._run, self._ref = config, run, ref
+        self._there = cluster
         self._stopping = stopping
         self._limits = limits or Limits()
         self._patience = patience
@@ -129,9 +130,14 @@ class Following:
         yield from self._left_behind(workers)
         yield from self._how_it_ended(workers, taken)
 
+    @property
+    def _cluster(self) -> Kubernetes:
+        assert self._there is not None, "a cluster that is gone is not asked"
+        return self._there
+
     def _is_gone(self) -> bool:
         """Says whether there is nothing to follow any more: we ended it, somebody deleted it, or its time is over."""
-        if self._stopping():
+        if self._stopping() or self._there is None:
             return True
         try:
             there = self._cluster.find(JOB_SET, self._ref.name)

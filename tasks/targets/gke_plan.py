@@ -11,6 +11,7 @@ from runtime.contract.fit import Backend, devices_wanted, fit
 from runtime.contract.generators import Requirement
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
+from tasks.config.duration import in_words
 from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.clusters import lease_name
@@ -21,6 +22,9 @@ from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import jobset_name, name_problem
 from tasks.targets.local_plan import bytes_of
 from tasks.targets.types import Plan
+
+_GOES_WITHIN_S = 600
+"""For the end of what nobody waits for: pods, their last words, and the cluster's own look at the time."""
 
 JOBSET, SECRET, CLUSTER, NODE_POOL = "jobset", "secret", "gke_cluster", "gke_node_pool"
 POLICY = "gce_resource_policy"
@@ -57,7 +61,18 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         lock_wait_s=spec.wait_for_lock_s,
         attempts=config.limits.attempts,
         capacity=config.cluster.capacity_made if config.cluster and _makes_cluster(config) else "",
+        left_s=left_s(config),
     )
+
+
+def left_s(config: GkeTargetConfig) -> float | None:
+    """Returns for how long a workload that nobody waits for may need what was made: its turn, its time, its end."""
+    limits = config.limits
+    if config.wait or limits.workload_s is None:
+        return None
+    queue_s = (limits.queue_s or 0) if config.queue else 0
+    starts = 1 if config.queue else 1 + config.max_restarts  # Kueue counts over all of them
+    return queue_s + limits.workload_s * starts + limits.termination_grace_s + _GOES_WITHIN_S
 
 
 def workload_name(spec: RunSpec, config: GkeTargetConfig) -> str:
@@ -125,6 +140,8 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
 def dead_man(config: GkeTargetConfig) -> str:
     """Returns what ends a JobSet when everybody else is dead: pods end when nobody renews, and so the JobSet."""
     limit = config.limits.workload_s
+    if not config.wait:
+        return f"the cluster ends it {limit} s after it began"
     return "its pods end themselves when nobody renews" + (f", or {limit} s after it began" if limit else "")
 
 
@@ -161,13 +178,9 @@ def _warnings(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
         what = f"{config.type} is two hosts of four chips, as in xpk"
         one = shape.machine_type.replace("-4t", "-8t")
         yield Problem("warning", None, what, fix=f"one host of eight is type: {one}")
-    if not config.wait:
-        yield Problem(
-            "warning",
-            None,
-            "wait: false is not built yet: the run waits",
-            fix="or take slicebench workload create",
-        )
+    if (most_s := left_s(config)) is not None:
+        what = "wait: false: what is made stays when the command has ended, until somebody comes back with --resume"
+        yield Problem("warning", None, f"{what}, for {in_words(most_s)} at most")
     if config.queue is None:
         yield Problem(
             "warning", None, "without a queue the pods take what is free at once, outside of all quota"

@@ -55,6 +55,7 @@ def send_job(
     """
     seat = Seat(SUITE_FILE, uploaded.code, "", "", uploaded.image.python, RENEWAL_FILE, local)
     told = jobs(uploaded, attempt, lease_id, "", lease_s, [seat] * len(uploaded.workers.items))[0]
-    job: Job = replace(told, token="", env={})
+    renewal = RENEWAL_FILE if uploaded.workload.renewed else None
+    job: Job = replace(told, token="", env={}, renewal_file=renewal)
     folder.write(job_file(attempt), job.to_json().encode())
     return job_file(attempt)

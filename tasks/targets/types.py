@@ -23,6 +23,7 @@ class Plan:
     (scope, name) of hardware that is there already and that one run at a time may use, and `lock_wait_s` how long to
     wait for it, in seconds. `attempts` is how often the workload is started at most, when the hardware is taken away
     under it. `capacity` is how accelerators that are made are paid for, empty where none are, or none is chosen.
+    `left_s`: the workload is left to itself once it is started, for so many seconds at most; None: it is followed.
     """
 
     target: str
@@ -42,6 +43,7 @@ class Plan:
     lock_wait_s: float = 0.0
     attempts: int = 1
     capacity: str = ""
+    left_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Workload:
 
     `env` holds secrets: it is never written down but in a job's own file. `points` are those of the suite to run,
     by number; None: all. `local_directory` is a folder on each worker's host, for local tiers of checkpoints.
+    `renewed`: supervisors hear that the run lives, and end where it does not.
     """
 
     run_id: str
@@ -106,6 +109,7 @@ class Workload:
     debug_dumps: bool = False
     points: Sequence[int] | None = None
     local_directory: str | None = None
+    renewed: bool = True
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,10 @@ class Exited:
 
 
 Event = LogLine | Progress | State | Exited
+
+
+RUNNING = "running"
+"""In the place of its end: the attempt was left to itself, and goes on."""
 
 
 @dataclass(frozen=True)

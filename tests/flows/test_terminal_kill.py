@@ -12,7 +12,7 @@ import pytest
 from flows.terminal import Terminal
 from runtime.contract.progress import Operation, Started
 from tasks.follow import Follower
-from tasks.stages.run import how_it_ended
+from tasks.stages.following import how_it_ended
 from tasks.targets.streams import follow_streams
 from tests.runtime.supervised import Crew, until
 

@@ -111,6 +111,9 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
         case "leak_and_die":
             print(f"died with {os.environ[argument]}\x1b[2J", file=sys.stderr, flush=True)
             os._exit(7)
+        case "until":
+            while not Path(argument).exists():
+                time.sleep(0.01)
         case "touch":
             Path(argument).touch()
             time.sleep(FOREVER_S)

@@ -71,3 +71,40 @@ def test_a_suite_runs_in_pods(
     manifest = json.loads(folder.read("results/manifest-a1-w0000.json") or b"{}")
     assert digest in json.dumps(manifest)
     cluster.assert_nothing_left(but=("nodes", "namespaces", "serviceaccounts", "priorityclasses"))
+
+
+@pytest.mark.system
+def test_a_run_that_does_not_wait_is_collected_by_a_later_command(
+    cluster: KubernetesStandIn, emulator: dict[str, str], gcs_bucket: str, tmp_path: Path
+) -> None:
+    target, output = tmp_path / "there.yaml", f"{gcs_bucket}/runs"
+    target.write_text(
+        f"kind: gke\ncontext: standin\nkubeconfig: {cluster.kubeconfig}\ntype: cpu\nnodes: 2\n"
+        f"image: registry.invalid/worker@sha256:{'0' * 64}\nqueue: null\npriority: null\ncpu: '1'\n"
+        "wait: false\nlimits: {workload_s: 600}\n"
+    )
+
+    def slicebench(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "flows.cli.main", *words, "--output", output, "--json"],
+            cwd=ROOT,
+            env={**os.environ, **emulator, "SLICEBENCH_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
+    begun = slicebench("run", "quickstart", "--no-server", "--target", str(target), "--run-id", "left")
+    assert begun.returncode == 0, begun.stderr
+    assert json.loads(begun.stdout)["left"]["name"] == "sb-left-e1"
+    assert "slicebench run --resume left" in begun.stderr
+    [listed] = json.loads(slicebench("runs").stdout)["runs"]
+    assert listed["state"] == "left running"
+    assert json.loads(slicebench("explain", "left").stdout)["state"] == "left"
+
+    done = slicebench("run", "--resume", "left", "--direct")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["report"] == f"{output}/left/report.html"
+    [listed] = json.loads(slicebench("runs").stdout)["runs"]
+    assert (listed["state"], listed["exit_code"]) == ("done", 0)
+    cluster.assert_nothing_left(but=("nodes", "namespaces", "serviceaccounts", "priorityclasses"))

@@ -242,6 +242,10 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
         ({"restart_exit_codes": "x", "max_restarts": 1}, "'x' is no exit code"),
         ({"env": {"MY_TOKEN": "x"}}, "MY_TOKEN sounds like a secret"),
         ({"wait": False}, "wait: false needs limits.workload_s"),
+        (
+            {"wait": False, "limits": {"workload_s": 9, "queue_s": None}},
+            "wait: false needs limits.queue_s, after which nobody waits for its turn any more",
+        ),
         ({"lock": True}, "for clusters without a queue"),
         ({"ramdisk": {"by": "memory"}}, "belong together"),
         ({"ramdisk": {"size": "1GiB"}}, "belong together"),

@@ -44,6 +44,8 @@ STEPS = {
     "renew": (lambda lease: leases.renew(lease, 110.0, None), HELD | {State.RELEASING}),
     "take": (lambda lease: leases.take(lease, REAPER, 110.0, None), HELD),
     "detach": (lambda lease: leases.detach(lease, 110.0, 500.0), HELD),
+    "stand": (lambda lease: leases.stand(lease, 500.0), HELD),
+    "fall": (leases.fall, HELD),
     "join": (lambda lease: leases.join(lease, "other-e1"), HELD),
     "leave": (lambda lease: leases.leave(lease, "other-e1"), set(State)),
     "releasing": (lambda lease: leases.releasing(lease, REAPER, 110.0, "why"), set(State) - {State.GONE}),

@@ -18,11 +18,11 @@ from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
 from tasks.leases.release import Patience
-from tasks.stages import run as stage
 from tasks.stages.attempts import read_attempts, write_attempts
 from tasks.stages.context import Run
+from tasks.stages.following import how_it_ended
 from tasks.stages.provision import provision
-from tasks.stages.run import exit_code_of, how_it_ended, outcome_of, run_workload
+from tasks.stages.run import exit_code_of, outcome_of, run_workload
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
 from tasks.targets.types import Attempt, Event, Exited, Progress, Uploaded, WorkloadRef
@@ -264,7 +264,7 @@ def test_time_in_a_queue_does_not_count_towards_the_run_deadline(
         def cancel(self) -> None:
             begun.append("over")
 
-    monkeypatch.setattr(stage.threading, "Timer", Timer)
+    monkeypatch.setattr("tasks.stages.following.threading.Timer", Timer)
     run = make_run(replace(spec(tmp_path), deadlines=Deadlines(run_s=60.0)))
     seen: list[list[str]] = []
 

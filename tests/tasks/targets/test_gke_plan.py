@@ -89,7 +89,10 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
         ({"type": "v5p-8"}, "v5p-8 is one host, take a type of more hosts"),
         ({"type": "v5litepod-8"}, "two hosts of four chips, .* one host of eight is type: ct5lp-hightpu-8t"),
         ({"queue": None}, "outside of all quota"),
-        ({"wait": False, "limits": {"workload_s": 60}}, "wait: false is not built yet"),
+        (
+            {"wait": False, "limits": {"workload_s": 60}},
+            "wait: false: what is made stays .* for 1.01 d at most",
+        ),
         ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),
         ({"cluster": CLUSTER}, "if c is made, its accelerators are spot"),
     ],
@@ -97,6 +100,25 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
 def test_what_is_to_be_known_is_told(target: dict[str, Any], words: str) -> None:
     told = [str(each) for each in planned(target).warnings]
     assert len([each for each in told if re.search(words, each)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "left_s"),
+    [
+        ({}, None),
+        ({"limits": {"workload_s": 60}}, None),
+        ({"wait": False, "limits": {"workload_s": 60}}, 24 * 3600 + 60 + 30 + 600),
+        ({"wait": False, "limits": {"workload_s": 60, "queue_s": 10, "termination_grace_s": 5}}, 675),
+        ({"wait": False, "queue": None, "max_restarts": 2, "limits": {"workload_s": 60}}, 3 * 60 + 630),
+    ],
+)
+def test_what_is_left_to_itself_has_time_for_its_turn_its_work_and_its_end(
+    target: dict[str, Any], left_s: float | None
+) -> None:
+    plan = planned(target)
+    assert plan.left_s == left_s
+    [dead_man] = [ref.dead_man for ref in plan.resources if ref.kind == "jobset"]
+    assert ("when nobody renews" in dead_man) == (left_s is None)
 
 
 @pytest.mark.parametrize(

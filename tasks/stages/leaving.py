@@ -1,0 +1,89 @@
+"""A workload that is left to itself: handed to the lease once it is started, and followed when somebody comes back.
+
+Whoever comes back has it in hand until it has ended; who is interrupted meanwhile leaves it as it was found.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from tasks.config.commands import resume
+from tasks.leases.holding import Holding
+from tasks.leases.left import NOTE, Left, commands, told
+from tasks.stages.attempts import Started, mark_ended, read_attempts, write_attempts
+from tasks.stages.context import Run
+from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
+
+
+def leaves(run: Run, attempt: int) -> bool:
+    """Says whether an attempt is left to itself: the first. Whoever comes back for the run follows what comes next."""
+    return run.plan.left_s is not None and attempt == 1
+
+
+def leave(run: Run, lease: Holding, attempts: list[Started]) -> Started:
+    """Hands the last attempt, which is started, to the lease; returns it. From then on nothing of it is ours.
+
+    It is written down first: of one who is killed in between nothing stays, and it is known what was meant.
+    """
+    assert run.plan.left_s is not None
+    until = time.time() + run.plan.left_s
+    attempts[-1] = replace(attempts[-1], left_until=until)
+    write_attempts(run, attempts)
+    lease.leave(until, NOTE)
+    ref = attempts[-1].ref
+    assert ref is not None
+    left = Left(ref.name, ref.scope, until)
+    run.say(told(left))
+    for what, command in commands(left, run.folder.uri, lease.lease.name):
+        run.say(f"{what}: {command}")
+    return attempts[-1]
+
+
+def is_left(run: Run) -> bool:
+    """Says whether an earlier pass left a workload to itself, of which nobody knows yet how it ended."""
+    attempts = read_attempts(run) if run.plan.left_s is not None else []
+    return bool(attempts) and attempts[-1].is_left
+
+
+def come_back(
+    run: Run,
+    lease: Holding,
+    on_progress: OnProgress = lambda progress: None,
+    once_heard: Callable[[], None] = lambda: None,
+) -> None:
+    """Follows what was left to itself to its end, and writes that down; one that is gone has left its last words.
+
+    It needs no hardware but its own. Raises Fenced when the lease was lost; while a signal unwinds it the workload
+    goes back to the lease, as it was.
+    """
+    attempts = read_attempts(run)
+    last = attempts[-1]
+    ref, until = last.ref, last.left_until
+    assert ref is not None and until is not None
+    run.say(f"attempt {last.n} was left to itself; what its workers said since nobody listened:")
+    stop = functools.cache(lambda: run.target.stop(ref, GRACE_S))
+    try:
+        exits, taken = follow(run, ref, lease, Listener(on_progress, once_heard), stop=None)
+        lease.check()  # workers that end because the lease was lost are not what a benchmark came to
+        end, cause = judged(exits, taken, stop)
+    except BaseException as error:
+        ours = isinstance(error, Exception)
+        if not ours and lease.lease.stands and time.time() < until:
+            lease.leave(until, NOTE)
+            run.say(f"JobSet {ref.name} goes on by itself; come back with: {resume(run.folder.uri)}")
+            raise
+        stop()
+        attempts[-1] = replace(
+            last, end="lost" if ours else "interrupted", cause=str(error) if ours else type(error).__name__
+        )
+        write_attempts(run, attempts)
+        raise
+    attempts[-1] = last = replace(last, end=end, cause=cause)
+    write_attempts(run, attempts)
+    lease.fall()
+    run.say(str(last))
+    if end in ("succeeded", "failed"):
+        mark_ended(run, attempts)

@@ -1,0 +1,98 @@
+"""Runs in pods that are left to themselves: nobody follows them, the lease stays, and whoever comes back collects."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.errors import BadInput, ExitCode
+from tasks.cloud.storage import open_folder
+from tasks.leases.keeping import claim_kept
+from tasks.leases.lease import State
+from tasks.stages.attempts import read_attempts
+from tasks.stages.explain import explain
+from tasks.stages.past import past_runs
+from tests.cloud.kubernetes.client import JOBSETS, Plain
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.tasks.targets import gke_runs
+from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, a_ledger, inventories
+from tests.tasks.targets.left_runs import left, play, reaped, the_lease
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    with gke_runs.cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
+    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "out").mkdir()
+    yield Pods(cluster, tmp_path / "out")
+    cluster.assert_nothing_left(but=STANDING)
+
+
+def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(pods: Pods) -> None:
+    run = left(pods)
+    ending = play(run, resume=False)
+    assert (ending.code, ending.left) == (ExitCode.DONE, True)
+    assert not run.folder.read("outcome.json"), "it has not ended"
+    lease = the_lease()
+    assert (lease.state, lease.owner) == (State.LIVE, None)
+    assert 600 <= (lease.expires_at or 0) - time.time() < 3600
+    assert reaped().did == "kept"
+    told = explain(run.folder, RUN, a_ledger())
+    assert told.state == "left"
+    assert any("slicebench workload explain" in command for command in told.next)
+    [listed] = past_runs(open_folder(str(pods.folder)))
+    assert (listed.state, listed.exit_code) == ("left running", None)
+    with pytest.raises(BadInput, match="left a workload under it, which goes on"):
+        claim_kept(a_ledger(), inventories(a_ledger()), RUN, "another", lease.shape)
+
+    def interrupt(line: str) -> None:
+        if "stand-in of worker 1" in line:
+            raise KeyboardInterrupt
+
+    impatient = left(pods, say=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        play(impatient)
+    assert the_lease().owner is None, "who looks on and leaves again leaves all as it was"
+    assert the_lease().expires_at == lease.expires_at
+    assert reaped().did == "kept"
+
+    (pods.folder / "go").touch()
+    again = left(pods)
+    ending = play(again)
+    assert (ending.code, ending.left) == (ExitCode.DONE, False)
+    assert [(one.n, one.end) for one in read_attempts(again)] == [(1, "succeeded")]
+    assert the_lease().state is State.GONE
+    for worker in (0, 1):
+        log = (pods.folder / f"{RUN}/logs/worker-{worker:04d}.log").read_text().splitlines()
+        assert log.count(f"stand-in of worker {worker} from point 0") == 1
+
+
+def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
+    pods: Pods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pods.folder / "go").touch()
+    run = left(pods)
+    play(run, resume=False)
+    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
+    assert reaped(later_s=7200.0).did == "released"
+    assert Plain(pods.cluster.url).names(JOBSETS) == []
+    outcome = json.loads(run.folder.read("outcome.json") or b"")
+    assert outcome["exit_code"] == ExitCode.INFRASTRUCTURE
+    assert f"nobody came back for JobSet sb-{RUN}-e1" in outcome["causes"][0]
+    assert f"slicebench run --resume {RUN}" in outcome["causes"][0]
+
+    again = left(pods)
+    monkeypatch.setattr(again.target, "acquire", None)  # no hardware is wanted any more
+    assert play(again).code is ExitCode.DONE, pods.said
+    assert [(one.n, one.end) for one in read_attempts(again)] == [(1, "succeeded")]
+    log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text().splitlines()
+    assert log.count("stand-in of worker 1 from point 0") == 1
