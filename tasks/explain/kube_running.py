@@ -9,7 +9,7 @@ from tasks.explain.kube_scene import KubeScene, events, line, of_cause, of_condi
 from tasks.explain.scene import Line, Scene, Trouble
 from tasks.explain.told import told
 from tasks.explain.workload import init_hang as no_complete_group
-from tasks.targets.kube_objects import Object, is_true, name, said, spec
+from tasks.targets.kube_objects import Object, is_true, metadata, name, said, spec
 from tasks.targets.kube_pods import Waiting, current, unschedulable, waits
 from tasks.targets.kube_states import KubeState
 
@@ -17,6 +17,8 @@ _NOT_THERE = r"not found|manifest unknown|does not exist"
 _NOT_LET_IN = r"denied|unauthorized|forbidden|\b40[13]\b|no basic auth"
 _NO_CHIPS = r"\bInsufficient "
 _NO_SUCH_NODE = r"didn't match Pod's node (affinity/selector|affinity)|untolerated taint|didn't tolerate"
+_NOT_BESIDE = r"didn't match pod anti-affinity rules"
+_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _NO_NAME = (
     r"Name or service not known|Temporary failure in name resolution|Name does not resolve|getaddrinfo"
     r"|DNS resolution failed|no such host|[Cc]ould ?n[o']t resolve"
@@ -85,6 +87,8 @@ def no_node(scene: KubeScene) -> Trouble | None:
         what = "its nodes are being made: the cluster grows for it"
     elif re.search(_NO_CHIPS, why.message):
         what = "nodes of the kind are there, and full: pods that end still hold their chips, or there are too few nodes"
+    elif re.search(_NOT_BESIDE, why.message):
+        return _too_few_pools(scene, evidence)
     elif re.search(_NO_SUCH_NODE, why.message):
         grows_not = _some(scene, "NotTriggerScaleUp")
         return _wrong_node(scene, pod, [*evidence, *(of_event(one) for one in grows_not)])
@@ -92,6 +96,22 @@ def no_node(scene: KubeScene) -> Trouble | None:
         what = "no node takes its pods"
     commands = (scene.describe, f"slicebench workload explain {scene.workload}   # again, in a minute")
     return trouble("waits_for_capacity", what, evidence, commands)
+
+
+def _too_few_pools(scene: KubeScene, evidence: list[Line]) -> Trouble:
+    """Each slice is to have its nodes to itself, and there are others on those of the kind."""
+    key = (metadata(scene.objects.jobset).get("annotations") or {}).get(_EXCLUSIVE) or "a node label"
+    return trouble(
+        "waits_for_capacity",
+        f"each slice wants {key} to itself, and all nodes of the kind that are free are on those of other slices: "
+        "there are fewer node pools than slices",
+        evidence,
+        (
+            f"slicebench cluster resize {scene.cluster or 'CLUSTER'} --slices N   # or exclusive_topology: null",
+            scene.describe,
+            scene.delete,
+        ),
+    )
 
 
 def _wrong_node(scene: KubeScene, pod: Object, evidence: list[Line]) -> Trouble:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tasks.explain.kube_scene import KubeScene, events, line, of_condition, of_event, trouble
 from tasks.explain.scene import Line, Trouble
@@ -30,7 +30,12 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 NO_WORKLOAD_AFTER_S = 15.0
 """Kueue makes a Workload within two seconds of a JobSet on a busy machine; after this it will not."""
 
-_NO_QUEUE = r"(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)|references missing"
+_NO_QUEUE = (
+    r"^(Misconfigured|Suspended):|(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)"
+    r"|references missing"
+)
+_BY_REASON: Mapping[str, Verdict] = {"ExceedsMaxQuota": "never", "NoMatchingFlavor": "no flavor"}
+"""What Kueue's own reasons come to, where its words are not known: each version has others."""
 
 
 def never_fits(scene: KubeScene) -> Trouble | None:
@@ -179,6 +184,8 @@ def preempted(scene: KubeScene) -> Trouble | None:
             [of_condition(scene.objects.workload, evicted)],
             (scene.delete,),
         )
+    if not _for_another(evicted.reason):
+        return _evicted(scene, evicted)
     waiting = condition(scene.objects.workload, "QuotaReserved")
     evidence = [of_condition(scene.objects.workload, evicted)]
     if waiting is not None and not waiting.true:
@@ -188,6 +195,31 @@ def preempted(scene: KubeScene) -> Trouble | None:
         "it was preempted, and starts again by itself from its last checkpoint when there is room",
         [*evidence, *_preemptor(scene, evicted)],
         ("slicebench workload list --status RUNNING", f"slicebench workload explain {scene.workload}"),
+    )
+
+
+_EVICTIONS = {
+    "PodsReadyTimeout": "its pods were not all ready in the time that Kueue gives them",
+    "NodeFailures": "a node that it was on failed",
+    "AdmissionCheck": "a check of its admission no longer holds, as when machines that were promised do not come",
+    "ClusterQueueStopped": "its queue was stopped",
+    "LocalQueueStopped": "its queue was stopped",
+}
+"""Why Kueue takes a workload's quota back though nobody of a higher priority wants it."""
+
+
+def _for_another(reason: str) -> bool:
+    return not any(reason.startswith(known) for known in _EVICTIONS)
+
+
+def _evicted(scene: KubeScene, evicted: Condition) -> Trouble:
+    """Kueue took its quota back for its own sake; it says itself what was wrong."""
+    why = next(words for reason, words in _EVICTIONS.items() if evicted.reason.startswith(reason))
+    return trouble(
+        "evicted",
+        f"Kueue took its quota back: {why}. It waits for its turn again, and starts again by itself",
+        [of_condition(scene.objects.workload, evicted)],
+        (f"slicebench workload explain {scene.workload}   # again, once it has started", scene.describe),
     )
 
 
@@ -207,13 +239,15 @@ def jobs_refused(scene: KubeScene) -> Trouble | None:
 def _judged(scene: KubeScene, wanted: Verdict) -> Condition | None:
     """Returns the condition that says why it has no quota, if it comes to this."""
     why = _refused(scene, "")
-    return why if why is not None and verdict(why.message) == wanted else None
+    if why is None:
+        return None
+    return why if (verdict(why.message) or _BY_REASON.get(why.reason)) == wanted else None
 
 
 def _refused(scene: KubeScene, pattern: str) -> Condition | None:
     """Returns the condition that says why it has no quota, if it says what the pattern does."""
     why = condition(scene.objects.workload, "QuotaReserved")
-    if why is None or why.true or scene.found.over or not re.search(pattern, why.message):
+    if why is None or why.true or scene.found.over or not re.search(pattern, f"{why.reason}: {why.message}"):
         return None
     return why
 
