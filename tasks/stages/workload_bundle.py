@@ -7,13 +7,11 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from runtime.contract.errors import InfrastructureError
-from runtime.contract.redaction import REDACTED, Redaction, without_logins
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
@@ -27,8 +25,8 @@ from tasks.cloud.kubernetes_kinds import (
     WORKLOAD_PRIORITY_CLASS,
     Kind,
 )
-from tasks.config.envfile import looks_secret
 from tasks.explain.told import MOST_EVIDENCE
+from tasks.stages.workload_redaction import BundleRedaction
 from tasks.stages.workloads import Desk, Explained, everything, explanation, listing
 from tasks.targets.kube_objects import Object, Objects, name, spec
 
@@ -39,39 +37,44 @@ _MOST_PODS = 64
 """Pods whose logs are in it: the first of a thousand say what the others do."""
 
 _CONTROLLERS = ("kueue-system", "jobset-system")
-_NOT_FOR_OTHERS = ("kubectl.kubernetes.io/last-applied-configuration",)
-"""An annotation that repeats the whole object, values of variables included."""
 
 
 @dataclass
 class _Bundle:
     """What is to be written, by name, and what could not be asked."""
 
+    redaction: BundleRedaction
     files: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
     def objects(self, path: str, found: Sequence[Object]) -> None:
-        self.files[path] = json.dumps(list(found), indent=1, default=str)
+        self.files[path] = json.dumps(list(map(self.redaction.object, found)), indent=1, default=str)
+
+    def text(self, path: str, text: str) -> None:
+        self.files[path] = self.redaction.text(text)
 
 
 def write_bundle(desk: Desk, workload: str, file: Path) -> Sequence[str]:
-    """Writes the archive (.tar.gz, for nobody else to read); returns what could not be asked. Values of variables whose
-    names say that they are secrets are taken out wherever they stand, of objects and of logs. Raises BadInput,
-    KubernetesError, InfrastructureError when it cannot be written.
+    """Writes the archive (.tar.gz, for nobody else to read); returns what could not be asked.
+
+    What is a secret by its name (of a variable, a flag, an annotation) or by its form is taken out of objects, events
+    and logs. Raises BadInput, KubernetesError, InfrastructureError when it cannot be written.
     """
     objects, unknown = everything(desk, workload)
-    bundle = _Bundle(missing=list(unknown))
+    asked = [objects.jobset, objects.workload, *objects.jobs, *objects.pods, *objects.events]
+    bundle = _Bundle(BundleRedaction(asked), missing=list(unknown))
     _of_workload(bundle, objects)
     _of_cluster(bundle, desk, objects)
-    bundle.files["explanation.txt"] = "\n".join(_words(explanation(desk, workload)))
+    bundle.text("explanation.txt", "\n".join(_words(explanation(desk, workload))))
     rows = listing(desk, "EVERYTHING", "")
-    bundle.files["workloads.txt"] = "\n".join(
+    told = [
         f"{row.name} {row.status} {row.reason} needed={row.needed} running={row.running} done={row.done}"
         for row in rows
-    )
-    bundle.files.update(_logs(bundle, desk, objects.pods[:_MOST_PODS], desk.namespace, "logs", _TAIL))
-    bundle.files["missing.txt"] = "\n".join(bundle.missing)
-    _write(file, _redacted(bundle, objects))
+    ]
+    bundle.text("workloads.txt", "\n".join(told))
+    _logs(bundle, desk, objects.pods[:_MOST_PODS], desk.namespace, "logs", _TAIL)
+    bundle.text("missing.txt", "\n".join(bundle.missing))
+    _write(file, bundle.files)
     return bundle.missing
 
 
@@ -83,7 +86,7 @@ def _of_workload(bundle: _Bundle, objects: Objects) -> None:
         ("pods.json", objects.pods),
         ("events.json", objects.events),
     ):
-        bundle.objects(path, list(map(_without_values, found)))
+        bundle.objects(path, found)
 
 
 def _of_cluster(bundle: _Bundle, desk: Desk, objects: Objects) -> None:
@@ -100,12 +103,9 @@ def _of_cluster(bundle: _Bundle, desk: Desk, objects: Objects) -> None:
     nodes = [one for one in _asked(bundle, desk, NODE) if not used - {"None"} or name(one) in used]
     bundle.objects("cluster/nodes.json", nodes)
     for space in _CONTROLLERS:
-        bundle.objects(
-            f"cluster/{space}/deployments.json",
-            list(map(_without_values, _asked(bundle, desk, DEPLOYMENT, space))),
-        )
+        bundle.objects(f"cluster/{space}/deployments.json", _asked(bundle, desk, DEPLOYMENT, space))
         pods = _asked(bundle, desk, POD, space)
-        bundle.files.update(_logs(bundle, desk, pods, space, f"cluster/{space}", _CONTROLLER_TAIL))
+        _logs(bundle, desk, pods, space, f"cluster/{space}", _CONTROLLER_TAIL)
 
 
 def _asked(bundle: _Bundle, desk: Desk, kind: Kind, space: str | None = None) -> Sequence[Object]:
@@ -116,9 +116,7 @@ def _asked(bundle: _Bundle, desk: Desk, kind: Kind, space: str | None = None) ->
         return ()
 
 
-def _logs(
-    bundle: _Bundle, desk: Desk, pods: Sequence[Object], space: str, folder: str, tail: int
-) -> Iterator[tuple[str, str]]:
+def _logs(bundle: _Bundle, desk: Desk, pods: Sequence[Object], space: str, folder: str, tail: int) -> None:
     for pod in pods:
         for container in spec(pod).get("containers") or ():
             try:
@@ -126,7 +124,7 @@ def _logs(
             except KubernetesError as error:
                 bundle.missing.append(str(error))
                 continue
-            yield f"{folder}/{name(pod)}.{container.get('name')}.log", text
+            bundle.text(f"{folder}/{name(pod)}.{container.get('name')}.log", text)
 
 
 def _words(told: Explained) -> list[str]:
@@ -137,37 +135,6 @@ def _words(told: Explained) -> list[str]:
         lines += [f"{trouble.what} ({trouble.name})"]
         lines += [f"  {line.place}: {line.text}" for line in trouble.evidence[:MOST_EVIDENCE]]
     return lines + [f"{label}: {link}" for label, link in told.links]
-
-
-def _redacted(bundle: _Bundle, objects: Objects) -> Mapping[str, str]:
-    redact = Redaction(_secrets([objects.jobset, objects.workload, *objects.jobs, *objects.pods]))
-    return {path: redact(without_logins(text)) for path, text in bundle.files.items()}
-
-
-def _secrets(found: Any) -> Iterator[str]:
-    """Yields the values of variables whose names say that they are secrets, wherever in objects they stand."""
-    if isinstance(found, Mapping):
-        if isinstance(found.get("value"), str) and looks_secret(str(found.get("name") or "")):
-            yield found["value"]
-        for one in found.values():
-            yield from _secrets(one)
-    elif isinstance(found, list | tuple):
-        for one in found:
-            yield from _secrets(one)
-
-
-def _without_values(one: Any) -> Any:
-    """Returns an object without what nobody else should see: such values, and what repeats the whole of it."""
-    if isinstance(one, Mapping):
-        secret = isinstance(one.get("value"), str) and looks_secret(str(one.get("name") or ""))
-        kept = {key: value for key, value in one.items() if key not in _NOT_FOR_OTHERS}
-        return {
-            key: REDACTED if secret and key == "value" else _without_values(value)
-            for key, value in kept.items()
-        }
-    if isinstance(one, list | tuple):
-        return [_without_values(part) for part in one]
-    return one
 
 
 def _write(file: Path, files: Mapping[str, str]) -> None:
