@@ -78,6 +78,16 @@ class JobSetInventory:
             return ref
         return ref if _pods(cluster, ref.uid) else None
 
+    def has_ended(self, ref: ResourceRef) -> bool:
+        """See Watched."""
+        try:
+            there = self._at(ref.scope).find(JOB_SET, ref.name)
+        except ClusterGone:
+            return True
+        if there is None or _uid(there) != ref.uid:
+            return True
+        return bool((there.get("status") or {}).get("terminalState"))
+
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
         """See Inventory. Not forced, pods have their own grace; forced, a second."""
         try:

@@ -18,6 +18,7 @@ from tasks.leases import lease as leases
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import tell_death
 from tasks.leases.finding import Finding, Judgement
+from tasks.leases.idle import unless_idle
 from tasks.leases.inventory import Found, Inventories, PartlyListed
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
@@ -62,6 +63,7 @@ def reap(
     findings += [Finding(error.where, "unreadable", str(error)) for error in listing.unreadable]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
+    judged = [(lease, unless_idle(lease, verdict, inventories)) for lease, verdict in judged]
     judged = watch(ledger, judged, confirm_s, sleep)
     judged = [(lease, settled(lease, verdict, inventories, labelled, now())) for lease, verdict in judged]
     for lease in standing:

@@ -83,6 +83,7 @@ def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
     run = left(pods)
     play(run, resume=False)
     Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
+    assert reaped().did == "kept", "what has ended holds nothing, and may be looked at"
     assert reaped(later_s=7200.0).did == "released"
     assert Plain(pods.cluster.url).names(JOBSETS) == []
     outcome = json.loads(run.folder.read("outcome.json") or b"")
@@ -96,3 +97,13 @@ def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
     assert [(one.n, one.end) for one in read_attempts(again)] == [(1, "succeeded")]
     log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text().splitlines()
     assert log.count("stand-in of worker 1 from point 0") == 1
+
+
+def test_what_has_ended_holds_up_nothing_else_that_was_made_for_it(pods: Pods) -> None:
+    play(left(pods, lock=True), resume=False)
+    assert reaped().did == "kept", "it goes on"
+    (pods.folder / "go").touch()
+    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
+    found = reaped()
+    assert found.did == "released"
+    assert found.why.startswith("its workload has ended, and nobody came back for it")
