@@ -105,7 +105,7 @@ def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:
     if lease.owner is not None:
         return [f"it is held by {lease.owner} for run {lease.run_id}, and not kept"]
     if any(ref.kind == _WORKLOAD for ref in lease.resources):
-        return [f"run {lease.run_id} left a workload under it, which goes on"]
+        return ["a workload was left to itself under it"]
     if lease.holders:
         return [f"it is used by {', '.join(lease.holders)}"]
     reasons = []

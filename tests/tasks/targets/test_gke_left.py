@@ -51,7 +51,7 @@ def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(po
     assert any("slicebench workload explain" in command for command in told.next)
     [listed] = past_runs(open_folder(str(pods.folder)))
     assert (listed.state, listed.exit_code) == ("left running", None)
-    with pytest.raises(BadInput, match="left a workload under it, which goes on"):
+    with pytest.raises(BadInput, match="a workload was left to itself under it"):
         claim_kept(a_ledger(), inventories(a_ledger()), RUN, "another", lease.shape)
 
     def interrupt(line: str) -> None:
