@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 _GOOGLE = "https://storage.googleapis.com"
-_METADATA = "metadata.google.internal"
+_METADATA = "169.254.169.254"  # by a name, clusters elsewhere may take their time to say no
 _TOKEN = "computeMetadata/v1/instance/service-accounts/default/token"
 _ANSWER_S, _TOKEN_S = 30.0, 3.0
 _EARLY_S = 60.0
