@@ -7,7 +7,8 @@ and to refuse, in the model's words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from runtime.contract.errors import BadInput
@@ -29,6 +30,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 _LIMITS: Mapping[str, tuple[int, int]] = {
     "workload_s": (1, 10**9), "termination_grace_s": (0, 3600), "ttl_s": (0, 10**9),
 }  # fmt: skip
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _MAY_BE_NONE = frozenset({"queue", "priority", "ttl_s", "workload_s"})
 
 
@@ -44,9 +46,11 @@ class PlainLimits:
     attempts: int = 3
 
 
-@dataclass(frozen=True)
 class PlainGke(GkeRules):
-    """See GkeTargetConfig: the same fields, with the same values where nothing was said."""
+    """See GkeTargetConfig: the same fields, with the same values where nothing was said.
+
+    No dataclass: to make one of so many fields takes as long as a request.
+    """
 
     kind: Literal["gke"] = "gke"
     context: str | None = None
@@ -65,7 +69,7 @@ class PlainGke(GkeRules):
     smoke: bool = True
     image_pull_secret: str | None = None
     container_name: str = "worker"
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NOTHING
     cpu: str | None = None
     memory: str | None = None
     service_account: str | None = None
@@ -76,9 +80,9 @@ class PlainGke(GkeRules):
     priority: str | None = "medium"
     scheduler: str | None = None
     exclusive_topology: str | None = "auto"
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = _NOTHING
     tolerations: tuple[str, ...] = ()
-    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = _NOTHING
     lock: bool = False
     max_restarts: int = 0
     restart_on_user_code_failure: bool = False
@@ -91,7 +95,10 @@ class PlainGke(GkeRules):
     pathways: None = None
     workload_name: str | None = None
     wait: bool = True
-    limits: PlainLimits = field(default_factory=PlainLimits)  # type: ignore[assignment]
+    limits: PlainLimits = PlainLimits()  # type: ignore[assignment]
+
+    def __init__(self, **said: Any) -> None:
+        vars(self).update(said)
 
 
 def plain(fields: Mapping[str, Any]) -> GkeTargetConfig | None:

@@ -11,16 +11,18 @@ from tasks.leases.ledger import Ledger
 
 def open_ledger(uri: str) -> Ledger:
     """Returns the ledger. Makes nothing and asks nothing outside. Raises BadInput for another kind of address."""
-    from tasks.cloud.gs_storage import GsFolder
+    from tasks.cloud.local_storage import LocalFolder
     from tasks.cloud.storage import open_folder
 
     folder = open_folder(uri)
-    if isinstance(folder, GsFolder):
-        from tasks.leases.gs_ledger import GsLedger
+    if isinstance(folder, LocalFolder):
+        return DirectoryLedger(Path(folder.uri))
+    from tasks.cloud.gs_storage import GsFolder
+    from tasks.leases.gs_ledger import GsLedger
 
-        if not folder.prefix:
-            raise BadInput(
-                f"{uri} is a whole bucket, and a ledger needs a folder of its own", fix=f"write {uri}/ledger"
-            )
-        return GsLedger(folder.bucket, folder.prefix)
-    return DirectoryLedger(Path(folder.uri))
+    assert isinstance(folder, GsFolder)
+    if not folder.prefix:
+        raise BadInput(
+            f"{uri} is a whole bucket, and a ledger needs a folder of its own", fix=f"write {uri}/ledger"
+        )
+    return GsLedger(folder.bucket, folder.prefix)

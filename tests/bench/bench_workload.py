@@ -35,11 +35,11 @@ def measure() -> list[Bar]:
     ):
         home = Path(scratch)
         workload_peers.furnish(cluster, home / "certificates" / "ca.pem", _TOKEN)
-        workload_peers.by_us(cluster.kubeconfig, "warm")
+        workload_peers.by_us(cluster.kubeconfig, "warm", home)
         workload_peers.by_xpk(python, "warm", home)
         for number in rounds("workload", *ROUNDS, BUDGET_S):
             name = f"w{number}"
-            ours.append(workload_peers.by_us(cluster.kubeconfig, name))
+            ours.append(workload_peers.by_us(cluster.kubeconfig, name, home))
             theirs.append(workload_peers.by_xpk(python, name, home))
     what = "workload create, submitted / xpk workload create --dry-run"
     return [

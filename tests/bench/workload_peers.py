@@ -49,12 +49,15 @@ def furnish(cluster: KubernetesStandIn, authority: Path, token: str) -> None:
     cluster.stop("job", "scheduler", "kubelet", "garbage")
 
 
-def by_us(kubeconfig: Path, name: str) -> Cost:
-    """Submits the workload to the cluster of a kubeconfig: checked there, made there."""
+def by_us(kubeconfig: Path, name: str, home: Path) -> Cost:
+    """Submits the workload to the cluster of a kubeconfig: checked there, made there, its lease kept in `home`."""
     words = ["workload", "create", name, "--context", "standin", "--kubeconfig", str(kubeconfig)]
     words += ["--type", TYPE, "--slices", str(SLICES)]
     words += ["--docker-image", IMAGE, "--command", COMMAND]
-    return _cost([sys.executable, "-m", "flows.cli.main", *words], {"PYTHONPATH": str(ROOT)})
+    return _cost(
+        [sys.executable, "-m", "flows.cli.main", *words],
+        {"PYTHONPATH": str(ROOT), "SLICEBENCH_HOME": str(home)},
+    )
 
 
 def by_xpk(python: Path, name: str, home: Path) -> Cost:
