@@ -99,6 +99,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     from tasks.leases.locks import LockInventory
     from tasks.leases.policies import inventories as policy_inventories
     from tasks.leases.processes import ProcessInventory
+    from tasks.leases.queues import QUEUE, QueueInventory
     from tasks.leases.shares import KIND as SHARE
     from tasks.leases.shares import ShareInventory
     from tasks.leases.tpu_entries import ENTRY, TpuEntryInventory
@@ -109,7 +110,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     if scratch is not None:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
-    jobsets: Inventories = {JOBSET: JobSetInventory(ledger)}
+    jobsets: Inventories = {JOBSET: JobSetInventory(ledger), QUEUE: QueueInventory(ledger)}
     gke: Inventories = {**jobsets, **cluster_inventories(ledger), **policy_inventories(ledger)}
     things: Inventories = {**here, **host_inventories(ledger), **tpus, **gke}
     locks = LockInventory(ledger, after=frozenset(things))

@@ -61,6 +61,7 @@ class Works:
 
     `ask_busy` is asked which slices are idle. `poll_s` between looks; `patience` for what is given back; `limit_s` for
     all that is made. `beside`: node pools of others that have our names are left alone, and ours get other names.
+    `apart`: others' pods are kept off ours.
     """
 
     container: Container
@@ -73,6 +74,7 @@ class Works:
     patience: Patience = USUAL
     limit_s: float | None = None
     beside: bool = False
+    apart: bool = False
     _began: float = field(default_factory=time.monotonic)
     _failed: dict[str, ContainerError] = field(default_factory=dict)
 
@@ -185,7 +187,7 @@ class Works:
         for reservation in (*others, last):
             config = placed(self.holding, self.container, self.config)
             labels = self.holding.resource_labels
-            request = pool_request(name, config, shape, labels, reservation)
+            request = pool_request(name, config, shape, labels, reservation, apart=self.apart)
             try:
                 self._make_one(name, request)
             except ReservationShort as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.cloud.container_fields import with_fields
+from tasks.cloud.labels import LEASE
 from tasks.config import duration
 from tasks.config.accelerators import Accelerator
 from tasks.config.cluster import ClusterConfig
@@ -82,9 +83,18 @@ def cpu_pool_request(config: ClusterConfig, labels: Mapping[str, str]) -> dict[s
 
 
 def pool_request(
-    name: str, config: ClusterConfig, shape: Accelerator, labels: Mapping[str, str], reservation: str = ""
+    name: str,
+    config: ClusterConfig,
+    shape: Accelerator,
+    labels: Mapping[str, str],
+    reservation: str = "",
+    *,
+    apart: bool = False,
 ) -> dict[str, Any]:
-    """Returns the request for a node pool: one TPU slice, or all GPU or CPU machines."""
+    """Returns the request for a node pool: one TPU slice, or all GPU or CPU machines.
+
+    `apart`: pods of others are kept off its nodes, which are labelled so that ours find them.
+    """
     nodes = shape.hosts if shape.kind == "tpu" else config.machines
     flex = config.capacity == "flex_start"
     node = {**_node(config, labels), "machine_type": shape.machine_type, **_paid(config, reservation)}
@@ -108,6 +118,9 @@ def pool_request(
     if config.joins_gpus:
         request["network_config"] = {"accelerator_network_profile": "auto"}
         node["labels"] = {"cloud.google.com/gke-networking-dra-driver": "true"}
+    if apart:
+        node["labels"] = {**node.get("labels", {}), LEASE: labels[LEASE]}
+        node["taints"] = [{"key": LEASE, "value": labels[LEASE], "effect": "NO_SCHEDULE"}]
     if flex:
         request["autoscaling"] = {"enabled": True, "max_node_count": nodes, "location_policy": "ANY"}
     if shape.kind == "tpu" and shape.hosts > 1:

@@ -20,6 +20,7 @@ from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import HELD, IllegalTransition, Lease, State
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.queues import queue_of
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
@@ -58,7 +59,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Ways:
-    """How a cluster is got. `ready` makes one that can be used of one that was made: whatever runs in it.
+    """How a cluster is got. `ready` makes one that can be used of one that was made; with the lease of what was
+    added, where that is apart.
+
+    `apart` says of a cluster of others that what is added to it has a queue of its own: then a run uses either their
+    machines or ours, for no queue has both.
 
     Seconds: `poll_s` between looks, `wait_s` at most for others who work on it, `limit_s` at most for its making.
     """
@@ -67,7 +72,8 @@ class Ways:
     poll_s: float = 5.0
     wait_s: float = 3600.0
     limit_s: float | None = None
-    ready: Callable[[Cluster], None] = field(default=lambda cluster: None)
+    ready: Callable[[Cluster, Holding | None], None] = field(default=lambda cluster, own: None)
+    apart: Callable[[Cluster], bool] = field(default=lambda cluster: False)
 
 
 class Missing(BadInput):
@@ -132,21 +138,24 @@ def _of_others(
     _refuse_dead(there)
     if there.state == "PROVISIONING":
         return None
+    theirs = [pool for pool in there.pools if not _is_ours(holding, pool)]
     # What other runs added goes with the last of them: it counts where this run can hold it.
-    pools = [pool for pool in there.pools if whole is not None or not _is_ours(holding, pool)]
-    lacking = short_of(pools, wanted.needs)
+    added = [pool for pool in there.pools if whole is not None and _is_ours(holding, pool)]
+    enough = there.autoprovisions or not short_of(theirs, wanted.needs).count
+    apart = not enough and _are_apart(there, whole, ways)
+    lacking = short_of(added if apart else [*theirs, *added], wanted.needs)
     if lacking.count and not there.autoprovisions:
         stands = whole is not None and whole.stands
         if not wanted.create or stands:
             raise _lacks(there, lacking.told, wanted)
         if wanted.config is None:
             raise wanted.why_not or _lacks(there, lacking.told, wanted)
-        others = short_of([pool for pool in there.pools if not _is_ours(holding, pool)], wanted.needs)
+        others = short_of([] if apart else theirs, wanted.needs)
         size = {"nodes": others.count} if wanted.config.counts_nodes else {"slices": others.count}
         more = replace(wanted, config=wanted.config.model_copy(update=size))
         _adopt(holding, there)
-        return _make(holding, container, more, ways)
-    if whole is not None:
+        return _make(holding, container, more, ways, apart=apart)
+    if whole is not None and not (enough and queue_of(whole)):  # nobody gets onto those without meaning to
         try:
             share(holding, labels_for(whole.lease_id, holding.ledger.id))
         except IllegalTransition:
@@ -154,6 +163,11 @@ def _of_others(
             return None
     _adopt(holding, there)
     return there
+
+
+def _are_apart(there: Cluster, whole: Lease | None, ways: Ways) -> bool:
+    """Whether what is added has a queue of its own: as the runs before have it, else as this one wants it."""
+    return ways.apart(there) if whole is None else queue_of(whole) is not None
 
 
 def leave_cluster(
@@ -237,7 +251,9 @@ def _lacks(there: Cluster, told: str, wanted: Wanted) -> Missing:
     )
 
 
-def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -> Cluster:
+def _make(
+    holding: Holding, container: Container, wanted: Wanted, ways: Ways, *, apart: bool = False
+) -> Cluster:
     """Makes the cluster, or what it lacks, under a lease of its own, which this run's holds from the beginning.
 
     So whoever dies when: with the last run that holds it, it goes.
@@ -259,7 +275,7 @@ def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) ->
         with own.renewing():
             works = Works(
                 container, own, wanted.name, wanted.config, ways.say, ways.poll_s,
-                limit_s=ways.limit_s, beside=True,
+                limit_s=ways.limit_s, beside=True, apart=apart,
             )  # fmt: skip
             works.settle()
             there = works.look()
@@ -272,7 +288,7 @@ def _make(holding: Holding, container: Container, wanted: Wanted, ways: Ways) ->
                     fix="wait for those runs, or name another cluster",
                 )
             made = works.carry_out(planned, there)
-            ways.ready(made)
+            ways.ready(made, own if apart else None)
             own.live()
             # It is over at once, but for those who hold it, or when it was kept for longer.
             kept_until = before.expires_at if before and before.owner is None and before.expires_at else 0.0

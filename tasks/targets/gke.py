@@ -20,7 +20,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.jobsets import JOBSET, end
-from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke
+from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke, kube_own_queue
 from tasks.targets.gke_follow import Following
 from tasks.targets.gke_send import send_code, send_job
 from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
@@ -94,11 +94,20 @@ class GkeTarget:
             lacks = gke_cluster.lacking_once_made(self._config) if there is None else []
             return [*checked(jobset(self._config, self._submission(name))), *lacks, *problems]
         self._there = there
-        return [*problems, *self._looked_into(name)]
+        try:
+            apart = gke_cluster.adds_apart(self._config, there, lambda: self._cluster(_LOOKED_OVER))
+        except (BadInput, InfrastructureError):  # it does not answer, which is told below
+            apart = False
+        return [*problems, *self._looked_into(name, apart=apart)]
 
-    def _looked_into(self, name: str) -> list[Problem]:
+    def _looked_into(self, name: str, *, apart: bool = False) -> list[Problem]:
+        """Returns what a cluster says. `apart`: the queue that the target names is not the one that it will wait in."""
+        config = self._config.model_copy(update={"queue": None}) if apart else self._config
         planned = self._submission(name)
-        return gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), self._config, planned)
+        found = gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), config, planned)
+        if apart and not any(one.severity == "error" for one in found):
+            found += gke_preflight.queueless(self._cluster(_LOOKED_OVER))
+        return found
 
     def _submission(self, name: str) -> Submission:
         """Returns what would be submitted, as far as it is known before."""
@@ -124,7 +133,10 @@ class GkeTarget:
     def acquire(self, plan: Plan, lease: Holding) -> Workers:
         """See Target. A cluster that is there is used as it is, one that is missing made; pods come later."""
         if self._config.cluster is not None:
-            self._there = gke_cluster.get(self._config, lease, self._say, self._ready, self._poll_s)
+            self._there = gke_cluster.get(
+                self._config, lease, self._say, self._poll_s, ready=self._ready, apart=self._adds_apart
+            )
+            self._config = gke_cluster.led_to_its_queue(self._config, lease, self._cluster)
             self._say(f"cluster {self._there.name} in {self._there.location} is {self._there.state}")
         lease.live()
         name = name_of_attempt(self._config, lease.lease.lease_id, 1)
@@ -198,11 +210,22 @@ class GkeTarget:
     def _cluster(self, timing: Timing | None = None) -> Kubernetes:
         return Kubernetes(access_to(f"{self.place()}/{self._config.namespace}"), timing=timing)
 
-    def _ready(self, there: Cluster) -> None:
-        """Lets a cluster that was made take workloads. Raises InfrastructureError where it does not."""
+    def _adds_apart(self, there: Cluster) -> bool:
         self._there = there
-        if read_labels(there.labels) is not None:  # and not of others, who say what is in theirs
+        return gke_cluster.adds_apart(self._config, there, self._cluster)
+
+    def _ready(self, there: Cluster, own: Holding | None) -> None:
+        """Lets a cluster that was made take workloads. Raises InfrastructureError where it does not.
+
+        Of others' clusters they say what is in them: all that is put there is a queue for what is added.
+        """
+        self._there = there
+        if read_labels(there.labels) is not None:
             gke_cluster.fill(self._config, there, self._cluster(), self._say)
+        elif own is not None:
+            scope = signed(f"{self.place()}/{self._config.namespace}", self._cluster().access)
+            queue = kube_own_queue.make(self._cluster(), scope, own, there, self._say)
+            self._config = self._config.model_copy(update={"queue": queue})
         planned = self._submission("preflight")
         found = gke_preflight.preflight(self._cluster, self._config, planned)
         wrong = [str(one) for one in found if one.severity == "error"]

@@ -15,10 +15,13 @@ from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.google_place import choose_project, choose_zone
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import NAMESPACE
-from tasks.cloud.labels import read_labels
+from tasks.cloud.labels import LEASE, read_labels
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.leases.holding import Holding
+from tasks.leases.queues import queue_of
+from tasks.leases.shares import shared_by
+from tasks.targets import kube_own_queue
 from tasks.targets.cluster_check import against
 from tasks.targets.cluster_fit import Need, short_of
 from tasks.targets.cluster_making import find
@@ -109,12 +112,18 @@ def wanted(config: GkeTargetConfig) -> Wanted:
 
 
 def get(
-    config: GkeTargetConfig, lease: Holding, say: Say, ready: Callable[[Cluster], None], poll_s: float
+    config: GkeTargetConfig,
+    lease: Holding,
+    say: Say,
+    poll_s: float,
+    *,
+    ready: Callable[[Cluster, Holding | None], None],
+    apart: Callable[[Cluster], bool],
 ) -> Cluster:
     """Returns the cluster, adopted or made through the lease. Raises as `cluster_for`, and BadInput."""
     place = place_of(config)
     limit_s = config.limits.provisioning_s
-    ways = Ways(say, poll_s, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready)
+    ways = Ways(say, poll_s, wait_s=limit_s or 86400.0, limit_s=limit_s, ready=ready, apart=apart)
     return cluster_for(lease, Container(place.project or ""), wanted(config), ways)
 
 
@@ -127,6 +136,27 @@ def fill(config: GkeTargetConfig, there: Cluster, api: Kubernetes, say: Say) -> 
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}})
     made = made_as(config)
     set_up(api, held_in(there, made), made, say)
+
+
+def adds_apart(config: GkeTargetConfig, there: Cluster, api: Callable[[], Kubernetes]) -> bool:
+    """Whether a run would add machines of its own, with a queue for them, to a cluster that others made."""
+    if read_labels(there.labels) is not None or there.autoprovisions or place_of(config).create == "never":
+        return False
+    theirs = [pool for pool in there.pools if read_labels(pool.labels) is None]
+    return bool(short_of(theirs, need_of(config)).count) and kube_own_queue.is_wanted(api(), config.queue)
+
+
+def led_to_its_queue(config: GkeTargetConfig, run: Holding, api: Callable[[], Kubernetes]) -> GkeTargetConfig:
+    """Returns the target with the queue of the machines that runs added, where the run has a hold on such."""
+    for lease in (run.lease, *map(run.ledger.read, shared_by(run.lease))):
+        queue = queue_of(lease)
+        if lease is None or queue is None:
+            continue
+        if config.queue is None:  # it waits in none, and has to get onto the machines all the same
+            return config.model_copy(update={"tolerations": (*config.tolerations, LEASE)})
+        kube_own_queue.lead_to(api(), queue.name, lease.lease_id, run.ledger.id)
+        return config.model_copy(update={"queue": queue.name})
+    return config
 
 
 def lacking_once_made(config: GkeTargetConfig) -> list[Problem]:

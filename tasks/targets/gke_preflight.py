@@ -11,12 +11,14 @@ from runtime.contract.nearest import nearest
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import AlreadyExists, KubernetesError, NotServed, PermissionDenied, Refused
 from tasks.cloud.kubernetes_kinds import (
+    CLUSTER_QUEUE,
     JOB,
     JOB_SET,
     LOCAL_QUEUE,
     NAMESPACE,
     POD,
     PRIORITY_CLASS,
+    RESOURCE_FLAVOR,
     SECRET,
     SERVICE_ACCOUNT,
     Kind,
@@ -107,6 +109,23 @@ def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator
     near = nearest(queue, there) if there else None
     fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
     yield Problem("error", None, what, "a workload would wait for it for ever", fix)
+
+
+def queueless(cluster: Kubernetes) -> Iterator[Problem]:
+    """Yields why a run could not make a queue for machines that it adds to somebody else's cluster."""
+    try:
+        lacking = [
+            kind.full_plural
+            for kind in (CLUSTER_QUEUE, RESOURCE_FLAVOR, LOCAL_QUEUE)
+            if not cluster.may("create", kind)
+        ]
+    except (NotServed, PermissionDenied):
+        return
+    if lacking:
+        what = f"{cluster.access.name} does not let you create {', '.join(lacking)}"
+        why = "machines that are added to it need a queue of their own"
+        fix = "have somebody grant it; queue: null takes what is free at once; or create: never"
+        yield Problem("error", None, what, why, fix)
 
 
 def _missing(cluster: Kubernetes, kind: Kind, name: str) -> bool:

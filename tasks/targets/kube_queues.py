@@ -100,13 +100,17 @@ def _cpu_kinds(held: Sequence[Held]) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Names:
-    """How the objects of a queue are named and labelled. `on` are labels that nodes must have as well."""
+    """How the objects of a queue are named and labelled.
+
+    `on` are labels that nodes must have as well, `past` the key of a taint that they have besides.
+    """
 
     cluster_queue: str = CLUSTER_QUEUE_NAME
     local_queue: str = LOCAL_QUEUE_NAME
     prefix: str = ""
     labels: Mapping[str, str] = field(default_factory=lambda: MANAGED)
     on: Mapping[str, str] = field(default_factory=dict)
+    past: str = ""
 
 
 USUAL = Names()
@@ -127,6 +131,8 @@ def manifests(wanted: Sequence[Flavor], namespace: str, names: Names = USUAL) ->
         spec: dict[str, Any] = {"nodeLabels": labels} if labels else {}
         if one.taint:
             spec["nodeTaints"] = [{"key": one.taint, "value": "present", "effect": "NoSchedule"}]
+        if names.past:
+            spec["tolerations"] = [{"key": names.past, "operator": "Exists", "effect": "NoSchedule"}]
         spec |= {"topologyName": TOPOLOGY_NAME} if one.near else {}
         made.append((RESOURCE_FLAVOR, _object(names.prefix + one.name, names.labels, spec=spec)))
     made.append((CLUSTER_QUEUE, _cluster_queue(wanted, names)))

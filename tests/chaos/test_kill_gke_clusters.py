@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 
 MADE, POOL, UNMADE, UNPOOL = "CreateCluster", "CreateNodePool", "DeleteCluster", "DeleteNodePool"
 DRY, MAKE, HIDE, DELETE = "create jobsets", "create jobsets", "create secrets", "delete jobsets"
+QUEUE = ["patch resourceflavors", "patch clusterqueues", "patch localqueues"]
+UNQUEUE = ["delete localqueues", "delete clusterqueues", "delete resourceflavors"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,15 @@ class Case:
     cluster: str
     gke: list[str]
     kubernetes: list[str]
+    queue: str | None = None
 
 
 CASES = {
     "made": Case("mine", [MADE, POOL, UNMADE], [DRY, MAKE, HIDE, DELETE]),
     "added to": Case("theirs", [POOL, UNPOOL], [DRY, DRY, MAKE, HIDE, DELETE]),
+    "with a queue": Case(
+        "theirs", [POOL, UNPOOL], [*QUEUE, DRY, MAKE, HIDE, DELETE, *UNQUEUE], "multislice-queue"
+    ),
 }
 
 
@@ -66,7 +72,8 @@ def claimed(run_id: str) -> Holding:
 
 def a_run(pods: Pods, case: Case, run_id: str) -> None:
     made = {"queueing": {"install": False}}  # it is there from the beginning
-    run = pods.run(run_id, cluster={"name": case.cluster, "location": "us-east5-b", "make": made})
+    place = {"name": case.cluster, "location": "us-east5-b", "make": made}
+    run = pods.run(run_id, cluster=place, queue=case.queue)
     holding = claimed(run_id)
     try:
         outcome = play(run, holding)
@@ -99,13 +106,14 @@ def things(cluster: KubernetesStandIn) -> dict[str, Any]:
     return {"objects": objects, "processes": told["processes"]}
 
 
+_OURS = ("jobsets", "secrets", "clusterqueues", "localqueues", "resourceflavors")
+
+
 def seen(calls: list[str]) -> list[str]:
-    """Returns the mutating calls on JobSets and Secrets among those that a cluster saw."""
+    """Returns the mutating calls on JobSets, Secrets and queues among those that a cluster saw."""
     pairs = [call.split()[:2] for call in calls]
     return [
-        f"{verb} {kind}"
-        for verb, kind in pairs
-        if verb in ("create", "delete") and kind in ("jobsets", "secrets")
+        f"{verb} {kind}" for verb, kind in pairs if verb in ("create", "delete", "patch") and kind in _OURS
     ]
 
 

@@ -152,6 +152,9 @@ def nodes_of(spec: dict[str, Any]) -> dict[str, Any]:
         labels["cloud.google.com/gke-accelerator"] = machine.gpu
         resources["nvidia.com/gpu"] = str(machine.gpus)
         taints.append({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})
+    labels |= config.get("labels", {})
+    effects = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
+    taints += [{**one, "effect": effects[one["effect"]]} for one in config.get("taints", ())]
     if config.get("spot"):
         labels["cloud.google.com/gke-spot"] = "true"
     if names := config.get("reservation_affinity", {}).get("values"):

@@ -126,12 +126,13 @@ def test_what_asks_for_no_chips_does_not_get_to_machines_that_have_them() -> Non
 
 
 def test_a_queue_may_have_other_names_and_nodes_of_its_own() -> None:
-    names = Names("mine", "mine", "mine-", {"whose": "mine"}, {"on": "mine"})
+    names = Names("mine", "mine", "mine-", {"whose": "mine"}, {"on": "mine"}, "past")
     flavor, queue, local = (
         one for _, one in manifests(flavors([held("v5litepod-16", 8)], ROOM, None, None), "team", names)
     )
     assert flavor["metadata"] == {"name": "mine-v5e-4x4", "labels": {"whose": "mine"}}
     assert flavor["spec"]["nodeLabels"]["on"] == "mine"
+    assert flavor["spec"]["tolerations"] == [{"key": "past", "operator": "Exists", "effect": "NoSchedule"}]
     assert queue["spec"]["resourceGroups"][0]["flavors"][0]["name"] == "mine-v5e-4x4"
     assert local["spec"] == {"clusterQueue": "mine"}
 
