@@ -95,7 +95,7 @@ GROUPS = {
     "cluster": (
         "Clusters of GKE to keep, by API alone.",
         {
-            "create": ("flows.cli.cluster:create", "Make a cluster, or finish, repair and resize it."),
+            "create": ("flows.cli.cluster_create:create", "Make a cluster, or finish, repair and resize it."),
             "resize": ("flows.cli.cluster:resize", "Give it another number of slices or machines."),
             "list": ("flows.cli.cluster:list_", "List every cluster of the project."),
             "describe": ("flows.cli.cluster:describe", "Say how it and its slices stand."),

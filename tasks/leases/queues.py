@@ -1,7 +1,8 @@
 """The inventory of queues of Kueue that runs make for node pools of theirs in clusters of others, known by labels.
 
-A queue is a ClusterQueue with its flavors and the LocalQueues that lead to it: it is one thing, gone when all of them
-are. Kueue keeps a ClusterQueue and flavors for as long as a workload has quota of them. It is gone with its cluster.
+A queue is a ClusterQueue with its flavors, the LocalQueues that lead to it, and priority classes that were missing: it
+is one thing, gone when all of them are. Kueue keeps a ClusterQueue and flavors for as long as a workload has quota of
+them. It is gone with its cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tasks.cloud.kubernetes_kinds import (
     ALL_NAMESPACES,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
+    PRIORITY_CLASS,
     RESOURCE_FLAVOR,
     Kind,
     Object,
@@ -32,7 +34,7 @@ from tasks.leases.resource import ResourceRef
 QUEUE = "kueue_queue"
 """The kind. Its scope is that of a JobSet; its uid is its name, for no other lease ever has one of that name."""
 
-_PARTS = (LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
+_PARTS = (LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, PRIORITY_CLASS)
 _TIMING = Timing(total_s=30.0)
 
 

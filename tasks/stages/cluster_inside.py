@@ -11,8 +11,11 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, NODE, POD, Object
 from tasks.cloud.timing import Timing
+from tasks.config import size
 from tasks.config.cluster import ClusterConfig
-from tasks.targets.kube_install import USUAL, Waits, fetched, set_up
+from tasks.leases.holding import Holding
+from tasks.targets import kube_own_queue
+from tasks.targets.kube_install import USUAL, Waits, controllers, fetched, set_up
 from tasks.targets.kube_objects import condition, metadata, name, spec
 from tasks.targets.kube_room import held_in
 
@@ -49,6 +52,20 @@ class Inside:
         if config.queueing.install:
             api = Kubernetes(access_of(cluster, self.namespace))
             set_up(api, held_in(cluster, config), config, self.say, patience=self.waits)
+
+    def add(self, cluster: Cluster, config: ClusterConfig, own: Holding) -> None:
+        """Puts into somebody else's cluster what workloads on slices of this lease need: a queue of their own.
+
+        JobSet and Kueue as well, where they are missing; these stay, for others may use them by the time it goes.
+        """
+        api = Kubernetes(access_of(cluster, self.namespace))
+        controllers(api, held_in(cluster), config, self.say, patience=self.waits)
+        memory = config.queueing.memory_limit
+        limits = config.queueing.cpu_limit, size.in_bytes(memory) if memory else None
+        queue = kube_own_queue.make(api, own, cluster, self.say, limits)
+        self.say(
+            f"workloads get to what is added by queue {queue}; a run that names the cluster finds it by itself"
+        )
 
     def nodes(self, cluster: Cluster) -> Mapping[str, Nodes] | None:
         """Returns the nodes of each pool that has any; None, and says why, where nobody can look."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 
 from pydantic import ValidationError
 
 from runtime.contract.errors import BadInput, Problem
-from tasks.cloud.container import Container
-from tasks.cloud.container_model import Cluster, Pool
+from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
@@ -19,15 +17,13 @@ from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
-from tasks.leases.ledger import Ledger, latest
+from tasks.leases.ledger import latest
 from tasks.stages.by_name import give_back
-from tasks.stages.cluster_inside import Inside, Nodes
+from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.targets.cluster_check import against
-from tasks.targets.cluster_making import NotWhole, Say, Works, find
+from tasks.targets.cluster_making import NotWhole, Works, find
 from tasks.targets.cluster_plan import ClusterPlan, plan
-from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.kube_install import NotReady
 
 LONGEST = 40
@@ -35,51 +31,6 @@ LONGEST = 40
 
 Agree = Callable[[ClusterPlan], bool]
 """Is shown what is about to be done; says whether to go on."""
-
-
-@dataclass(frozen=True)
-class Office:
-    """Where clusters are asked for and written down. `inside` looks into them and sets them up; None: nobody does."""
-
-    container: Container
-    ledger: Ledger
-    inventories: Inventories
-    say: Say = lambda line: None
-    poll_s: float = 5.0
-    inside: Inside | None = None
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A node pool: machines that are to be there, are there, work, and are used; None: cannot be known from here."""
-
-    pool: str
-    state: str
-    machine_type: str
-    topology: str
-    capacity: str
-    expected: int
-    present: int | None
-    healthy: int | None
-    used: int | None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A cluster, whoever made it. `lease_id` empty: slicebench did not."""
-
-    name: str
-    location: str
-    state: str
-    version: str
-    slices: Sequence[Slice]
-    lease_id: str = ""
-    owner: str = ""
-    expires_at: float | None = None
-    holders: Sequence[str] = ()
-    price_per_hour: float | None = None
-    note: str = ""
 
 
 class Declined(BadInput):
@@ -132,9 +83,11 @@ def create(
                 _carry_out(office, name, config, holding, agree)
             except (NotWhole, NotReady) as error:
                 if partly or kept is not None:
-                    _keep(holding, config, until if kept is None else kept.stands_until)
-                    if office.inside is not None and isinstance(error, NotWhole):
-                        office.inside.set_up(existing(office, name, config.location), config)
+                    try:
+                        if isinstance(error, NotWhole):
+                            _set_up(office, existing(office, name, config.location), config, holding)
+                    finally:
+                        _keep(holding, config, until if kept is None else kept.stands_until)
                 raise
             _keep(holding, config, until)
     except BaseException:
@@ -171,28 +124,6 @@ def resized(office: Office, name: str, size: int) -> ClusterConfig:
         raise BadInput([Problem("error", None, one) for one in told]) from None
 
 
-def listing(office: Office) -> Sequence[Standing]:
-    """Returns every cluster of the project, in all locations, whoever made it."""
-    found = [_standing(office, cluster, None) for cluster in office.container.clusters()]
-    return sorted(found, key=lambda one: (one.location, one.name))
-
-
-def describe(office: Office, name: str, location: str = "") -> Standing:
-    """Returns a cluster with its slices: expected, present, healthy and used, as far as can be seen from here."""
-    there = existing(office, name, location)
-    nodes = office.inside.nodes(there) if office.inside and there.endpoint else None
-    return _standing(office, there, nodes)
-
-
-def existing(office: Office, name: str, location: str = "") -> Cluster:
-    """Returns a cluster by its name. Raises BadInput when there is none."""
-    there = find(office.container, name, location)
-    if there is None:
-        known = ", ".join(sorted(one.name for one in office.container.clusters())) or "none at all"
-        raise BadInput(f"there is no cluster {name!r} in {office.container.project}", fix=f"there is {known}")
-    return there
-
-
 def delete(office: Office, name: str) -> int:
     """Gives back what was made for a cluster of this name, half made ones too; returns how many things went.
 
@@ -218,13 +149,23 @@ def _carry_out(office: Office, name: str, config: ClusterConfig, holding: Holdin
     works = _works(office, name, config, holding)
     works.settle()
     there = works.look()
+    theirs = there is not None and not works.is_ours(there)
+    works.apart = theirs and office.inside is not None and config.queueing.install
     planned = works.plan(there)
     works.check()
     if not agree(planned):
         raise Declined(f"cluster {name} stays as it is: nobody agreed")
     made = works.carry_out(planned, there)
-    if office.inside is not None:
+    _set_up(office, made, config, holding)
+
+
+def _set_up(office: Office, made: Cluster, config: ClusterConfig, holding: Holding) -> None:
+    if office.inside is None or not config.queueing.install:
+        return
+    if _works(office, made.name, config, holding).is_ours(made):
         office.inside.set_up(made, config)
+    else:
+        office.inside.add(made, config, holding)
 
 
 def _works(office: Office, name: str, config: ClusterConfig, holding: Holding) -> Works:
@@ -277,54 +218,3 @@ def price_of(config: ClusterConfig) -> float | None:
         return None
     chips = shape.chips_per_host * config.machines
     return load_prices().per_hour(shape.family, chips, config.zone, spot=config.capacity == "spot")
-
-
-def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:
-    labelled = read_labels(there.labels)
-    ours = labelled is not None and labelled.ledger_id == office.ledger.id
-    lease = office.ledger.read(labelled.lease_id) if labelled and ours else None
-    if lease is None and labelled is None:  # there before, and perhaps with slices of ours in it
-        lease = latest(office.ledger, lease_name(office.container.project, there.name))
-        lease = lease if lease and lease.state is not State.GONE else None
-    standing = Standing(
-        there.name,
-        there.location,
-        there.state,
-        there.version,
-        tuple(_slice(pool, nodes) for pool in there.pools if pool.name != CPU_POOL),
-        note=there.why,
-    )
-    if labelled is None and lease is None:
-        return standing
-    return replace(
-        standing,
-        lease_id=lease.lease_id if lease else labelled.lease_id if labelled else "",
-        owner=labelled.owner + ("" if ours else " (another ledger)") if labelled else "",
-        expires_at=lease.expires_at if lease else labelled.expires_at if labelled else None,
-        holders=lease.holders if lease else (),
-        price_per_hour=lease.price_per_hour if lease else None,
-    )
-
-
-def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
-    expected = (pool.most if pool.autoscaled else pool.size) * max(1, len(pool.zones))
-    present = healthy = used = None
-    if nodes is not None:
-        seen = nodes.get(pool.name, Nodes(0, 0, 0))
-        present, healthy, used = seen.present, seen.healthy, seen.used
-    elif pool.state in ("ERROR", "PROVISIONING", "STOPPING"):
-        present = healthy = 0
-    elif pool.state == "RUNNING" and not pool.autoscaled:  # GKE calls it so once every machine has registered
-        present = healthy = expected
-    return Slice(
-        pool.name,
-        pool.state,
-        pool.machine_type,
-        pool.topology,
-        pool.capacity,
-        expected,
-        present,
-        healthy,
-        used,
-        pool.why,
-    )

@@ -343,6 +343,10 @@ class Works:
 
     # Whose it is
 
+    def is_ours(self, there: Cluster) -> bool:
+        """Whether the cluster was made under this lease, and not there before."""
+        return self._is_mine(there.labels)
+
     def _is_mine(self, labels: Mapping[str, str]) -> bool:
         labelled = read_labels(labels)
         lease = self.holding.lease.lease_id

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import InfrastructureError
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import labels_for, read_labels
-from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
 from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
@@ -24,37 +23,9 @@ from tasks.leases.queues import queue_of
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
-from tasks.targets.cluster_fit import Need, short_of
+from tasks.targets.cluster_fit import short_of
 from tasks.targets.cluster_making import Say, Works, find
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The cluster that a run needs: what it must have, and how it is made. `create` false: nothing is made.
-
-    `location` is where it is looked for first; not given: where it would be made.
-    """
-
-    name: str
-    config: ClusterConfig | None
-    create: bool = True
-    location: str = ""
-    need: Need | None = None
-    why_not: BadInput | None = None
-    """Why it cannot be made, where there is no `config`."""
-
-    @property
-    def where(self) -> str:
-        """The location where it is looked for, and made."""
-        return self.location or (self.config.location if self.config else "")
-
-    @property
-    def needs(self) -> Need:
-        """What it must have."""
-        if self.need is not None:
-            return self.need
-        assert self.config is not None
-        return Need.of(self.config)
+from tasks.targets.cluster_wanted import Missing, Wanted, lacks, not_there, refuse_dead, refuse_unfit
 
 
 @dataclass(frozen=True)
@@ -74,10 +45,6 @@ class Ways:
     limit_s: float | None = None
     ready: Callable[[Cluster, Holding | None], None] = field(default=lambda cluster, own: None)
     apart: Callable[[Cluster], bool] = field(default=lambda cluster: False)
-
-
-class Missing(BadInput):
-    """The cluster is not there, and the run may not make it; or it lacks what the run needs."""
 
 
 def cluster_for(
@@ -122,7 +89,7 @@ def _tried(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -
     made_by = read_labels(there.labels) if there else None
     if there is None:
         if not wanted.create:
-            raise _not_there(container, wanted)
+            raise not_there(container, wanted)
         return _make(holding, container, wanted, ways)
     if made_by is not None and made_by.ledger_id == holding.ledger.id:
         if whole is None:
@@ -135,7 +102,7 @@ def _of_others(
     holding: Holding, container: Container, there: Cluster, whole: Lease | None, wanted: Wanted, ways: Ways
 ) -> Cluster | None:
     """Adopts a cluster that was there, and adds the node pools that it lacks."""
-    _refuse_dead(there)
+    refuse_dead(there)
     if there.state == "PROVISIONING":
         return None
     theirs = [pool for pool in there.pools if not _is_ours(holding, pool)]
@@ -147,9 +114,9 @@ def _of_others(
     if lacking.count and not there.autoprovisions:
         stands = whole is not None and whole.stands
         if not wanted.create or stands:
-            raise _lacks(there, lacking.told, wanted)
+            raise lacks(there, lacking.told)
         if wanted.config is None:
-            raise wanted.why_not or _lacks(there, lacking.told, wanted)
+            raise wanted.why_not or lacks(there, lacking.told)
         others = short_of([] if apart else theirs, wanted.needs)
         size = {"nodes": others.count} if wanted.config.counts_nodes else {"slices": others.count}
         more = replace(wanted, config=wanted.config.model_copy(update=size))
@@ -193,15 +160,15 @@ def _again(there: Cluster | None, wanted: Wanted) -> Cluster:
         raise Missing(
             f"cluster {wanted.name}, which was kept, is not there any more", fix="leave out --lease"
         )
-    _refuse_dead(there)
-    _refuse_unfit(there, wanted)
+    refuse_dead(there)
+    refuse_unfit(there, wanted)
     return there
 
 
 def _joined(holding: Holding, there: Cluster, wanted: Wanted) -> bool:
     """Takes a cluster of this ledger that is whole: it stays for as long as the run does. False: it is going."""
-    _refuse_dead(there)
-    _refuse_unfit(there, wanted)
+    refuse_dead(there)
+    refuse_unfit(there, wanted)
     try:
         return share(holding, there.labels) is not None
     except IllegalTransition:
@@ -224,33 +191,6 @@ def _is_ours(holding: Holding, pool: Pool) -> bool:
     return labelled is not None and labelled.ledger_id == holding.ledger.id
 
 
-def _refuse_dead(there: Cluster) -> None:
-    """Raises Missing for a cluster that does not work."""
-    if there.state in ("ERROR", "STOPPING"):
-        raise Missing(f"cluster {there.name} is {there.state}{f': {there.why}' if there.why else ''}")
-
-
-def _refuse_unfit(there: Cluster, wanted: Wanted) -> None:
-    """Raises Missing for a cluster that lacks slices of the type: a run changes none that others use."""
-    lacking = short_of(there.pools, wanted.needs)
-    if lacking.count:
-        raise _lacks(there, lacking.told, wanted)
-
-
-def _not_there(container: Container, wanted: Wanted) -> Missing:
-    return Missing(
-        f"there is no cluster {wanted.name!r} in {container.project}",
-        fix=f"slicebench cluster create {wanted.name}, or create: if_missing in the target",
-    )
-
-
-def _lacks(there: Cluster, told: str, wanted: Wanted) -> Missing:
-    return Missing(
-        f"cluster {there.name} {told}",
-        fix=f"slicebench cluster resize {there.name}, another cluster, or fewer slices",
-    )
-
-
 def _make(
     holding: Holding, container: Container, wanted: Wanted, ways: Ways, *, apart: bool = False
 ) -> Cluster:
@@ -259,7 +199,7 @@ def _make(
     So whoever dies when: with the last run that holds it, it goes.
     """
     if wanted.config is None:
-        raise wanted.why_not or _not_there(container, wanted)
+        raise wanted.why_not or not_there(container, wanted)
     run = holding.lease
     before = _held(holding.ledger, container, wanted.name)
     own = claim(

@@ -223,8 +223,7 @@ class GkeTarget:
         if read_labels(there.labels) is not None:
             gke_cluster.fill(self._config, there, self._cluster(), self._say)
         elif own is not None:
-            scope = signed(f"{self.place()}/{self._config.namespace}", self._cluster().access)
-            queue = kube_own_queue.make(self._cluster(), scope, own, there, self._say)
+            queue = kube_own_queue.make(self._cluster(), own, there, self._say)
             self._config = self._config.model_copy(update={"queue": queue})
         planned = self._submission("preflight")
         found = gke_preflight.preflight(self._cluster, self._config, planned)

@@ -10,12 +10,10 @@ from pathlib import Path
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.kube_manifests import Manifests, Wanted, fetch
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_errors import Conflict, NotServed, Refused, Unavailable, shortened
+from tasks.cloud.kubernetes_errors import NotServed, Refused, Unavailable, shortened
 from tasks.cloud.kubernetes_kinds import (
-    CLUSTER_QUEUE,
     DEPLOYMENT,
     JOB_SET,
-    LOCAL_QUEUE,
     NODE,
     POD,
     RESOURCE_FLAVOR,
@@ -41,15 +39,8 @@ from tasks.targets.kube_controllers import (
     tolerations_for,
 )
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
-from tasks.targets.kube_queues import (
-    CLUSTER_QUEUE_NAME,
-    LOCAL_QUEUE_NAME,
-    MANAGED,
-    Flavor,
-    flavors,
-    manifests,
-    priority_classes,
-)
+from tasks.targets.kube_queue_up import apply, queue_up
+from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, flavors
 from tasks.targets.kube_room import Held, room_of
 
 Say = Callable[[str], None]
@@ -99,15 +90,30 @@ def set_up(
     """
     if not config.queueing.install:
         return
+    controllers(api, held, config, say, patience=patience, releases=releases)
+    limit = config.queueing.memory_limit
+    room = room_of(api.list(NODE).items)
+    queue_up(
+        api, flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None), say
+    )
+
+
+def controllers(
+    api: Kubernetes,
+    held: Sequence[Held],
+    config: ClusterConfig,
+    say: Say,
+    *,
+    patience: Waits = USUAL,
+    releases: Mapping[str, Manifests] | None = None,
+) -> None:
+    """Lets a cluster have JobSet and Kueue, and waits until both answer. Otherwise as `set_up`."""
     releases = releases or fetched(config.queueing)
     nodes = api.list(NODE).items
     machines = sum(one.machines for one in held if not one.common)
     for part, _ in _parts(config.queueing):
         install(api, part, releases[part.name], machines, nodes, say, patience)
     probe(api, say, patience)
-    limit = config.queueing.memory_limit
-    wanted = flavors(held, room_of(nodes), config.queueing.cpu_limit, size.in_bytes(limit) if limit else None)
-    queue_up(api, wanted, say)
 
 
 def install(
@@ -143,15 +149,6 @@ def install(
                 kinds[key] = kinds.get(key) or api.kind_of(manifest)
                 apply(api, manifest, kinds[key], say)
     await_ready(api, part, patience)
-
-
-def apply(api: Kubernetes, manifest: Object, kind: Kind, say: Say) -> None:
-    """Makes an object of ours be as it should; fields that somebody else set otherwise are taken over, and told."""
-    try:
-        api.apply(manifest, kind=kind, force=False)
-    except Conflict as error:
-        say(f"taking over what others changed of {kind.name} {name(manifest)}: {_conflict(error)}")
-        api.apply(manifest, kind=kind, force=True)
 
 
 def await_ready(api: Kubernetes, part: Part, patience: Waits = USUAL) -> None:
@@ -193,42 +190,6 @@ def probe(api: Kubernetes, say: Say, patience: Waits = USUAL) -> None:
                 break
 
 
-def queue_up(api: Kubernetes, wanted: Sequence[Flavor], say: Say) -> None:
-    """Makes the queue have exactly these flavors. A ClusterQueue of another's making is left alone, and told."""
-    for kind, manifest in priority_classes():
-        _priority(api, kind, manifest, say)
-    there = api.find(CLUSTER_QUEUE, CLUSTER_QUEUE_NAME)
-    if there is not None and not _ours(there):
-        say(f"ClusterQueue {CLUSTER_QUEUE_NAME} was not made by slicebench: its quota stays as it is")
-    for kind, manifest in manifests(wanted, api.access.namespace):
-        other = None
-        if kind is LOCAL_QUEUE:
-            other = api.find(kind, LOCAL_QUEUE_NAME)
-        elif there is not None and not _ours(there):
-            continue
-        elif kind is not CLUSTER_QUEUE:
-            other = api.find(kind, name(manifest))
-        if other is not None and not _ours(other):
-            say(f"{kind.name} {name(manifest)} was not made by slicebench: it stays as it is")
-            continue
-        apply(api, manifest, kind, say)
-    keep = {one.name for one in wanted}
-    for flavor in api.list(RESOURCE_FLAVOR, labels=MANAGED).items:
-        if name(flavor) not in keep:  # it goes once no workload runs under it any more
-            say(f"taking away the flavor {name(flavor)}: there are no such machines any more")
-            api.delete(RESOURCE_FLAVOR, name(flavor))
-
-
-def _priority(api: Kubernetes, kind: Kind, manifest: Object, say: Say) -> None:
-    there = api.find(kind, name(manifest))
-    if there is None:
-        apply(api, manifest, kind, say)
-    elif there.get("value") != manifest["value"]:  # values cannot be changed
-        say(
-            f"priority class {name(manifest)} has the value {there.get('value')} here, and not {manifest['value']}"
-        )
-
-
 def _whole(part: Part, release: Manifests) -> Manifests:
     if any(is_deployment(part, one) for one in release.objects):
         return release
@@ -243,14 +204,6 @@ def _parts(wanted: Queueing) -> Sequence[tuple[Part, Controller]]:
 
 def _release(part: Part, one: Controller) -> Wanted:
     return Wanted(part.name, one.version, one.address, one.sha256)  # type: ignore[attr-defined]
-
-
-def _ours(there: Object) -> bool:
-    return MANAGED.items() <= (metadata(there).get("labels") or {}).items()
-
-
-def _conflict(error: Conflict) -> str:
-    return shortened(str(error).partition("conflict")[2].lstrip("s: ") or str(error))
 
 
 def _available(deployment: Object) -> bool:

@@ -13,10 +13,11 @@ from dataclasses import replace
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, NODE
+from tasks.cloud.kubernetes_places import place_of_cluster, signed
 from tasks.cloud.labels import LEASE, read_labels
 from tasks.leases.holding import Holding
 from tasks.leases.queues import QUEUE, queue_labels, queue_name
-from tasks.targets.kube_queues import MANAGED, Names, flavors, manifests
+from tasks.targets.kube_queues import MANAGED, Names, flavors, manifests, priority_classes
 from tasks.targets.kube_room import held_in, room_of
 
 
@@ -25,15 +26,29 @@ def is_wanted(api: Kubernetes, queue: str | None) -> bool:
     return queue is not None and api.serves(CLUSTER_QUEUE)
 
 
-def make(api: Kubernetes, scope: str, own: Holding, there: Cluster, say: Callable[[str], None]) -> str:
-    """Makes the queue of the lease that has the pools, or repairs it; returns its name."""
+def make(
+    api: Kubernetes,
+    own: Holding,
+    there: Cluster,
+    say: Callable[[str], None],
+    limits: tuple[int | None, int | None] = (None, None),
+) -> str:
+    """Makes the queue of the lease that has the pools, or repairs it; returns its name.
+
+    It may give out as many processors and bytes of memory as `limits` say, of each kind of machine.
+    """
+    place = place_of_cluster(there.project, there.location, there.name)
+    scope = signed(f"{place}/{api.access.namespace}", api.access)
     lease_id = own.lease.lease_id
     name = queue_name(lease_id)
     labels = queue_labels(lease_id, own.ledger.id)
     names = Names(name, name, f"{name}-", {**MANAGED, **labels}, {LEASE: labels[LEASE]}, LEASE)
-    wanted = flavors(held_in(_ours(there, lease_id)), room_of(api.list(NODE).items), None, None)
+    wanted = flavors(held_in(_ours(there, lease_id)), room_of(api.list(NODE).items), *limits)
 
     def put() -> str:
+        for kind, manifest in priority_classes({**MANAGED, **labels}):
+            if api.find(kind, manifest["metadata"]["name"]) is None:
+                api.apply(manifest, kind=kind)
         for kind, manifest in manifests(wanted, api.access.namespace, names):
             api.apply(manifest, kind=kind)
         return name

@@ -141,13 +141,13 @@ def manifests(wanted: Sequence[Flavor], namespace: str, names: Names = USUAL) ->
     return made
 
 
-def priority_classes() -> list[tuple[Kind, Object]]:
+def priority_classes(labels: Mapping[str, str] = MANAGED) -> list[tuple[Kind, Object]]:
     """Returns the classes by which workloads go before each other: xpk's names and values."""
     return [
         (
             PRIORITY_CLASS,
             _object(
-                name, MANAGED, value=value, globalDefault=False, description=f"Workloads of {name} priority"
+                name, labels, value=value, globalDefault=False, description=f"Workloads of {name} priority"
             ),
         )
         for name, value in PRIORITIES.items()

@@ -20,7 +20,8 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, resize
-from tasks.targets.cluster_sharing import Wanted, Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_wanted import Wanted
 from tests.chaos.driver import fork_and_play, outcome, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories

@@ -16,11 +16,12 @@ import pytest
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, DEPLOYMENT, LOCAL_QUEUE, PRIORITY_CLASS
-from tasks.leases.claim import latest
 from tasks.leases.lease import State
+from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.cluster_inside import Inside
-from tasks.stages.clusters import create, delete, existing, resize
+from tasks.stages.cluster_standing import existing
+from tasks.stages.clusters import create, delete, resize
 from tasks.targets.kube_controllers import JOBSET, KUEUE
 from tasks.targets.kube_install import Waits
 from tests.chaos.driver import outcome, sample

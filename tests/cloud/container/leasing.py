@@ -15,7 +15,7 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.ledger import Ledger
 from tasks.leases.policies import POLICY, PolicyInventory
-from tasks.stages.clusters import Office
+from tasks.stages.cluster_standing import Office
 from tests.cloud.container.hurried import QUICK, ZONE, container
 
 _PACE = Pace(look_every_s=0.05, goes_within_s=120.0, remote=True)

@@ -13,7 +13,7 @@ import yaml
 from flows.cli import cluster as command
 from flows.cli.main import main
 from flows.cli.said import say
-from tasks.stages.clusters import Office
+from tasks.stages.cluster_standing import Office
 from tests.cloud.container.hurried import ZONE
 from tests.cloud.container.leasing import office
 from tests.cloud.container.running import Gke

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.cluster import create
+from flows.cli.cluster_create import create
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_target import ClusterPlace

@@ -12,10 +12,11 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, JOB_SET, POD
-from tasks.leases.claim import latest
 from tasks.leases.lease import State
+from tasks.leases.ledger import latest
 from tasks.stages.cluster_inside import Inside, Nodes, count
-from tasks.stages.clusters import Office, create, describe, existing, resize
+from tasks.stages.cluster_standing import Office, describe, existing
+from tasks.stages.clusters import create, delete, resize
 from tasks.targets.cluster_plan import ClusterPlan
 from tasks.targets.kube_install import NotReady, Waits
 from tests.cloud.container.leasing import a_ledger, config, office
@@ -69,6 +70,30 @@ def test_a_cluster_is_set_up_counted_and_shrunk_from_its_idle_slice(empty: Gke, 
     assert "np-1 (one slice too many, idle)" in str(plans[0])
     assert sorted(empty.pools("mine")) == ["cpu", "np-0"]
     assert quota(api) == {"v5e-4x4": "16"}
+
+
+def test_what_is_added_to_somebody_else_s_cluster_has_its_own_queue_and_takes_it_along(
+    empty: Gke, releases: Releases
+) -> None:
+    """JobSet and Kueue stay, for others may use them by then; what was there before stays in any case."""
+    key = empty.put("mine", pools=[{"name": "theirs", "config": {"machine_type": "e2-standard-16"}}])
+    until(lambda: "kubernetes" in empty.store.read()["clusters"][key])
+    cluster = empty.kubernetes("mine")
+    said: list[str] = []
+    create(desk(said.append), "mine", config(queueing=releases.queueing()))
+    objects = cluster.inventory()["objects"]
+    [queue] = objects["clusterqueues.kueue.x-k8s.io"]
+    assert objects["localqueues.kueue.x-k8s.io"] == [f"default/{queue}"]
+    assert any(f"by queue {queue}" in line for line in said), said
+    resize(desk(), "mine", 2)
+    api = Kubernetes(access_of(existing(office(), "mine")))
+    [group] = api.get(CLUSTER_QUEUE, queue)["spec"]["resourceGroups"]
+    assert [one["resources"][0]["nominalQuota"] for one in group["flavors"]] == ["32"]
+    delete(desk(), "mine")
+    left = cluster.inventory()["objects"]
+    assert not [one for one in left if one.partition(".")[0].endswith(("queues", "classes", "flavors"))]
+    assert "deployments.apps" in left
+    assert empty.inventory() == [key, f"{key}/nodePools/theirs"]
 
 
 def test_manifests_that_are_not_what_they_should_be_stop_it_before_anything_is_made(

@@ -18,12 +18,11 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.cluster_inside import Inside, Nodes
+from tasks.stages.cluster_standing import describe, listing
 from tasks.stages.clusters import (
     Declined,
     create,
     delete,
-    describe,
-    listing,
     preview,
     resize,
 )

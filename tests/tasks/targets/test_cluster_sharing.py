@@ -18,7 +18,8 @@ from tasks.leases.reaper import reap
 from tasks.leases.shares import keep_shared
 from tasks.stages.clusters import create, delete
 from tasks.targets.cluster_fit import Need
-from tasks.targets.cluster_sharing import Missing, Wanted, Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_wanted import Missing, Wanted
 from tests.cloud.container.hurried import ZONE, container, pool_request
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke
@@ -202,7 +203,7 @@ def test_one_that_others_are_just_making_is_waited_for_for_so_long(gke: Gke) -> 
 
 
 def test_one_that_cannot_be_used_once_it_is_made_is_given_back(gke: Gke) -> None:
-    def refuse(there: Cluster) -> None:
+    def refuse(there: Cluster, own: Holding | None) -> None:
         raise InfrastructureError(f"{there.name} has no JobSet")
 
     with pytest.raises(InfrastructureError, match="mine has no JobSet"):

@@ -1,0 +1,136 @@
+"""How clusters of GKE stand, whoever made them: their slices, whose they are, what they cost. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.container import Container
+from tasks.cloud.container_model import Cluster, Pool
+from tasks.cloud.labels import read_labels
+from tasks.leases.clusters import lease_name
+from tasks.leases.inventory import Inventories
+from tasks.leases.lease import State
+from tasks.leases.ledger import Ledger, latest
+from tasks.stages.cluster_inside import Inside, Nodes
+from tasks.targets.cluster_making import Say, find
+from tasks.targets.cluster_requests import CPU_POOL
+
+
+@dataclass(frozen=True)
+class Office:
+    """Where clusters are asked for and written down. `inside` looks into them and sets them up; None: nobody does."""
+
+    container: Container
+    ledger: Ledger
+    inventories: Inventories
+    say: Say = lambda line: None
+    poll_s: float = 5.0
+    inside: Inside | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A node pool: machines that are to be there, are there, work, and are used; None: cannot be known from here."""
+
+    pool: str
+    state: str
+    machine_type: str
+    topology: str
+    capacity: str
+    expected: int
+    present: int | None
+    healthy: int | None
+    used: int | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A cluster, whoever made it. `lease_id` empty: slicebench did not."""
+
+    name: str
+    location: str
+    state: str
+    version: str
+    slices: Sequence[Slice]
+    lease_id: str = ""
+    owner: str = ""
+    expires_at: float | None = None
+    holders: Sequence[str] = ()
+    price_per_hour: float | None = None
+    note: str = ""
+
+
+def listing(office: Office) -> Sequence[Standing]:
+    """Returns every cluster of the project, in all locations, whoever made it."""
+    found = [_standing(office, cluster, None) for cluster in office.container.clusters()]
+    return sorted(found, key=lambda one: (one.location, one.name))
+
+
+def describe(office: Office, name: str, location: str = "") -> Standing:
+    """Returns a cluster with its slices: expected, present, healthy and used, as far as can be seen from here."""
+    there = existing(office, name, location)
+    nodes = office.inside.nodes(there) if office.inside and there.endpoint else None
+    return _standing(office, there, nodes)
+
+
+def existing(office: Office, name: str, location: str = "") -> Cluster:
+    """Returns a cluster by its name. Raises BadInput when there is none."""
+    there = find(office.container, name, location)
+    if there is None:
+        known = ", ".join(sorted(one.name for one in office.container.clusters())) or "none at all"
+        raise BadInput(f"there is no cluster {name!r} in {office.container.project}", fix=f"there is {known}")
+    return there
+
+
+def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:
+    labelled = read_labels(there.labels)
+    ours = labelled is not None and labelled.ledger_id == office.ledger.id
+    lease = office.ledger.read(labelled.lease_id) if labelled and ours else None
+    if lease is None and labelled is None:  # there before, and perhaps with slices of ours in it
+        lease = latest(office.ledger, lease_name(office.container.project, there.name))
+        lease = lease if lease and lease.state is not State.GONE else None
+    standing = Standing(
+        there.name,
+        there.location,
+        there.state,
+        there.version,
+        tuple(_slice(pool, nodes) for pool in there.pools if pool.name != CPU_POOL),
+        note=there.why,
+    )
+    if labelled is None and lease is None:
+        return standing
+    return replace(
+        standing,
+        lease_id=lease.lease_id if lease else labelled.lease_id if labelled else "",
+        owner=labelled.owner + ("" if ours else " (another ledger)") if labelled else "",
+        expires_at=lease.expires_at if lease else labelled.expires_at if labelled else None,
+        holders=lease.holders if lease else (),
+        price_per_hour=lease.price_per_hour if lease else None,
+    )
+
+
+def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
+    expected = (pool.most if pool.autoscaled else pool.size) * max(1, len(pool.zones))
+    present = healthy = used = None
+    if nodes is not None:
+        seen = nodes.get(pool.name, Nodes(0, 0, 0))
+        present, healthy, used = seen.present, seen.healthy, seen.used
+    elif pool.state in ("ERROR", "PROVISIONING", "STOPPING"):
+        present = healthy = 0
+    elif pool.state == "RUNNING" and not pool.autoscaled:  # GKE calls it so once every machine has registered
+        present = healthy = expected
+    return Slice(
+        pool.name,
+        pool.state,
+        pool.machine_type,
+        pool.topology,
+        pool.capacity,
+        expected,
+        present,
+        healthy,
+        used,
+        pool.why,
+    )
