@@ -14,7 +14,8 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import Ledger, latest
 from tasks.stages.cluster_inside import Inside, Nodes
-from tasks.targets.cluster_making import Say, find
+from tasks.targets.cluster_find import find
+from tasks.targets.cluster_making import Say
 from tasks.targets.cluster_requests import CPU_POOL
 
 

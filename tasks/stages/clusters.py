@@ -22,7 +22,8 @@ from tasks.leases.ledger import latest
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.targets.cluster_check import against
-from tasks.targets.cluster_making import NotWhole, Works, find
+from tasks.targets.cluster_find import find
+from tasks.targets.cluster_making import NotWhole, Works
 from tasks.targets.cluster_plan import ClusterPlan, plan
 from tasks.targets.kube_install import NotReady
 

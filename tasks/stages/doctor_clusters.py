@@ -15,7 +15,7 @@ _TIMING = Timing(try_s=5.0, total_s=12.0)
 def look_at_place(place: ClusterPlace) -> list[Finding]:
     """Whether project and API are there, and the cluster with node pools that work, or the right to make one."""
     from tasks.cloud.google_place import choose_project
-    from tasks.targets.cluster_making import find
+    from tasks.targets.cluster_find import find
 
     try:
         project = choose_project(place.project)

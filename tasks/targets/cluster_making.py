@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.container import Container, failure_of
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.container import Container
 from tasks.cloud.container_errors import (
     Broken,
     ContainerError,
-    NotFound,
     ReservationShort,
     StockedOut,
 )
@@ -19,10 +17,12 @@ from tasks.cloud.container_fields import Fields
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
-from tasks.leases.clusters import CLUSTER, OPERATION, POOL, pool_reference, reference
+from tasks.leases.clusters import CLUSTER, POOL, pool_reference, reference
 from tasks.leases.holding import Holding
 from tasks.leases.release import USUAL, Patience
 from tasks.leases.resource import ResourceRef
+from tasks.targets.cluster_asked import CLUSTER_S, POOL_S, Asked
+from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_placing import placed
 from tasks.targets.cluster_plan import ClusterPlan, Step, plan
 from tasks.targets.cluster_requests import (
@@ -37,12 +37,6 @@ from tasks.targets.cluster_requests import (
 Say = Callable[[str], None]
 Busy = Callable[[Cluster], Mapping[str, bool]]
 """Says of the node pools of a cluster whether something runs on them, as far as it can be seen."""
-
-CLUSTER_S, POOL_S = 3600.0, 7200.0
-"""How long a cluster and a node pool may take to be made, seconds."""
-
-_TELL_S = 60.0
-"""What is waited for is told after so long, and again after twice as long each time."""
 
 
 class NotWhole(InfrastructureError):
@@ -75,8 +69,12 @@ class Works:
     limit_s: float | None = None
     beside: bool = False
     apart: bool = False
-    _began: float = field(default_factory=time.monotonic)
     _failed: dict[str, ContainerError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._asked = Asked(
+            self.container, self.holding, self.name, self._location, self.say, self.poll_s, self.limit_s
+        )
 
     def look(self) -> Cluster | None:
         """Returns the cluster of this name, in whatever location. Raises BadInput when there are several."""
@@ -84,7 +82,8 @@ class Works:
 
     def plan(self, there: Cluster | None) -> ClusterPlan:
         """Returns what is to be done. Raises BadInput where something of another stands in the way."""
-        self._refuse_others(there)
+        if there is not None:
+            refuse_others(there, self.config, self._is_mine, beside=self.beside)
         busy = (
             self.ask_busy(there) if self.ask_busy and there is not None and there.state != "ERROR" else None
         )
@@ -93,7 +92,7 @@ class Works:
 
     def settle(self) -> None:
         """Ends what an earlier try left: waits for its operations, and finds out what of its intents is there."""
-        self._end_operations()
+        self._asked.end_all()
         for ref in [ref for ref in self.holding.lease.resources if ref.ours and ref.uid is None]:
             there = self.holding.inventories[ref.kind].get(ref)
             if there is None or there.uid is None:
@@ -127,13 +126,6 @@ class Works:
             raise NotWhole(self.name, [pool.name for pool in self._good(made)], self._failed)
         return made
 
-    def _end_operations(self) -> None:
-        """Waits for what an earlier try had asked for, as the lease says, and strikes it off."""
-        for ref in [ref for ref in self.holding.lease.resources if ref.kind == OPERATION]:
-            self.say(f"waiting for {ref.name}, which was begun before")
-            self._until(lambda ref=ref: self._is_over(ref), POOL_S, f"end {ref.name}")  # type: ignore[misc]
-            self.holding.forget(ref)
-
     # The steps
 
     def _do(self, step: Step) -> None:
@@ -155,7 +147,7 @@ class Works:
                 self._give_back(POOL, self._pool_scope(), step.name)
             case "resize pool":
                 nodes = self.config.machines
-                self._follow(
+                self._asked.follow(
                     self.container.resize_pool(self._location(), self.name, step.name, nodes), POOL_S
                 )
             case "wait for":
@@ -169,13 +161,13 @@ class Works:
         def make() -> str:
             nonlocal operation
             made, operation = self.container.create_cluster(self._location(), request)
-            self._note(operation)
+            self._asked.note(operation)
             return made.uid
 
         ref = self.holding.create(CLUSTER, self._scope(), self.name, make)
         self.holding.contain(ref, frozenset({POOL}))
-        self._follow(operation, CLUSTER_S)
-        self._await_cluster()
+        self._asked.follow(operation, CLUSTER_S)
+        self._asked.await_cluster()
 
     def _make_pool(self, name: str) -> None:
         if name == CPU_POOL:
@@ -213,13 +205,13 @@ class Works:
         def make() -> str:
             nonlocal operation
             made, operation = self.container.create_pool(self._location(), self.name, request)
-            self._note(operation)
+            self._asked.note(operation)
             return made.uid
 
         try:
             self.holding.create(POOL, self._pool_scope(), name, make, dead_man=dead_man(self.config))
-            self._follow(operation, POOL_S)
-            self._await_pool(name)
+            self._asked.follow(operation, POOL_S)
+            self._asked.await_pool(name)
         except ContainerError:
             self._give_back(POOL, self._pool_scope(), name)
             raise
@@ -242,83 +234,15 @@ class Works:
 
     def _await_made(self, name: str) -> None:
         if name == self.name:
-            self._await_cluster()
+            self._asked.await_cluster()
             return
         try:
-            self._await_pool(name)
+            self._asked.await_pool(name)
         except ContainerError as error:
             self._give_back(POOL, self._pool_scope(), name)
             self._fail(name, error)
 
-    def _await_cluster(self) -> None:
-        there: list[Cluster] = []
-
-        def came() -> bool:
-            there[:] = [self.container.cluster(self._location(), self.name)]
-            return there[0].state != "PROVISIONING"
-
-        self._until(came, CLUSTER_S, f"make cluster {self.name}")
-        if there[0].state in ("ERROR", "STOPPING"):
-            why = self.container.why(self._location(), self.name)
-            raise why or Broken(f"cluster {self.name} is {there[0].state}: {there[0].why}")
-
-    def _await_pool(self, name: str) -> None:
-        there: list[Pool] = []
-
-        def came() -> bool:
-            there[:] = [self.container.pool(self._location(), self.name, name)]
-            return there[0].state not in ("PROVISIONING", "RECONCILING")
-
-        self._until(came, POOL_S, f"make node pool {name}")
-        if there[0].state != "RUNNING":
-            why = self.container.why(self._location(), self.name, name)
-            raise why or Broken(f"node pool {name} of {self.name} is {there[0].state}: {there[0].why}")
-
-    def _follow(self, operation: str, limit_s: float) -> None:
-        """Waits for the end of an operation, when its name is known. Raises the error that it ended with."""
-        if not operation:
-            return
-        location = self._location()
-        self._until(lambda: self.container.operation(location, operation).done, limit_s, f"end {operation}")
-        self._strike(operation)
-        ended = self.container.operation(location, operation)
-        if ended.code or ended.error:
-            raise failure_of(ended)
-
-    def _until(self, over: Callable[[], bool], limit_s: float, doing: str) -> None:
-        began = time.monotonic()
-        if self.limit_s is not None:  # for all together
-            limit_s = min(limit_s, self._began + self.limit_s - began)
-        tell_s = _TELL_S
-        while not over():
-            waited = time.monotonic() - began
-            if waited >= limit_s:
-                raise Broken(f"cannot {doing}: it takes more than {self.limit_s or limit_s:.0f} s")
-            if waited >= tell_s:
-                tell_s *= 2
-                self.say(
-                    f"waiting for GKE to {doing}: for {waited:.0f} s by now, for {limit_s:.0f} s at most"
-                )
-            time.sleep(self.poll_s)
-            self.holding.check()
-
-    def _is_over(self, ref: ResourceRef) -> bool:
-        try:
-            return self.container.operation(self._location(), ref.name).done
-        except NotFound:  # the service forgets them after a while
-            return True
-
     # What is written down
-
-    def _note(self, operation: str) -> None:
-        """Writes down what is waited for: whoever goes on with the lease waits for it as well."""
-        if operation:
-            self.holding.adopt(OPERATION, self._scope(), operation, operation)
-
-    def _strike(self, operation: str) -> None:
-        ref = self.holding.lease.find(OPERATION, self._scope(), operation)
-        if ref is not None:
-            self.holding.forget(ref)
 
     def _contain(self, there: Cluster | None) -> None:
         ref = self.holding.lease.find(CLUSTER, self._scope(), self.name)
@@ -361,43 +285,3 @@ class Works:
             for pool in there.pools
             if self._is_mine(pool.labels) and pool.name != CPU_POOL and pool.state == "RUNNING"
         ]
-
-    def _refuse_others(self, there: Cluster | None) -> None:
-        """Raises BadInput for a cluster or pool that another's lease stands behind, or of whom nobody knows."""
-        if there is None:
-            return
-        if not (self.config.zone == there.location or self.config.zone.startswith(f"{there.location}-")):
-            raise BadInput(
-                f"cluster {self.name} is in {there.location}, and not where {self.config.zone} is",
-                fix="choose another name, or a zone there",
-            )
-        whose = read_labels(there.labels)
-        if whose is not None and not self._is_mine(there.labels):
-            raise BadInput(
-                f"cluster {self.name} in {there.location} was made by {whose.owner}'s lease {whose.lease_id}",
-                fix="choose another name, or use it as it is: name it in a target",
-            )
-        if self.beside and not self.config.counts_nodes:
-            return
-        wanted = (
-            {pool_name(index) for index in range(max(1, self.config.slices))} if self.config.type else set()
-        )
-        others = [pool.name for pool in there.pools if pool.name in wanted and not self._is_mine(pool.labels)]
-        if others:
-            raise BadInput(
-                f"node pool {others[0]} of {self.name} is there, and not made under this lease: it is left alone",
-                fix="choose another cluster, or delete that pool",
-            )
-
-
-def find(container: Container, name: str, location: str = "") -> Cluster | None:
-    """Returns the cluster of a name: in this location where there is one, else wherever there is only one.
-
-    Raises BadInput when several locations have one of the name, and none is meant.
-    """
-    found = [one for one in container.clusters() if one.name == name]
-    here = [one for one in found if one.location == location]
-    if here or len(found) < 2:
-        return next(iter((*here, *found)), None)
-    where = ", ".join(sorted(one.location for one in found))
-    raise BadInput(f"there are several clusters {name}: in {where}", fix="name the location with --location")

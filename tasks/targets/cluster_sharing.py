@@ -23,8 +23,9 @@ from tasks.leases.queues import queue_of
 from tasks.leases.release import USUAL, Patience, Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
+from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import short_of
-from tasks.targets.cluster_making import Say, Works, find
+from tasks.targets.cluster_making import Say, Works
 from tasks.targets.cluster_wanted import Missing, Wanted, lacks, not_there, refuse_dead, refuse_unfit
 
 

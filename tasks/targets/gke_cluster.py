@@ -23,8 +23,8 @@ from tasks.leases.queues import queue_of
 from tasks.leases.shares import shared_by
 from tasks.targets import kube_own_queue
 from tasks.targets.cluster_check import against
+from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import Need, short_of
-from tasks.targets.cluster_making import find
 from tasks.targets.cluster_requests import cluster_request, pool_name, pool_request
 from tasks.targets.cluster_sharing import Ways, cluster_for
 from tasks.targets.cluster_wanted import Wanted

@@ -174,7 +174,7 @@ def test_types_that_no_pool_can_be_told_by_are_taken_as_they_are(gke: Gke) -> No
 
 
 def test_making_is_waited_for_within_its_limit_and_said(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.targets.cluster_making._TELL_S", 0.02)
+    monkeypatch.setattr("tasks.targets.cluster_asked._TELL_S", 0.02)
     gke.set(slow={"CREATE_CLUSTER": 1.0})
     run, said = a_run("one"), list[str]()
     wanted = Wanted("mine", config(slices=1))

@@ -1,0 +1,54 @@
+"""Which cluster of GKE is meant by a name, and whether what is there of the name may be worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.container import Container
+from tasks.cloud.container_model import Cluster
+from tasks.cloud.labels import read_labels
+from tasks.config.cluster import ClusterConfig
+from tasks.targets.cluster_requests import pool_name
+
+
+def find(container: Container, name: str, location: str = "") -> Cluster | None:
+    """Returns the cluster of a name: in this location where there is one, else wherever there is only one.
+
+    Raises BadInput when several locations have one of the name, and none is meant.
+    """
+    found = [one for one in container.clusters() if one.name == name]
+    here = [one for one in found if one.location == location]
+    if here or len(found) < 2:
+        return next(iter((*here, *found)), None)
+    where = ", ".join(sorted(one.location for one in found))
+    raise BadInput(f"there are several clusters {name}: in {where}", fix="name the location with --location")
+
+
+def refuse_others(
+    there: Cluster, config: ClusterConfig, mine: Callable[[Mapping[str, str]], bool], *, beside: bool
+) -> None:
+    """Raises BadInput for a cluster or pool that another's lease stands behind, or of whom nobody knows.
+
+    `beside`: slices get other names where the pools of others have ours.
+    """
+    if not (config.zone == there.location or config.zone.startswith(f"{there.location}-")):
+        raise BadInput(
+            f"cluster {there.name} is in {there.location}, and not where {config.zone} is",
+            fix="choose another name, or a zone there",
+        )
+    whose = read_labels(there.labels)
+    if whose is not None and not mine(there.labels):
+        raise BadInput(
+            f"cluster {there.name} in {there.location} was made by {whose.owner}'s lease {whose.lease_id}",
+            fix="choose another name, or use it as it is: name it in a target",
+        )
+    if beside and not config.counts_nodes:
+        return
+    wanted = {pool_name(index) for index in range(max(1, config.slices))} if config.type else set()
+    others = [pool.name for pool in there.pools if pool.name in wanted and not mine(pool.labels)]
+    if others:
+        raise BadInput(
+            f"node pool {others[0]} of {there.name} is there, and not made under this lease: it is left alone",
+            fix="choose another cluster, or delete that pool",
+        )
