@@ -122,10 +122,9 @@ def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_tur
     outcome = played(replace(run, say=say), hold(RUN))
     assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
     assert "Preempted" in outcome.attempts[0].cause
-    assert (pods.folder / f"{RUN}/results/points-a2-w0001.jsonl").exists()
-    for worker in (0, 1):  # what passed in the first attempt is not measured again
-        passed = (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").read_text()
-        assert '"status": "passed"' in passed
+    for worker in (0, 1):  # all of it: what an attempt measured that is preempted does not count, and may be lost
+        again = (pods.folder / f"{RUN}/results/points-a2-w{worker:04d}.jsonl").read_text()
+        assert again.count('"status": "passed"') == 2
 
 
 def test_a_node_that_goes_is_a_preemption(pods: Pods) -> None:
