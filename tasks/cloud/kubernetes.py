@@ -108,6 +108,12 @@ class Kubernetes:
                 return Kind(group, short, name, one["name"], bool(one.get("namespaced")))
         raise NotServed(f"{self.access.name} has no {name} in {version}")
 
+    def now(self) -> float:
+        """Returns what time it is in seconds since the epoch by the cluster's clock, as far as it was heard: the times
+        in its objects are by that, and ours may be another.
+        """
+        return time.time() + self._wire.ahead_s
+
     def version(self) -> str:
         """Returns the version of Kubernetes: `v1.33.4-gke.100`."""
         return str(self._wire.repeated(Ask("ask for its version", "GET", "/version"))["gitVersion"])

@@ -42,6 +42,7 @@ class PlainWire(Wire):
             if head.status == _UNTOLD and self.access.tokens is not None:
                 head, body = self._answer(ask, refused=True)
             call.result = str(head.status)
+            self.heard(head.headers.get("date"))
             if warning := head.headers.get("warning"):
                 call.result += f", warning: {shortened(warning)}"
         if 200 <= head.status < 300:

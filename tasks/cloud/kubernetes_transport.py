@@ -52,6 +52,7 @@ class Wire:
 
     def __init__(self, access: Access, timing: Timing) -> None:
         self.access, self.timing = access, timing
+        self._heard: tuple[str, float] | None = None
 
     def once(self, ask: Ask) -> Any:
         """Makes a request once and returns its answer's JSON. What Unavailable means for it, the caller must know."""
@@ -64,6 +65,21 @@ class Wire:
     def text(self, ask: Ask) -> str:
         """Returns an answer that is text: a log."""
         return self.persistently(lambda: self._send(ask)).decode(errors="replace")
+
+    def heard(self, date: str | None) -> None:
+        """Takes what time an answer says it is, if it does: only that compares with the times in objects."""
+        if date:
+            self._heard = date, time.time()
+
+    @property
+    def ahead_s(self) -> float:
+        """How much later it is by the server's clock than by ours, by its last answer; to about a second."""
+        if self._heard is None:
+            return 0.0
+        from email.utils import mktime_tz, parsedate_tz  # here: who only submits does without
+
+        told = parsedate_tz(self._heard[0])
+        return mktime_tz(told) - self._heard[1] if told is not None else 0.0
 
     def persistently(self, attempt: Callable[[], Answer]) -> Answer:
         """Repeats what raises Unavailable until it does not, or `total_s` is over."""
@@ -95,6 +111,7 @@ class Wire:
             )
             answer = client.send(request)
             _tell(answer, call)
+            self.heard(answer.headers.get("Date"))
             if answer.is_success:
                 return answer.content
         raise refusal(answer.status_code, answer.content, answer.headers, ask.doing, self.access)

@@ -96,7 +96,7 @@ def explanation(desk: Desk, workload: str, run: str = "") -> Explained:
     if objects.workload is None and not found.over:
         classes = _names(desk, PRIORITY_CLASS), _names(desk, WORKLOAD_PRIORITY_CLASS)
     cluster = desk.gke.cluster if desk.gke else ""
-    scene = KubeScene(workload, objects, found, time.time(), cluster, *classes, lines, run=run)
+    scene = KubeScene(workload, objects, found, desk.kube.now(), cluster, *classes, lines, run=run)
     troubles = [
         replace(one, next=[_aimed(desk, command) for command in one.next]) for one in kube_troubles(scene)
     ]

@@ -10,7 +10,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from tests.cloud.kubernetes import bodies, discovery, faults, log_requests, refusals, writing
+from tests.cloud.kubernetes import bodies, clock, discovery, faults, log_requests, refusals, writing
 from tests.cloud.kubernetes.calls import Call, parse
 from tests.cloud.kubernetes.listing import listed
 from tests.cloud.kubernetes.refusals import Refused
@@ -35,9 +35,11 @@ class Api:
     async def answer(self, request: Request) -> Response:
         """Answers any request."""
         try:
-            return await self._authorised(request)
+            answered = await self._authorised(request)
         except Refused as refused:
-            return _refusal(refused)
+            answered = _refusal(refused)
+        answered.headers["date"] = clock.http_text()
+        return answered
 
     async def _authorised(self, request: Request) -> Response:
         token = self._world.settings.token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from email.utils import format_datetime
 
 _skew = {"seconds": 0.0}
 
@@ -31,6 +32,11 @@ def micro_text() -> str:
 def nano_text(at: int) -> str:
     """Returns RFC3339Nano as a container runtime stamps it on a line."""
     return f"{_text(at, '%Y-%m-%dT%H:%M:%S')}.{at % 1_000_000_000:09d}Z"
+
+
+def http_text() -> str:
+    """Returns what an answer's Date header says."""
+    return format_datetime(datetime.fromtimestamp(nanoseconds() // 1_000_000_000, UTC), usegmt=True)
 
 
 def parsed(text: str) -> float:

@@ -58,6 +58,7 @@ class Port:
             log_level="error",
             access_log=False,
             lifespan="off",
+            date_header=False,  # the API says what time it is in the cluster
             backlog=1024,
             timeout_keep_alive=60,
             ssl_certfile=files / "server.pem" if files else None,

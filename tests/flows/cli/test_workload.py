@@ -13,6 +13,9 @@ import pytest
 
 from flows.cli.main import app, main
 from tasks.explain.kube_rules import kube_troubles
+from tasks.explain.kube_scene import KubeScene
+from tasks.explain.scene import Trouble
+from tasks.targets.kube_objects import created_at
 from tests.cloud.kubernetes.client import JOBSETS, PODS, WORKLOADS, Plain
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
@@ -232,6 +235,29 @@ def test_a_queue_that_is_missing_is_explained(api: Plain, call: Any) -> None:
     _, out, _ = call("explain", "queued")
     assert "queued: QUEUED (Inadmissible" in out and "its queue nope is missing or stopped" in out
     assert "QUEUED  Inadmissible: LocalQueue nope doesn't exist" in call("list", "--status", "QUEUED")[1]
+
+
+@pytest.mark.parametrize("ahead_s", [-3600, 3600])
+def test_how_long_something_takes_is_judged_by_the_clock_of_the_cluster(
+    api: Plain, cluster: KubernetesStandIn, call: Any, monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    ages: list[float] = []
+
+    def troubles(scene: KubeScene) -> list[Trouble]:
+        ages.append(scene.now - (created_at(scene.objects.jobset) or 0.0))
+        return kube_troubles(scene)
+
+    monkeypatch.setattr("tasks.stages.workloads.kube_troubles", troubles)
+    cluster.tell("skew", seconds=ahead_s)
+    try:
+        api.post(JOBSETS, jobset("fresh", slices=1, pods=1, queue="nope"))
+        assert call("explain", "fresh")[0] == 0
+        cluster.tell("skew", seconds=ahead_s + 5000)
+        assert call("explain", "fresh")[0] == 0
+    finally:
+        cluster.tell("skew", seconds=0)
+    assert -2 < ages[0] < 600
+    assert ages[1] - ages[0] == pytest.approx(5000, abs=600)
 
 
 def test_a_priority_class_that_is_missing_is_explained(api: Plain, call: Any) -> None:

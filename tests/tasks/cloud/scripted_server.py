@@ -78,7 +78,7 @@ def scripted(script: Script | None = None) -> Iterator[Scripted]:
                     self.connection.shutdown(socket.SHUT_RDWR)
                 return
             body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
+            self.send_response_only(reply.status)
             for name, value in {"Content-Length": str(len(body)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -76,6 +78,22 @@ def test_what_is_not_there_is_told_from_a_kind_that_is_not_served(server: Script
     server.answers(Reply(404, b"404 page not found\n"))
     with pytest.raises(errors.NotServed, match="JobSet and Kueue are not part of Kubernetes itself"):
         kube.find(JOB_SET, "js")
+
+
+@pytest.mark.parametrize("header", ["Date", "date"])
+@pytest.mark.parametrize("ahead_s", [-7200, 7200])
+def test_what_time_it_is_in_the_cluster_is_heard_from_its_answers(
+    server: Scripted, kube: Kubernetes, ahead_s: int, header: str
+) -> None:
+    server.answers(Reply(200, MADE, {header: formatdate(time.time() + ahead_s, usegmt=True)}))
+    kube.get(JOB_SET, "js")
+    assert kube.now() - time.time() == pytest.approx(ahead_s, abs=10)
+    server.answers(Reply(200, MADE))
+    kube.get(JOB_SET, "js")
+    assert kube.now() - time.time() == pytest.approx(ahead_s, abs=10), "one that says nothing leaves it as it was"
+    server.answers(Reply(200, MADE, {header: "yesterday"}))
+    kube.get(JOB_SET, "js")
+    assert kube.now() == pytest.approx(time.time(), abs=10)
 
 
 def test_lists_are_read_page_by_page_and_their_objects_are_complete(
