@@ -87,15 +87,16 @@ class Engine:
     def _run_point(self, fitted: Fitted) -> tuple[PointStatus, bool]:
         """Returns how the point went, and whether this worker must leave the others."""
         point = fitted.point
-        restart = self._settings.restart if point.index == self._settings.first_point else None
+        restart = self._restart_of(point)
         self._progress.tell(effective.begin(point, self._points))
         status: PointStatus = "passed"
         cause, leave = "", False
-        done = restart.repeat if restart else 0
+        repeats = self._repeats(restart)
+        done = self._suite.repeats - len(repeats)
         try:
             benchmark = self._load(fitted)
-            while done < self._suite.repeats:
-                self._run_repeat(benchmark, fitted, done, restart)
+            for repeat in repeats:
+                self._run_repeat(benchmark, fitted, repeat, restart)
                 done, restart = done + 1, None
         except NotRun as error:
             status, cause = "not_run", str(error)
@@ -120,7 +121,25 @@ class Engine:
             )
         )
         self._progress.tell(effective.end(point, self._points, status, cause))
+        self._ready_at = time.monotonic()  # for the next: what this one took is no part of its recovery
         return status, leave
+
+    def _restart_of(self, point: Point) -> Restart | None:
+        """Returns how to go on in the middle of a point; None: it begins."""
+        restart = self._settings.restart
+        where = self._settings.first_point if restart is None or restart.point is None else restart.point
+        return restart if point.index == where else None
+
+    def _repeats(self, restart: Restart | None) -> list[int]:
+        """Returns the repeats to do, in order. The one that goes on comes first; after an attempt that was taken away
+        all others come as well, since nothing that it measured counts.
+        """
+        repeats = list(range(self._suite.repeats))
+        if restart is None:
+            return repeats
+        if restart.point is None:
+            return repeats[restart.repeat :]
+        return [restart.repeat, *(one for one in repeats if one != restart.repeat)]
 
     def _load(self, fitted: Fitted) -> Benchmark:
         """Returns the benchmark once every worker has it. Raises NotRun on all of them when one has not."""
@@ -142,7 +161,7 @@ class Engine:
         local = self._local / name if self._local is not None else None
         context = Context(fitted.point, repeat, path, self._recorder, fitted.mesh, local_path=local)
         self._now = (fitted.point, repeat)
-        self._prepare(context, restart)
+        self._prepare(benchmark, context, restart)
         first = 0 if restart is None else self._occurrences_before(fitted.point, repeat)
         warmup = repeat < self._suite.warmup
         try:
@@ -165,7 +184,7 @@ class Engine:
             distributed.agree(None)
             self._clean(context)
 
-    def _prepare(self, context: Context, restart: Restart | None) -> None:
+    def _prepare(self, benchmark: Benchmark, context: Context, restart: Restart | None) -> None:
         """Makes folders and data, and waits until all workers have. Raises _Agreed on all if one failed.
 
         After a disruption what lies in the folders stays: the checkpoints are to be gone on from.
@@ -176,7 +195,7 @@ class Engine:
                 folders.make_empty(context.path)
             if context.local_path is not None:
                 context.local_path.mkdir(parents=True, exist_ok=True)
-            if context.point.disruption is not None:
+            if context.point.disruption is not None or benchmark.resumes:
                 context.steps = self._steps(context, restart)
             else:
                 self._make_data(context)

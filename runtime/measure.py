@@ -200,6 +200,14 @@ class Recorder:
             self._open.pop()
             self._announce(operation, "end")
 
+    def took(self, operation: str, seconds: float) -> None:
+        """Records one more occurrence of an operation of which only its time is known: no collector was at it."""
+        self._expect_repeat(operation)
+        one = Operation(operation, self._first_occurrence + self._occurrences[operation])
+        self._occurrences[operation] += 1
+        self._started[one] = time.time() - seconds
+        self._write([Value(TIME, seconds, "s")], one)
+
     def throughput(self, payload_bytes: int, *blocks: Block) -> None:
         """Records how fast bytes moved in all of these blocks together, as a value of the first."""
         self._expect_repeat(blocks[0].operation.name)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import ExitCode, InfrastructureError, SlicebenchError
 from runtime.contract.job import Job
 from runtime.contract.names import HOST_FILE, STREAM_FILE
@@ -161,7 +162,7 @@ class Supervisor:
         if start.blame:
             self._account.write_down({start.blame.point: ruling_on(start.blame)})
         self._session = session = start.session
-        restart = self._blow.over(start.restart)
+        restart = self._blow.over(start.restart) or self._left_off(start)
         command = command_line(self._job, start.first_point, start.coordinator, restart)
         try:
             self._worker = Worker(
@@ -179,6 +180,11 @@ class Supervisor:
             return
         self._account.session_begins()
         self._stream.write(Started(session, self._worker.pid, start.first_point))
+
+    def _left_off(self, start: Start) -> Restart | None:
+        """Returns where the attempt before this one left off, unless the session begins beyond that."""
+        told = self._job.restart
+        return told if told is not None and (told.point or 0) >= start.first_point else None
 
     def _told(self, session: int, body: FromWorker) -> None:
         if session != self._session or self._finished:

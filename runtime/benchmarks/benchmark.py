@@ -31,7 +31,7 @@ class Context:
       mesh: the devices, as the point lays them out; None without a mesh.
       tree: the data to save, on the devices; None when the point names no checkpoint, or has `steps`.
       local_path: this host's own folder for local tiers, or None.
-      steps: in a point that is disrupted, what is to be told of every step; None in any other.
+      steps: in a point that is disrupted, and of a benchmark that `resumes`, what is to be told of every step.
     """
 
     point: Point
@@ -131,6 +131,9 @@ class Benchmark(abc.ABC):
     """
 
     options_class: ClassVar[type]
+    resumes: ClassVar[bool] = False
+    """Whether it goes on from its checkpoints whatever stopped it: then it has `steps` in every point, and makes what
+    it saves itself."""
 
     def __init__(self, options: Any) -> None:
         """`options` is an instance of `options_class`."""

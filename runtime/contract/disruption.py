@@ -55,7 +55,8 @@ class Disruption:
 class Restart:
     """What the session after a disruption is told: it goes on in this `repeat` of its first point.
 
-    `saved` is the newest step that every worker had said was complete, `begun` the newest that any had begun.
+    With `point`, what another attempt is told after one that was taken away: it goes on in that point, once it comes to
+    it. `saved` is the newest step that every worker had said was complete, `begun` the newest that any had begun.
     `killed_at` and `ended_at` are seconds of this host's monotonic clock: when this worker was sent the signal
     (None: it was another), and when its supervisor was told to end what was left of the session.
     """
@@ -65,6 +66,7 @@ class Restart:
     begun: int
     killed_at: float | None = None
     ended_at: float | None = None
+    point: int | None = None
 
     def to_json(self) -> str:
         """Returns it as one line, for a flag."""

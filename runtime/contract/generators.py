@@ -19,8 +19,10 @@ from runtime.contract.options import (
     Option,
     PyTreeCheckpointOptions,
     SaveLoadOptions,
+    TrainingOptions,
     options_of,
     why_no_separate_folder,
+    why_no_training,
 )
 
 ORBAX_PREFIX = "orbax.checkpoint._src.testing.benchmarks."
@@ -47,9 +49,11 @@ def _needs_paths(*names: str, then: Rule = _always_valid) -> Rule:
 class Generator:
     """What is known of a benchmark class.
 
-    `name` is Orbax's dotted path. `native` is the path of our own class, or None; `definition` is the
-    version of what the native class measures, raised whenever its numbers stop being comparable.
-    `resumes`: the native class can go on from a checkpoint in the middle of a repeat, after a disruption.
+    `name` is Orbax's dotted path; of a class of ours that has no twin there, our own. `native` is the path of our own
+    class, or None; `definition` is the version of what the native class measures, raised whenever its numbers stop
+    being comparable.
+    `resumes`: the native class can go on from a checkpoint in the middle of a repeat, after a disruption;
+    `own_data`: it makes what it saves itself.
     `why_invalid` judges one combination of options. `data` says whether the class needs a checkpoint of
     the suite (`needed`) or brings its own (`forbidden`); `tree_keys` are names that must be in it. `when`
     maps an option to what a true value demands.
@@ -66,6 +70,7 @@ class Generator:
     requires: frozenset[Requirement] = frozenset()
     when: Mapping[str, Requirement] | None = None
     resumes: bool = False
+    own_data: bool = False
 
     def requirements(self, options: Mapping[str, Any]) -> frozenset[Requirement]:
         """What a machine must have to run this class with these options."""
@@ -273,10 +278,26 @@ _ALL = (
     ),
 )
 
+_OURS = (
+    Generator(
+        NATIVE_PREFIX + "training.Training",
+        options_of(TrainingOptions),
+        native=NATIVE_PREFIX + "training.Training",
+        native_options=TrainingOptions,
+        why_invalid=why_no_training,
+        resumes=True,
+        own_data=True,
+    ),
+)
+"""Classes of ours that Orbax has none like."""
+
 GENERATORS: Mapping[str, Generator] = {generator.name: generator for generator in _ALL}
 """Orbax's dotted name → what is known of the class."""
 
-_BY_NATIVE_NAME = {generator.native: generator for generator in _ALL if generator.native}
+_BY_NATIVE_NAME = {generator.native: generator for generator in (*_ALL, *_OURS) if generator.native}
+
+RESUMING = tuple(generator for generator in (*_ALL, *_OURS) if generator.resumes)
+"""Those that can be disrupted."""
 
 
 def find(name: str) -> Generator | None:

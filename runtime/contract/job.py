@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput
 
 LEASE_VARIABLE = "SLICEBENCH_LEASE"
@@ -51,7 +52,8 @@ class Job:
     themselves with. `env` is set before the worker's Python starts. `renewal_file` is touched by the run;
     when the host's monotonic clock has seen no touch for `lease_s`, or `owner` is gone, the supervisor ends
     everything by itself. `points` are those of the suite to run, by number; None: all of them.
-    `local_directory` is this worker's own, on its host, for local tiers of checkpoints.
+    `local_directory` is this worker's own, on its host, for local tiers of checkpoints. `restart`: where an attempt
+    before this one was when it was taken away.
     """
 
     run_id: str
@@ -79,6 +81,7 @@ class Job:
     debug_dumps: bool = False
     points: Sequence[int] | None = None
     local_directory: str | None = None
+    restart: Restart | None = None
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""
@@ -95,6 +98,7 @@ class Job:
             fields = json.loads(path.read_text())
             fields["deadlines"] = Deadlines(**fields["deadlines"])
             fields["owner"] = Owner(**fields["owner"]) if fields["owner"] else None
+            fields["restart"] = Restart(**fields["restart"]) if fields.get("restart") else None
             fields["points"] = tuple(fields["points"]) if fields.get("points") is not None else None
             return cls(**fields)
         except (ValueError, KeyError, TypeError) as error:

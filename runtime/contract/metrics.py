@@ -96,10 +96,24 @@ METRICS: Mapping[str, Metric] = {
     "detection_s": Metric(
         "s", "none", False, "from the blow until all supervisors were told to end the session", "supervisor"
     ),
+    "queue_s": Metric(
+        "s",
+        "none",
+        False,
+        "from when the attempt before was seen to be taken away until the next had its turn",
+        "slicebench",
+    ),
     "start_s": Metric("s", "lower", False, "from then until Python and JAX were there again", "both"),
     "setup_s": Metric("s", "lower", False, "from then until the restore began", "the worker"),
     "restore_s": Metric("s", "lower", False, "restoring the newest complete step", "the worker"),
-    "first_step_s": Metric("s", "lower", False, "saving the first step after it", "the worker"),
+    "first_step_s": Metric("s", "lower", False, "the first step after it", "the worker"),
+    "complete_after_s": Metric(
+        "s",
+        "lower",
+        False,
+        "from the begin of a save until its checkpoint was seen to be complete",
+        "the worker",
+    ),
     "resumed_from_step": Metric("1", "none", False, "the step that was restored", "the worker"),
     "lost_steps": Metric("1", "lower", False, "steps begun before the blow that had to be redone", "both"),
     "jax/core/compile/backend_compile_count": Metric(

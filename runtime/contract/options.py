@@ -35,6 +35,15 @@ def why_no_separate_folder(options: Mapping[str, Any]) -> str | None:
     return f"enable_replica_parallel_separate_folder needs {' and '.join(missing)}" if missing else None
 
 
+def why_no_training(options: Mapping[str, Any]) -> str | None:
+    """Returns what is wrong with the options of a training, or None."""
+    counts = ("train_steps", "save_interval_steps", "max_to_keep", "layers", "width", "batch")
+    wrong = [name for name in counts if options[name] < 1]
+    if options["step_s"] < 0:
+        wrong.append("step_s")
+    return f"{' and '.join(wrong)} must be positive" if wrong else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkOptions:
     """What every benchmark has. `enable_trace` records a profile of each measured operation, of the first
@@ -90,6 +99,26 @@ class CheckpointManagerOptions(BenchmarkOptions):
     save_interval_steps: int = 1
     max_to_keep: int = 1
     train_steps: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(BenchmarkOptions):
+    """Training of a model of `layers` layers, each of `width` times `width` weights, with Adam: three times as much is
+    saved. `batch` is rows of a step for each device. `step_s`: shortest time of a step, seconds; where computing takes
+    less, it waits, as if the model were larger.
+    """
+
+    train_steps: int = 20
+    save_interval_steps: int = 5
+    max_to_keep: int = 2
+    async_enabled: bool = True
+    layers: int = 4
+    width: int = 512
+    batch: int = 8
+    step_s: float = 0.0
+
+    def is_valid(self) -> bool:
+        return why_no_training(vars(self)) is None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ WORKER_EXITED = "worker_exited"  # session, code, cause
 EXITED = "exited"  # the supervisor ends: code, cause. Always the last record.
 
 Phase = Literal["begin", "end"]
-StepState = Literal["begun", "saved", "resumed"]
+StepState = Literal["begun", "saved", "resumed", "trained"]
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class PointPhase:
 
 @dataclass(frozen=True)
 class Step:
-    """How far a worker is in a point that is disrupted.
+    """How far a worker is in a point that is disrupted, or that goes on from its checkpoints whatever stops it.
 
     A step has begun to be saved (`begun`), its checkpoint is complete (`saved`), or a worker that was started again
-    goes on from it (`resumed`).
+    goes on from it (`resumed`). `trained`: it is done, and has begun to be saved only if that is told as well.
     """
 
     state: StepState

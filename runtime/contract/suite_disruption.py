@@ -8,7 +8,7 @@ from typing import Any
 from runtime.contract.disruption import ALL, MOMENTS, SIGNALS, Disruption
 from runtime.contract.errors import Place
 from runtime.contract.findings import Findings, told
-from runtime.contract.generators import GENERATORS, find
+from runtime.contract.generators import RESUMING, find
 from runtime.contract.suite import BenchmarkSpec, Suite
 from runtime.contract.yamlfile import Entry, Node
 
@@ -76,7 +76,7 @@ def _check(suite: Suite, item: BenchmarkSpec, disruption: Disruption, place: Pla
     name = item.generator.rpartition(".")[2]
     generator = find(item.generator)
     if generator is not None and not (generator.resumes and item.implementation == "native"):
-        able = " or ".join(sorted(one.name.rpartition(".")[2] for one in GENERATORS.values() if one.resumes))
+        able = " or ".join(sorted(one.name.rpartition(".")[2] for one in RESUMING))
         why = (
             "it cannot go on in the middle"
             if not generator.resumes
@@ -86,7 +86,8 @@ def _check(suite: Suite, item: BenchmarkSpec, disruption: Disruption, place: Pla
             place, f"{name} cannot be disrupted", why, f"use slicebench's {able}, or a class of your own"
         )
         return
-    for index, checkpoint in enumerate(suite.checkpoints):
+    own_data = generator is not None and generator.own_data
+    for index, checkpoint in enumerate(() if own_data else suite.checkpoints):
         if checkpoint.spec is None:
             where = suite.checkpoint_places[index] if index < len(suite.checkpoint_places) else place
             why = "each step saves data of its own, so that the wrong step is noticed"

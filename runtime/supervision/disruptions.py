@@ -49,6 +49,7 @@ class Disruptions:
         self._repeat = 0
         self._begun: dict[int, int] = {}
         self._saved: dict[int, int] = {}
+        self._trained: dict[int, int] = {}
         self._since: dict[int, float] = {}
         self._blow: Blow | None = None
         self._goes_on: int | None = None
@@ -70,6 +71,9 @@ class Disruptions:
         if step.state == "begun":
             self._since.setdefault(worker, now)
             self._begun[worker] = max(step.step, self._begun.get(worker, -1))
+        elif step.state == "trained":
+            self._since.setdefault(worker, now)
+            self._trained[worker] = step.step
         elif step.state == "saved":
             self._saved[worker] = max(step.step, self._saved.get(worker, -1))
 
@@ -97,7 +101,8 @@ class Disruptions:
         self._began_at = min(seat.point_began for seat in seats.values())
         everybody = len(self._saved) == self._workers
         saved = min(self._saved.values()) if everybody else None
-        return Again(blow.point, Restart(blow.repeat, saved, max(self._begun.values(), default=-1)))
+        begun = max((*self._begun.values(), *self._trained.values()), default=-1)
+        return Again(blow.point, Restart(blow.repeat, saved, begun))
 
     def _is_due(self, asked: Disruption, now: float) -> bool:
         if asked.at_step is None:
@@ -108,7 +113,7 @@ class Disruptions:
 
     def _forget(self, repeat: int) -> None:
         self._repeat = repeat
-        for told in (self._begun, self._saved, self._since):
+        for told in (self._begun, self._saved, self._trained, self._since):
             told.clear()
 
 

@@ -18,8 +18,8 @@ _LONGEST = 600
 
 @dataclass(frozen=True)
 class KubeScene:
-    """Everything that rules may look at. `now` is seconds since the epoch, by the cluster's clock, which made the times of its
-    objects.
+    """Everything that rules may look at. `now` is seconds since the epoch, by the cluster's clock, as all times in
+    its objects are.
 
     `priority_classes` and `workload_priority_classes` are names of those that the cluster has; None: nobody asked.
     `lines` are what workers wrote last, and `workers` what their streams say they do. `run` is empty where the JobSet

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.record import record_of
@@ -23,8 +24,9 @@ class Started:
     """One attempt. `ref` None: about to be started; `end` empty: not known to have ended.
 
     `points` are the numbers of those it runs; None: all. What an attempt measured that does not `count` is
-    measured again by the next: somebody asked for the whole run once more. `left_until`: it was left to itself, nobody
-    need follow it until then (seconds since the epoch).
+    measured again by the next: somebody asked for the whole run once more. `restart` is where it went on, and `reached`
+    how far it came, of a benchmark that goes on from its checkpoints. `left_until`: it was left to itself, nobody need
+    follow it until then (seconds since the epoch).
     """
 
     n: int
@@ -33,6 +35,8 @@ class Started:
     cause: str = ""
     points: tuple[int, ...] | None = None
     counts: bool = True
+    restart: Restart | None = None
+    reached: Restart | None = None
     left_until: float | None = None
 
     def __str__(self) -> str:
@@ -120,4 +124,5 @@ def _started(row: dict[str, Any]) -> Started:
         row,
         ref=record_of(WorkloadRef, ref) if ref else None,
         points=tuple(points) if points is not None else None,
+        **{name: record_of(Restart, row[name]) for name in ("restart", "reached") if row.get(name)},
     )

@@ -24,6 +24,7 @@ from tasks.history.torn import torn
 from tasks.stages.attempts import Started, read_attempts
 from tasks.stages.context import Run
 from tasks.stages.files import REQUEST_FILE
+from tasks.stages.recovery import recovery_samples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,6 +94,8 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
             Trouble("duplicate", f"{counted(repeated, 'sample')} came twice; what came later counts")
         )
     started_as = read_attempts(run)
+    if told := recovery_samples(run, started_as, table):
+        table, _ = join_parts([table, *told])
     plan = run.plan
     points = point_outcomes(run.spec.points, parts.points, plan.workers, parts.unreadable)
     latest = max((attempt for attempt, _ in parts.manifests), default=0)

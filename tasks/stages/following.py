@@ -15,6 +15,7 @@ from tasks.follow import Follower
 from tasks.leases.holding import Holding
 from tasks.stages.context import Run
 from tasks.stages.files import log_folder
+from tasks.stages.recovery import Hearing
 from tasks.targets.streams import LOST
 from tasks.targets.types import PREEMPTED, Event, Exited, Progress, State, WorkloadRef
 
@@ -27,17 +28,25 @@ _BACKSTOP_S = 120.0
 OnProgress = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listener:
-    """Who is told of each step of the workers', and once an attempt's workers are heard for the first time."""
+    """Who is told of each step of the workers', and once an attempt's workers are heard for the first time.
+
+    `hearing` is what listens to the attempt that is followed, `taken_at` when the one before was seen to be taken away,
+    by our clock.
+    """
 
     progress: OnProgress
     heard: Callable[[], None]
+    hearing: Hearing | None = None
+    taken_at: float | None = None
 
     def listening(self, events: Iterable[Event], begun: Callable[[], None]) -> Iterator[Event]:
         """Passes events on, having told of the first that a worker is behind: states come while it waits."""
         heard = False
         for event in events:
+            if self.hearing is not None:
+                self.hearing.hear(event)
             if not heard and not isinstance(event, State):
                 heard = True
                 begun()

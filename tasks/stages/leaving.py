@@ -16,6 +16,7 @@ from tasks.leases.left import NOTE, Left, commands, told
 from tasks.stages.attempts import Started, mark_ended, read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
+from tasks.stages.recovery import Hearing
 
 
 def leaves(run: Run, attempt: int) -> bool:
@@ -65,8 +66,9 @@ def come_back(
     assert ref is not None and until is not None
     run.say(f"attempt {last.n} was left to itself; what its workers said since nobody listened:")
     stop = functools.cache(lambda: run.target.stop(ref, GRACE_S))
+    hearing = Hearing(last.restart, run.plan.workers, None)
     try:
-        exits, taken = follow(run, ref, lease, Listener(on_progress, once_heard), stop=None)
+        exits, taken = follow(run, ref, lease, Listener(on_progress, once_heard, hearing), stop=None)
         lease.check()  # workers that end because the lease was lost are not what a benchmark came to
         end, cause = judged(exits, taken, stop)
     except BaseException as error:
@@ -81,7 +83,7 @@ def come_back(
         )
         write_attempts(run, attempts)
         raise
-    attempts[-1] = last = replace(last, end=end, cause=cause)
+    attempts[-1] = last = replace(last, end=end, cause=cause, reached=hearing.reached())
     write_attempts(run, attempts)
     lease.fall()
     run.say(str(last))

@@ -15,6 +15,7 @@ from tasks.stages.context import Run
 from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
 from tasks.stages.missing import missing_points
 from tasks.stages.provision import provision
+from tasks.stages.recovery import Hearing, goes_on, write_recovery
 from tasks.stages.upload import upload
 from tasks.targets.types import RUNNING, Attempt, Outcome, Uploaded
 
@@ -42,15 +43,15 @@ def run_workload(
     listener = Listener(on_progress, once_heard)
     attempts = read_attempts(run)
     last = attempts[-1] if attempts else None
-    goes_on = last is not None and not last.end
-    if last is not None and goes_on:
+    running = last is not None and not last.end
+    if last is not None and running:
         if last.ref is not None:
             run.say(f"attempt {last.n} was begun before; what its workers said since nobody listened:")
         last = _play(run, uploaded, lease, attempts, last, listener)
-    limit = len(attempts) - goes_on + run.plan.attempts
+    limit = len(attempts) - running + run.plan.attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
-    if last is None or not goes_on or last.end not in ("succeeded", "failed", "preempted"):
-        if last is not None and goes_on:
+    if last is None or not running or last.end not in ("succeeded", "failed", "preempted"):
+        if last is not None and running:
             run.say(str(last))
         last = _next(run, uploaded, lease, attempts, listener)
     if last.is_left:
@@ -98,13 +99,17 @@ def _next(
     if not missing:
         return _nothing_left(run, attempts)
     everything = len(missing) == len(run.spec.points)
-    following = Started(len(attempts) + 1, points=None if everything else missing)
+    restart = goes_on(run, attempts, missing)
+    following = Started(len(attempts) + 1, points=None if everything else missing, restart=restart)
     attempts.append(following)
     if not everything:
         told = ", ".join(run.spec.points[point].benchmark for point in missing)
         run.say(f"attempt {following.n}: {len(missing)} of {len(run.spec.points)} benchmarks to go: {told}")
     elif following.n > 1:
         run.say(f"attempt {following.n}: every benchmark to go")
+    if restart is not None:
+        where = run.spec.points[restart.point or 0].benchmark
+        run.say(f"attempt {following.n}: {where} goes on after step {restart.begun}, from its newest checkpoint")
     leave = leaving.leaves(run, following.n)
     return _play(run, uploaded, lease, attempts, following, listener, leave)
 
@@ -146,9 +151,13 @@ def _play(
 ) -> Started:
     """Starts an attempt unless it was, follows it to its end, and writes both down; or leaves it to itself."""
     write_attempts(run, attempts)
-    workload = replace(uploaded.workload, points=attempt.points, renewed=not leave)
+    workload = replace(
+        uploaded.workload, points=attempt.points, restart=attempt.restart, renewed=not leave
+    )
     uploaded = replace(uploaded, workload=workload)
+    hearing = listener.hearing = Hearing(attempt.restart, len(uploaded.workers.items), listener.taken_at)
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
+    hearing.started()
     # Whoever asks first: over SSH it waits for each host, and Prefect does not wait long.
     stop = functools.cache(lambda: run.target.stop(ref, GRACE_S))
     try:
@@ -162,11 +171,15 @@ def _play(
         ended = (
             ("lost", str(error)) if isinstance(error, Exception) else ("interrupted", type(error).__name__)
         )
-        attempts[attempt.n - 1] = replace(attempt, ref=ref, end=ended[0], cause=ended[1])
+        attempts[attempt.n - 1] = replace(
+            attempt, ref=ref, end=ended[0], cause=ended[1], reached=hearing.reached()
+        )
         write_attempts(run, attempts)
         raise
     lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = judged(exits, taken, stop)
-    attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause)
+    attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause, reached=hearing.reached())
     write_attempts(run, attempts)
+    write_recovery(run, attempt.n, hearing.recovery())
+    listener.taken_at = hearing.taken_at
     return attempt

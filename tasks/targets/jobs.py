@@ -59,6 +59,7 @@ def jobs(
             debug_dumps=workload.debug_dumps,
             points=workload.points,
             local_directory=seat.local_directory,
+            restart=workload.restart,
         )
         for worker, seat in zip(workers.items, seats, strict=True)
     ]

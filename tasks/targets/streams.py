@@ -124,7 +124,7 @@ def event_of(worker: int, record: Record) -> Event:
         case progress.Log() as body:
             return LogLine(worker, seq, _said(body))
         case body:
-            return LogLine(worker, seq, f"{SUPERVISOR}{_words(body)}")
+            return LogLine(worker, seq, f"{SUPERVISOR}{_words(body)}", body)
 
 
 def _said(log: progress.Log) -> str:
@@ -163,6 +163,8 @@ def _words(body: progress.Body) -> str:
             return f"the worker has joined: {counted(body.process_count or 0, 'worker')}, {devices}"
         case progress.Step(state="begun"):
             return f"step {body.step} of {_where(body)}, is being saved"
+        case progress.Step(state="trained"):
+            return f"step {body.step} of {_where(body)}, is done"
         case progress.Step(state="saved"):
             return f"step {body.step} is saved"
         case progress.Step():

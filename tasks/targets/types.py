@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from runtime.contract.disruption import Restart
 from runtime.contract.errors import Problem
 from runtime.contract.job import Deadlines, Platform
+from runtime.contract.progress import Body
 from runtime.contract.suite import Point
 from tasks.leases.resource import ResourceRef as ResourceRef
 
@@ -100,6 +102,7 @@ class Workload:
     `env` holds secrets: it is never written down but in a job's own file. `points` are those of the suite to run,
     by number; None: all. `local_directory` is a folder on each worker's host, for local tiers of checkpoints.
     `renewed`: supervisors hear that the run lives, and end where it does not.
+    `restart`: where an attempt before this one was when it was taken away.
     """
 
     run_id: str
@@ -110,6 +113,7 @@ class Workload:
     points: Sequence[int] | None = None
     local_directory: str | None = None
     renewed: bool = True
+    restart: Restart | None = None
 
 
 @dataclass(frozen=True)
@@ -149,11 +153,15 @@ class WorkloadRef:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line a worker wrote. `cursor` lets a follower start again after it without losing or repeating a line."""
+    """One line a worker wrote. `cursor` lets a follower start again after it without losing or repeating a line.
+
+    `body` is the supervisor's record that the line tells of, if it does.
+    """
 
     worker: int
     cursor: int
     text: str
+    body: Body | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

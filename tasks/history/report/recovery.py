@@ -1,4 +1,4 @@
-"""What the report says of disruptions: how long workers that were killed took to go on, and what that is made of."""
+"""What the report says of disruptions and preemptions: how long it took to go on, and what that is made of."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tasks.history.summary import OperationSummary, role_of
 
 PARTS: Mapping[str, str] = {
     "detection_s": "noticed after",
+    "queue_s": "waited for its turn",
     "start_s": "started again, JAX joined",
     "setup_s": "ready to restore",
     "restore_s": "restored",
-    "first_step_s": "first step saved",
+    "first_step_s": "first step",
 }
 """Metrics that add up to a recovery, in order, and the headings of their columns."""
+
+TAKEN_AWAY = "its hardware was taken away"
 
 HEADINGS = ("benchmark", "recovery", *PARTS.values(), "went on from step", "steps lost")
 
@@ -28,13 +31,17 @@ HEADINGS = ("benchmark", "recovery", *PARTS.values(), "went on from step", "step
 def recovery_rows(
     results: Results, summaries: Mapping[int, Sequence[OperationSummary]]
 ) -> list[tuple[Cell, ...]]:
-    """Returns a row for each point that was disrupted and passed, cells as in HEADINGS; medians of the repeats."""
+    """Returns a row for each point that was disrupted, or went on in another attempt, and passed.
+
+    Cells are as in HEADINGS, medians of the repeats.
+    """
     names = labels(results.points)
     rows: list[tuple[Cell, ...]] = []
     for point in results.points:
         for one in summaries[point.point]:
             if one.role == "recovery":
-                about = names[point.point], disruption_words(point)
+                why = disruption_words(point) if point.disruption is not None else TAKEN_AWAY
+                about = names[point.point], why
                 whole = seconds(one.time.median), between(one.time.interval, "s")
                 rows.append((about, whole, *_parts(results.of_point(point.point))))
     return rows

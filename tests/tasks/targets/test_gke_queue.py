@@ -122,7 +122,10 @@ def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_tur
     outcome = played(replace(run, say=say), hold(RUN))
     assert [one.end for one in outcome.attempts] == ["preempted", "succeeded"], "\n".join(pods.said)
     assert "Preempted" in outcome.attempts[0].cause
-    for worker in (0, 1):  # all of it: what an attempt measured that is preempted does not count, and may be lost
+    for worker in (
+        0,
+        1,
+    ):  # all of it: what an attempt measured that is preempted does not count, and may be lost
         again = (pods.folder / f"{RUN}/results/points-a2-w{worker:04d}.jsonl").read_text()
         assert again.count('"status": "passed"') == 2
 

@@ -56,7 +56,7 @@ def test_the_report_says_what_recovery_is_made_of() -> None:
     assert len(row) == len(HEADINGS)
     assert row[0] == (labels(results.points)[0], "SIGKILL to worker 1 once step 2 is saved")
     assert [cell[0] for cell in row[1:]] == [
-        "5.00 s", "500 ms", "4.00 s", "250 ms", "200 ms", "50.0 ms", "2", "0 … 1",
+        "5.00 s", "500 ms", "–", "4.00 s", "250 ms", "200 ms", "50.0 ms", "2", "0 … 1",
     ]  # fmt: skip
     page = html.unescape(render_report(results, judge(results, []), Surroundings()))
     for told in ("Recovery after a disruption", "disrupted: SIGKILL to worker 1", *HEADINGS[1:]):

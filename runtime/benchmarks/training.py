@@ -1,0 +1,195 @@
+"""Trains a small model and saves its state every so many steps; stopped at any moment, it goes on from the newest."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from typing import Any, ClassVar
+
+import jax
+import orbax.checkpoint as ocp
+
+from runtime import pytree
+from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.contract.options import TrainingOptions
+from runtime.measure import Block
+from runtime.steps import NotResumed, Steps
+from runtime.training.model import State, Trainer
+from runtime.verify import NotEqual
+
+STEP, STEP_MEANWHILE = "train_step", "train_step_meanwhile"
+"""The operation that is a step; its name where a save goes on beside it."""
+
+
+class _Saving:
+    """A save that goes on in the background, and a thread that waits for its end: Orbax only says whether every worker
+    knows of the end, which takes a word of each of them.
+    """
+
+    def __init__(self, manager: ocp.CheckpointManager, step: int, block: Block) -> None:
+        """`block`: in which it began, and which is over."""
+        self.step, self._block, self._began = step, block, time.perf_counter()
+        self._waits = threading.Thread(target=self._wait, args=[manager], daemon=True)
+        self._waits.start()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its checkpoint is not complete yet."""
+        return self._waits.is_alive()
+
+    def seconds(self) -> float:
+        """Returns how long ago it began."""
+        return self._block.seconds + time.perf_counter() - self._began
+
+    @staticmethod
+    def _wait(manager: ocp.CheckpointManager) -> None:
+        with contextlib.suppress(Exception):  # raised again where training itself waits
+            manager.wait_until_finished()
+
+
+class Training(Benchmark):
+    """Operations: `train_step` for each step, `train_step_meanwhile` for one beside which a save goes on; `save`, which
+    keeps training from going on, and `wait_until_finished` where it waits for the rest; `restore` of the newest at the
+    end. Started again after it was stopped, it restores the newest first, as `restore_after_restart`.
+    """
+
+    options_class = TrainingOptions
+    options: TrainingOptions
+    resumes: ClassVar[bool] = True
+
+    def run(self, context: Context) -> None:
+        steps = context.steps
+        assert steps is not None
+        given = self.options
+        seed = context.point.checkpoint.random_seed + context.repeat
+        trainer = Trainer(given.layers, given.width, given.batch, context.mesh, seed)
+        with contextlib.closing(self._manager(context)) as manager:
+            state, first = _begin(context, steps, trainer, manager)
+            saving = None
+            for step in range(first, given.train_steps):
+                state = self._step(context, steps, trainer, state, step, saving)
+                if saving is not None and not saving.goes_on:
+                    saving = _saved(context, steps, manager, saving)
+                if manager.should_save(step):
+                    if saving is not None:
+                        saving = _wait(context, steps, manager, saving)
+                    saving = self._save(context, steps, trainer, manager, state, step)
+            if saving is not None:
+                _wait(context, steps, manager, saving)
+            print(f"after step {given.train_steps - 1}: checksum {_one(trainer.checksum(state))}", flush=True)
+            pytree.free(state)
+            newest = manager.latest_step()
+            if newest is None:
+                raise RuntimeError("nothing was saved")
+            with context.measure("restore", payload_bytes=pytree.held_bytes(trainer.abstract)):
+                restored = _restore(manager, newest, trainer)
+        _check(trainer, newest, restored)
+        pytree.free(restored["state"])
+
+    def _step(
+        self,
+        context: Context,
+        steps: Steps,
+        trainer: Trainer,
+        state: State,
+        step: int,
+        saving: _Saving | None,
+    ) -> State:
+        steps.begins(step)
+        began = time.perf_counter()
+        state, loss = trainer.step(state)
+        jax.block_until_ready(state)
+        context.recorder.took(STEP if saving is None else STEP_MEANWHILE, time.perf_counter() - began)
+        if not math.isfinite(told := float(loss)):
+            raise RuntimeError(f"the loss of step {step} is {told}")
+        time.sleep(max(0.0, self.options.step_s - (time.perf_counter() - began)))
+        steps.trained(step)
+        return state
+
+    def _save(
+        self,
+        context: Context,
+        steps: Steps,
+        trainer: Trainer,
+        manager: ocp.CheckpointManager,
+        state: State,
+        step: int,
+    ) -> _Saving | None:
+        items = ocp.args.Composite(
+            state=ocp.args.StandardSave(state),
+            checksum=ocp.args.JsonSave({"step": step, **trainer.checksum(state)}),
+        )
+        steps.saving(step)
+        payload = pytree.saved_bytes(state)
+        with context.measure("save", payload_bytes=payload, in_background=True) as block:
+            manager.save(step, args=items)
+        saving = _Saving(manager, step, block)
+        return saving if self.options.async_enabled else _wait(context, steps, manager, saving)
+
+    def _manager(self, context: Context) -> ocp.CheckpointManager:
+        given = self.options
+        options = ocp.CheckpointManagerOptions(
+            save_interval_steps=given.save_interval_steps,
+            max_to_keep=given.max_to_keep,
+            enable_async_checkpointing=given.async_enabled,
+        )
+        return ocp.CheckpointManager(context.path, options=options)
+
+
+def _begin(
+    context: Context, steps: Steps, trainer: Trainer, manager: ocp.CheckpointManager
+) -> tuple[State, int]:
+    """Returns the state to go on with and the step that comes next."""
+    restart = steps.restart
+    newest = manager.latest_step() if restart is not None else None
+    if restart is not None and newest is None:
+        if restart.saved is not None:
+            raise NotResumed(f"the checkpoint of step {restart.saved} was complete, and none is there")
+        print("it was stopped before its first checkpoint was complete: it begins anew", flush=True)
+    if newest is None:
+        return trainer.begin(), 0
+    payload = pytree.held_bytes(trainer.abstract)
+    with context.measure("restore_after_restart", payload_bytes=payload) as restore:
+        restored = _restore(manager, newest, trainer)
+    steps.went_on(newest, restore)
+    _check(trainer, newest, restored)
+    return restored["state"], int(newest) + 1
+
+
+def _restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any:
+    wanted = ocp.args.Composite(
+        state=ocp.args.StandardRestore(trainer.abstract), checksum=ocp.args.JsonRestore()
+    )
+    restored = manager.restore(step, args=wanted)
+    jax.block_until_ready(restored["state"])
+    return restored
+
+
+def _check(trainer: Trainer, step: int, restored: Any) -> None:
+    """Proves that what was restored is what that step saved."""
+    saved, there = restored["checksum"], {"step": step, **trainer.checksum(restored["state"])}
+    wrong = next((name for name, number in there.items() if saved.get(name) != number), None)
+    if wrong is not None:
+        raise NotEqual(f"restored leaf {wrong} is not what step {step} saved")
+
+
+def _wait(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: _Saving) -> None:
+    with context.measure("wait_until_finished"):
+        manager.wait_until_finished()
+    _saved(context, steps, manager, saving)
+
+
+def _saved(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: _Saving) -> None:
+    manager.wait_until_finished()  # raises what went wrong in the background
+    context.value("save", "complete_after_s", saving.seconds(), "s")
+    steps.saved(saving.step)
+
+
+def _one(sums: dict[str, int]) -> str:
+    """Returns a checksum of all arrays together, for people."""
+    total = 0
+    for number in sums.values():
+        total = (total * 0x01000193 + number) & 0xFFFFFFFF
+    return f"{total:08x}"
