@@ -66,6 +66,15 @@ def test_the_report_says_what_recovery_is_made_of() -> None:
     )
 
 
+def test_one_whose_hardware_was_taken_away_says_so_and_how_long_it_waited() -> None:
+    results = recovered(asked=None)
+    queued = dataclasses.replace(measured([3.0], metric="queue_s", unit="s"), operation="recovery")
+    results = dataclasses.replace(results, measurements=[*results.measurements, queued])
+    (row,) = recovery_rows(results, summarize_passed(results))
+    assert row[0][1] == "its hardware was taken away"
+    assert row[3][0] == "3.00 s"
+
+
 @pytest.mark.parametrize("asked", [{"worker": 1, "at_step": 2, "moon": "full"}, {"other": 1}])
 def test_what_a_newer_version_asked_for_does_not_hide_the_figures(asked: dict[str, Any]) -> None:
     (row,) = recovery_rows(recovered(asked), summarize_passed(recovered(asked)))
