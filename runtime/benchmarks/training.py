@@ -16,7 +16,7 @@ from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.contract.options import TrainingOptions
 from runtime.measure import Block
 from runtime.steps import NotResumed, Steps
-from runtime.training.model import State, Trainer
+from runtime.training.model import State, Trainer, programs
 from runtime.verify import NotEqual
 
 STEP, STEP_MEANWHILE = "train_step", "train_step_meanwhile"
@@ -64,17 +64,18 @@ class Training(Benchmark):
         assert steps is not None
         given = self.options
         seed = context.point.checkpoint.random_seed + context.repeat
-        trainer = Trainer(given.layers, given.width, given.batch, context.mesh, seed)
+        trainer = Trainer(programs(given.layers, given.width, given.batch, context.mesh), seed)
         with contextlib.closing(self._manager(context)) as manager:
             state, first = _begin(context, steps, trainer, manager)
             saving = None
             for step in range(first, given.train_steps):
                 state = self._step(context, steps, trainer, state, step, saving)
                 if saving is not None and not saving.goes_on:
-                    saving = _saved(context, steps, manager, saving)
+                    _saved(context, steps, manager, saving)
+                    saving = None
                 if manager.should_save(step):
                     if saving is not None:
-                        saving = _wait(context, steps, manager, saving)
+                        _wait(context, steps, manager, saving)
                     saving = self._save(context, steps, trainer, manager, state, step)
             if saving is not None:
                 _wait(context, steps, manager, saving)
@@ -126,7 +127,10 @@ class Training(Benchmark):
         with context.measure("save", payload_bytes=payload, in_background=True) as block:
             manager.save(step, args=items)
         saving = _Saving(manager, step, block)
-        return saving if self.options.async_enabled else _wait(context, steps, manager, saving)
+        if self.options.async_enabled:
+            return saving
+        _wait(context, steps, manager, saving)
+        return None
 
     def _manager(self, context: Context) -> ocp.CheckpointManager:
         given = self.options

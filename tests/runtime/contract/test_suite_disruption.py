@@ -94,7 +94,7 @@ def test_only_who_can_go_on_is_disrupted() -> None:
     pytree = f"{ORBAX}.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
     (line,) = told(suite("{at_step: 1}", pytree, "{}"))
     assert line.startswith("s.yaml:6:5: ") and "PyTreeCheckpointBenchmark cannot be disrupted" in line
-    assert "use slicebench's CheckpointManagerBenchmark, or a class of your own" in line
+    assert "use slicebench's CheckpointManagerBenchmark or Training, or a class of your own" in line
     (line,) = told(suite("{at_step: 1}").replace("    options", "    implementation: orbax\n    options"))
     assert "Orbax's own cannot go on in the middle" in line
     assert told(suite("{at_step: 99}", "mine.Own", "{}")) == []
@@ -121,3 +121,8 @@ def test_a_worker_that_the_target_lacks_is_refused_before_anything_is_made() -> 
     refused = fit(points, Backend("cpu", 4, workers=2))
     assert refused.points == ()
     assert "strikes worker 2, and workers are numbered 0 to 1" in str(refused.problems[0])
+
+
+def test_who_makes_what_it_saves_needs_no_checkpoint_to_be_disrupted() -> None:
+    text = suite("{at_step: 5}", "runtime.benchmarks.training.Training", "{train_steps: 20}")
+    assert told("\n".join(line for line in text.splitlines() if "checkpoint_config" not in line)) == []

@@ -90,7 +90,9 @@ def test_what_time_it_is_in_the_cluster_is_heard_from_its_answers(
     assert kube.now() - time.time() == pytest.approx(ahead_s, abs=10)
     server.answers(Reply(200, MADE))
     kube.get(JOB_SET, "js")
-    assert kube.now() - time.time() == pytest.approx(ahead_s, abs=10), "one that says nothing leaves it as it was"
+    assert kube.now() - time.time() == pytest.approx(ahead_s, abs=10), (
+        "one that says nothing leaves it as it was"
+    )
     server.answers(Reply(200, MADE, {header: "yesterday"}))
     kube.get(JOB_SET, "js")
     assert kube.now() == pytest.approx(time.time(), abs=10)
