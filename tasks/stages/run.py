@@ -109,7 +109,9 @@ def _next(
         run.say(f"attempt {following.n}: every benchmark to go")
     if restart is not None:
         where = run.spec.points[restart.point or 0].benchmark
-        run.say(f"attempt {following.n}: {where} goes on after step {restart.begun}, from its newest checkpoint")
+        run.say(
+            f"attempt {following.n}: {where} goes on after step {restart.begun}, from its newest checkpoint"
+        )
     leave = leaving.leaves(run, following.n)
     return _play(run, uploaded, lease, attempts, following, listener, leave)
 
@@ -151,9 +153,7 @@ def _play(
 ) -> Started:
     """Starts an attempt unless it was, follows it to its end, and writes both down; or leaves it to itself."""
     write_attempts(run, attempts)
-    workload = replace(
-        uploaded.workload, points=attempt.points, restart=attempt.restart, renewed=not leave
-    )
+    workload = replace(uploaded.workload, points=attempt.points, restart=attempt.restart, renewed=not leave)
     uploaded = replace(uploaded, workload=workload)
     hearing = listener.hearing = Hearing(attempt.restart, len(uploaded.workers.items), listener.taken_at)
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
