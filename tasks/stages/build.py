@@ -19,7 +19,7 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.stages.build_container import build_container, folder_of, plan_container
+from tasks.stages.build_container import build_container, folder_of, no_builder, plan_container
 from tasks.stages.context import Run
 from tasks.stages.pack import pack
 from tasks.stages.recipes import (
@@ -169,6 +169,8 @@ def _explain_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock) -> Bu
         where = f"into {config.build.repository}, unless it is there"
         return BuildPlan(True, None, (where,), jax, tuple(notes), "image")
     changed = () if made.reused else (f"into {made.repository}",)
+    if not made.reused and folder_of(config) is None and (why := no_builder(config)):
+        notes.append(f"on this machine it could not be: {why}")
     jax = made.versions.get("jax", jax)
     return BuildPlan(not made.reused, made.tag, changed, jax, tuple(notes), "image")
 

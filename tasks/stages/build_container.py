@@ -6,7 +6,8 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.image_builders import choose_builder
 from tasks.cloud.image_names import image_name
 from tasks.cloud.registry import Registry
 from tasks.cloud.resolve import Lock
@@ -61,6 +62,15 @@ def folder_of(config: GkeTargetConfig) -> Path | None:
     if config.build is None or config.build.script_dir is None:
         return None
     return Path(config.build.script_dir).expanduser()
+
+
+def no_builder(config: GkeTargetConfig) -> str:
+    """Returns why nothing here could build the image of a target; empty: something can."""
+    try:
+        choose_builder(config.build.builder if config.build else None)
+    except InfrastructureError as error:
+        return str(error)
+    return ""
 
 
 def _made(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, lock: Lock) -> Made:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud import image_builders
 from tasks.cloud.registry_errors import Unavailable
 from tasks.cloud.resolve import Lock
 from tasks.config.gke_target import GkeTargetConfig
@@ -106,6 +107,13 @@ def test_plan_names_the_image_that_is_built_then_and_says_when_it_is_there(
     plan = explain_build(run.spec, lock=locked)
     assert plan.rebuild and str(plan) == f"a new image {plan.key} (into {address}/mine)"
     assert "mine" not in store.repositories and not engine.told, "a plan makes nothing"
+    assert plan.notes == ()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.which", lambda name, path=None: None if name in image_builders.NAMES else name)
+        [note] = explain_build(run.spec, lock=locked).notes
+    assert note.startswith(
+        "on this machine it could not be: no image can be built here: buildah is not installed"
+    )
     build(run, lock=locked)
     [tag] = store.repository("mine").tags
     assert plan.key == tag
