@@ -209,7 +209,7 @@ def test_two_runs_share_the_cluster_that_one_of_them_made(
     if first_ends == "killed":
         trap(gke, verb="delete", kind="jobsets", action="kill_before", nth=1)
     first = fork_and_play(lambda: a_run(pods, case, "first"))
-    until(lambda: any(one["method"] == POOL for one in gke.mutations()), 60)
+    until(lambda: any(one["method"] == POOL for one in gke.mutations()))
     second = fork_and_play(lambda: a_run(pods, case, "second"))
     ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in (first, second)]
     if first_ends == "by itself":

@@ -18,6 +18,7 @@ from tasks.config.home import ledger_folder
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State
 from tests.flows.stage_stubs import STAGES, Stages
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -106,5 +107,5 @@ def test_a_server_that_is_up_is_not_asked(
 
 def test_nothing_of_prefect_is_imported() -> None:
     script = "import flows.direct, sys; print(sorted(name for name in sys.modules if 'prefect' in name))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.strip() == "[]", done.stderr

@@ -19,6 +19,7 @@ import pytest
 from flows.cli.main import main
 from flows.serving.ephemeral import Ephemeral
 from tests.flows.run_stub import outcome
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_prefect_that_takes_long_to_start_is_said_to_be_at_it(
         heard.set()
 
     def slow(settings: Mapping[str, str], ended: Callable[[], bool]) -> None:
-        assert heard.wait(30)
+        assert heard.wait(PATIENCE_S)
 
     monkeypatch.setattr("flows.serving.ephemeral.wait_until_ready", slow)
     monkeypatch.setattr("flows.serving.ephemeral.LONG_S", 0.01)

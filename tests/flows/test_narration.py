@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from flows.prefect_log import drop_expected_tracebacks, logged_by
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.calls import calling
 from tasks.cloud.storage import Folder, open_folder
+from tests.waiting import PATIENCE_S, until
 
 LOGGER = logging.getLogger("test-narration")
 
@@ -66,10 +66,7 @@ def test_a_line_can_be_read_soon_although_nothing_is_said_after_it(tmp_path: Pat
     say = Narrator(logged_by(LOGGER))
     say.write_to(folder)
     say("now comes a long silence")
-    deadline = time.monotonic() + 10
-    while lines(folder) != ["now comes a long silence"] and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert lines(folder) == ["now comes a long silence"]
+    until(lambda: lines(folder) == ["now comes a long silence"])
     say.close()
 
 
@@ -105,10 +102,10 @@ def test_writing_the_log_is_no_call_to_tell_in_it(tmp_path: Path, monkeypatch: p
     tell_calls(say)
     say.write_to(folder)
     say("something")
-    assert written.acquire(timeout=60)
+    assert written.acquire(timeout=PATIENCE_S)
     with calling("gs", "read x"):
         pass
-    assert written.acquire(timeout=60)
+    assert written.acquire(timeout=PATIENCE_S)
     tell_calls(None)
     say.close()
     assert [line.rpartition(", ")[0] or line for line in lines(folder)] == [
@@ -162,5 +159,5 @@ os._exit(7)
 @pytest.mark.parametrize(("told", "code"), [("lives", 7), ("dies", 1)])
 def test_lines_that_nobody_takes_any_more_do_not_end_the_process(told: str, code: int) -> None:
     quiet = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", _PRINTS, told], env=os.environ | quiet, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _PRINTS, told], env=os.environ | quiet, timeout=PATIENCE_S)
     assert done.returncode == code

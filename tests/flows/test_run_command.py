@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from runtime.contract.errors import ExitCode
 from tasks.config.request import RunRequest
 from tests.flows.prefect_stub import PrefectStub
 from tests.flows.run_stub import here, outcome
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -272,18 +272,11 @@ def test_a_signal_cancels_the_flow_run_and_waits_for_its_end(
     for line in command.stderr:
         if "flow run quickstart on local: " in line:
             break
-    wait_for(lambda: ("GET", "flow_runs/f1", None) in server.calls)
+    until(lambda: ("GET", "flow_runs/f1", None) in server.calls)
     command.send_signal(number)
-    wait_for(lambda: looked_after_cancel and len(server.calls) > looked_after_cancel[0] + 1)
+    until(lambda: looked_after_cancel and len(server.calls) > looked_after_cancel[0] + 1)
     assert command.poll() is None, "it left before the run had ended"
     outcome(tmp_path / "r1", 130, causes=["interrupted"])
     server.end("CANCELLED")
-    assert command.wait(20) == 130
+    assert command.wait(PATIENCE_S) == 130
     assert len(looked_after_cancel) == 1
-
-
-def wait_for(condition: Any, timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)

@@ -14,7 +14,8 @@ from runtime.contract.progress import Operation, Started
 from tasks.follow import Follower
 from tasks.stages.following import how_it_ended
 from tasks.targets.streams import follow_streams
-from tests.runtime.supervised import Crew, until
+from tests.runtime.supervised import Crew
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -18,29 +18,10 @@ from typing import Any
 from runtime.contract.job import LEASE_VARIABLE, Deadlines, Job
 from runtime.contract.progress import Exited, Log, Record, parse_record
 from runtime.supervision.processes import Process, labelled
-from tests.slowness import slowness
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in.py")
-
-
-def until(true: Callable[[], Any], limit_s: float = 20.0) -> Any:
-    """Waits until something is true, and returns it. The limit is for a quick machine, see `longer`."""
-    value = _soon(true, limit_s) or _soon(true, longer(limit_s))
-    assert value, "it did not become true in time"
-    return value
-
-
-def _soon(true: Callable[[], Any], limit_s: float) -> Any:
-    end = time.monotonic() + limit_s
-    while not (value := true()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return value
-
-
-def longer(limit_s: float) -> float:
-    """Returns by how much longer something may take here than where slowness is 1, just now."""
-    return limit_s * (slowness(time.perf_counter) - 1)
 
 
 def free_port() -> int:
@@ -113,14 +94,10 @@ class Crew:
         self.started.append(process)
         return process
 
-    def wait(self, limit_s: float = 30.0) -> list[int]:
-        """Returns the exit codes, in order of worker. The limit is for a quick machine, see `longer`."""
+    def wait(self, limit_s: float = PATIENCE_S) -> list[int]:
+        """Returns the exit codes, in order of worker."""
         end = time.monotonic() + limit_s
-        try:
-            return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
-        except subprocess.TimeoutExpired:
-            end += longer(limit_s)
-            return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
+        return [process.wait(max(0.1, end - time.monotonic())) for process in self.started]
 
     def path(self, worker: int = 0) -> Path:
         return self.folder / f"w{worker}" / "stream.jsonl"
@@ -154,7 +131,7 @@ class Crew:
     def left(self) -> list[Process]:
         return labelled(f"{LEASE_VARIABLE}={self.lease}\0".encode())
 
-    def nothing_left(self, limit_s: float = 15.0) -> None:
+    def nothing_left(self, limit_s: float = PATIENCE_S) -> None:
         until(lambda: not self.left(), limit_s)
 
     def end(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 from runtime import distributed
 from runtime.contract.errors import ExitCode, InfrastructureError
 from runtime.settings import Membership
+from tests.waiting import PATIENCE_S
 
 ALONE = Membership(worker=0, workers=1, coordinator=None, heartbeat_s=10, init_deadline_s=10)
 
@@ -82,7 +83,7 @@ def test_a_worker_without_siblings_ends_within_the_deadline(worker: int) -> None
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         check=False,
     )

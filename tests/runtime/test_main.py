@@ -15,6 +15,7 @@ import pytest
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.names import manifest_file, points_file, samples_file
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +91,7 @@ def start(
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, output
 
 

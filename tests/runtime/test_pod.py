@@ -27,7 +27,8 @@ from runtime.pods.errand import _prefer_compiled, seat
 from runtime.pods.folder import RunFolder
 from runtime.pods.watching import hear
 from runtime.supervision.processes import labelled
-from tests.runtime.supervised import ROOT, STAND_IN, free_port, until
+from tests.runtime.supervised import ROOT, STAND_IN, free_port
+from tests.waiting import PATIENCE_S, until
 
 RENDEZVOUS = {"SLICEBENCH_RENDEZVOUS": "js-slice-job-0-0.js:20001"}
 
@@ -145,7 +146,7 @@ class Pods:
         return self
 
     def wait(self) -> list[int]:
-        return [process.wait(60.0) for process in self.started]
+        return [process.wait(PATIENCE_S) for process in self.started]
 
     def said(self, worker: int = 0) -> list[Record]:
         """Returns what is on stdout so far, every line of it a record, none lost or repeated."""

@@ -24,7 +24,8 @@ from runtime.contract.progress import (
     WorkerExited,
 )
 from runtime.supervise import Supervisor
-from tests.runtime.supervised import Make, until
+from tests.runtime.supervised import Make
+from tests.waiting import PATIENCE_S, until
 
 
 def test_a_good_suite_ends_with_0(make: Make) -> None:
@@ -137,7 +138,7 @@ def test_a_supervisor_told_to_stop_ends_everything(make: Make, number: signal.Si
     # What a worker prints and what it reports come by different ways.
     until(lambda: crew.says("ignoring SIGTERM") and any(one.point == 1 for one in crew.bodies(PointPhase)))
     crew.started[0].send_signal(number)
-    assert crew.wait(15) == [130]
+    assert crew.wait() == [130]
     assert crew.exited() == Exited(130, f"told to stop ({number.name})")
     assert crew.points_file()[1] == ("failed", f"told to stop ({number.name})")
     assert crew.points_file()[2][0] == "not_run"
@@ -148,7 +149,7 @@ def test_a_worker_gets_its_grace(make: Make) -> None:
     crew = make(do={"0.1": "leave_at_term"}, job={"grace_s": 20.0}).start()
     until(lambda: crew.says("waiting for SIGTERM"))
     crew.started[0].terminate()
-    assert crew.wait(15) == [130]
+    assert crew.wait() == [130]
     assert crew.bodies(WorkerExited)[0].code == 99
 
 
@@ -159,7 +160,7 @@ def test_a_second_signal_takes_the_grace_away(make: Make) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         crew.started[0].wait(1.0)
     crew.started[0].terminate()
-    assert crew.wait(15) == [130]
+    assert crew.wait() == [130]
 
 
 def test_who_is_told_to_stop_says_why_first_and_has_ended_before_it_would_be_killed(make: Make) -> None:
@@ -169,7 +170,7 @@ def test_who_is_told_to_stop_says_why_first_and_has_ended_before_it_would_be_kil
     crew.started[0].terminate()
     until(lambda: crew.says("it ends: told to stop (SIGTERM)"))
     assert crew.started[0].poll() is None, "all the rest comes after the cause"
-    assert crew.wait(30) == [130]
+    assert crew.wait() == [130]
     assert "sealing the results took longer" in crew.exited().cause
     began = next(one.at for one in crew.records() if isinstance(one.body, Log) and "it ends" in one.body.text)
     assert crew.records()[-1].at - began < 10
@@ -192,7 +193,7 @@ def test_what_a_worker_started_goes_with_it(make: Make, what: str) -> None:
     crew = make(do={"0.1": what}, job={"deadlines": Deadlines(operation_s=3.0)}).start()
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        assert crew.wait(20) == [1 if what != "hide" else 0]
+        assert crew.wait() == [1 if what != "hide" else 0]
         crew.nothing_left()
         emptied = [path for path in Path("/proc").glob("[0-9]*") if _orphan(path)]
         assert not emptied
@@ -215,7 +216,7 @@ def test_a_killed_supervisor_takes_its_worker_along(make: Make) -> None:
     until(lambda: len(crew.bodies(PointPhase)) == 3)
     crew.started[0].kill()
     crew.wait()
-    crew.nothing_left(5)
+    crew.nothing_left()
 
 
 def test_renewals_that_stop_end_everything(make: Make, tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_renewals_that_stop_end_everything(make: Make, tmp_path: Path) -> None:
         assert crew.started[0].poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
             crew.started[0].wait(0.1)
-    assert crew.wait(15) == [3]
+    assert crew.wait() == [3]
     assert crew.exited().cause == f"the lease was not renewed for 2 s: nobody touched {renewal}"
     crew.nothing_left()
 
@@ -241,7 +242,7 @@ def test_an_owner_that_goes_ends_everything(make: Make) -> None:
     until(lambda: len(crew.bodies(PointPhase)) == 3)
     owner.kill()
     owner.wait()
-    assert crew.wait(15) == [3]
+    assert crew.wait() == [3]
     assert crew.exited().cause == f"the process that owns this run (pid {owner.pid}) is gone"
     crew.nothing_left()
 
@@ -250,7 +251,7 @@ def test_another_process_with_the_owners_pid_is_not_the_owner(make: Make) -> Non
     began = started_at(os.getpid())
     assert began
     crew = make(do={"0.1": "hang"}, job={"owner": Owner(os.getpid(), began - 1)}).start()
-    assert crew.wait(15) == [3]
+    assert crew.wait() == [3]
 
 
 def test_output_is_kept_whole(make: Make) -> None:
@@ -283,7 +284,7 @@ def test_a_second_supervisor_of_the_same_attempt_is_refused(make: Make) -> None:
     crew = make(do={"0.1": "hang"}).start()
     until(lambda: len(crew.bodies(PointPhase)) == 3)
     second = crew.start_one(next(crew.jobs()))
-    assert second.wait(10) == 3
+    assert second.wait(PATIENCE_S) == 3
     assert "runs already" in (crew.folder / "supervisor0.log").read_text()
     assert crew.started[0].poll() is None
 
@@ -292,7 +293,7 @@ def test_an_attempt_that_has_ended_stays_ended(make: Make) -> None:
     crew = make(do={"0.1": "crash"}).start()
     assert crew.wait() == [1]
     before = len(crew.records())
-    assert crew.start_one(next(crew.jobs())).wait(10) == 1
+    assert crew.start_one(next(crew.jobs())).wait(PATIENCE_S) == 1
     assert len(crew.records()) == before
 
 
@@ -304,7 +305,7 @@ def test_an_attempt_whose_supervisor_was_killed_is_not_measured_again(make: Make
     crew.nothing_left()
     with crew.path().open("ab") as stream:
         stream.write(b'{"seq":99,"at":1')  # it was in the middle of a line
-    assert crew.start_one(next(crew.jobs())).wait(20) == 3
+    assert crew.start_one(next(crew.jobs())).wait(PATIENCE_S) == 3
     cause = "the supervisor of this attempt was killed"
     assert crew.exited() == Exited(3, cause)
     assert crew.points_file() == {0: ("passed", ""), 1: ("failed", cause), 2: ("not_run", cause)}
@@ -325,7 +326,7 @@ def test_a_full_disk_is_told_and_nothing_hangs(make: Make, tmp_path: Path) -> No
             resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, before[1]))
             crew.start()
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        assert crew.wait(30) == [3]
+        assert crew.wait() == [3]
         assert f"no space left on {scratch}" in (crew.folder / "supervisor0.log").read_text()
         if mounted:
             assert b"no space left on" in (scratch / "stream.jsonl").read_bytes().splitlines()[-1]

@@ -14,7 +14,8 @@ import pytest
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Log, PointPhase, Stacks, Started, Step, WorkerExited
 from runtime.supervision.processes import look
-from tests.runtime.supervised import Crew, Make, until
+from tests.runtime.supervised import Crew, Make
+from tests.waiting import until
 
 ECHO = "INTERNAL: Gloo AllGather failed: Connection closed by peer [127.0.0.1]:5"
 ABORT = "Terminating process because the JAX distributed service detected fatal errors: another task died"
@@ -73,7 +74,7 @@ def test_workers_are_disrupted_in_each_repeat_and_go_on_at_the_same_point(
     # Three sessions, of which each may begin slowly: nothing here is to run out of time.
     patient = Deadlines(init_s=120.0, operation_s=120.0)
     crew = make(workers=2, disrupt=disrupt, job={"deadlines": patient}).start()
-    assert crew.wait(120) == [0, 0], crew.exited().cause
+    assert crew.wait() == [0, 0], crew.exited().cause
     for worker in range(2):
         assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 1, 1]
         assert {status for status, _ in crew.points_file(worker).values()} == {"passed"}
@@ -117,7 +118,7 @@ def test_of_points_that_are_never_reached_only_those_asked_for_are_told(make: Ma
     crew = make(workers=2, points=5, do={"0.1": "wait", "1.1": "wait"}, job={"points": (1, 3)}).start()
     until(lambda: began(crew, 1))
     crew.started[0].terminate()
-    assert crew.wait(15) == [130, 130]
+    assert crew.wait() == [130, 130]
     assert {point: status for point, (status, _) in crew.points_file(1).items()} == {
         1: "failed",
         3: "not_run",
@@ -167,7 +168,7 @@ def test_a_killed_supervisor_ends_everything(make: Make, victim: int) -> None:
     crew = make(workers=3, do={f"{worker}.1": "wait" for worker in range(3)}).start()
     until(lambda: began(crew, 1))
     crew.started[victim].kill()
-    codes = crew.wait(15)
+    codes = crew.wait()
     assert codes[victim] == -signal.SIGKILL
     for worker in {0, 1, 2} - {victim}:
         assert codes[worker] == 3
@@ -184,7 +185,7 @@ def test_one_told_to_stop_stops_all(make: Make, told: int) -> None:
     crew = make(workers=2, do={f"{worker}.1": "wait" for worker in range(2)}).start()
     until(lambda: began(crew, 1))
     crew.started[told].terminate()
-    assert crew.wait(15) == [130, 130]
+    assert crew.wait() == [130, 130]
     crew.nothing_left()
 
 
@@ -192,7 +193,7 @@ def test_a_worker_killed_from_outside_is_told(make: Make) -> None:
     crew = make(workers=2, do={f"{worker}.1": "wait" for worker in range(2)}).start()
     until(lambda: began(crew, 1))
     os.kill(crew.bodies(Started, 1)[0].pid, signal.SIGKILL)
-    assert crew.wait(20) == [1, 1]
+    assert crew.wait() == [1, 1]
     assert "worker 1 was killed by SIGKILL while in save" in crew.exited().cause
     assert look(crew.bodies(Started, 0)[0].pid) is None
 
@@ -213,7 +214,7 @@ def test_a_supervisor_that_waits_for_the_others_can_be_stopped(make: Make) -> No
     crew = make(workers=2).start(only=(1,))
     until(lambda: crew.path(1).exists() and len(crew.left()) > 1)
     crew.started[0].terminate()
-    assert crew.wait(10) == [130]
+    assert crew.wait() == [130]
     crew.nothing_left()
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 from websockets.sync.client import connect
 
+from tests.waiting import PATIENCE_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 _ARGUMENTS = (
@@ -66,7 +68,7 @@ class Browser:
     ) -> None:
         self._socket.close()
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
         self._profile.cleanup()
 
     def open(self, url: str) -> None:

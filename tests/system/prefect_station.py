@@ -52,7 +52,10 @@ class Station:
         self.auth = (home / "prefect" / "auth").read_text().strip()
         user, password = self.auth.split(":")
         self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}/api/", auth=(user, password), trust_env=False, timeout=120
+            base_url=f"http://127.0.0.1:{self.port}/api/",
+            auth=(user, password),
+            trust_env=False,
+            timeout=PATIENCE_S,
         )
 
     @property

@@ -64,7 +64,7 @@ def cluster() -> Iterator[Kubernetes]:
     finally:
         for one in cluster.list(JOB_SET).items:
             cluster.delete(JOB_SET, one["metadata"]["name"])
-        until(lambda: not cluster.list(POD).items, 120)
+        until(lambda: not cluster.list(POD).items)
         for kind, manifest in reversed(made):
             cluster.delete(kind, manifest["metadata"]["name"])
 
@@ -116,7 +116,7 @@ def test_whatever_a_target_says_the_server_takes_it(cluster: Kubernetes) -> None
 
 def test_a_workload_runs_and_goes(cluster: Kubernetes, call: Any) -> None:
     submit(cluster, "runs", ["python", "-u", "-c", "print('it runs')"])
-    until(lambda: "SUCCEEDED" in call("list", "--filter-by-job", "^runs$"), 180)
+    until(lambda: "SUCCEEDED" in call("list", "--filter-by-job", "^runs$"))
     assert "it runs" in call("logs", "runs")
     call("delete", "runs", "--force")
     assert cluster.find(JOB_SET, "runs") is None
@@ -139,7 +139,7 @@ def test_what_keeps_a_workload_is_told(
     if name == "imageless":
         monkeypatch.setattr(f"{__name__}.IMAGE", "registry.invalid/there-is-none:1")
     submit(cluster, name, STAYS, **fields)
-    until(lambda: why in call("explain", name), 120)
+    until(lambda: why in call("explain", name))
     assert state in call("explain", name)
     call("delete", name, "--force")
 
@@ -147,11 +147,11 @@ def test_what_keeps_a_workload_is_told(
 def test_a_higher_priority_takes_the_place(cluster: Kubernetes, call: Any) -> None:
     low, high = (f"{cluster.access.namespace}-{one}" for one in ("low", "high"))
     submit(cluster, "first", STAYS, cpu="800m", priority=low)
-    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^first$"), 180)
+    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^first$"))
     submit(cluster, "second", STAYS, cpu="800m", priority=high)
-    until(lambda: "PREEMPTED" in call("list", "--filter-by-job", "^first$"), 120)
+    until(lambda: "PREEMPTED" in call("list", "--filter-by-job", "^first$"))
     assert "it was preempted" in call("explain", "first")
-    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^second$"), 180)
+    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^second$"))
     call("delete", "second", "--force")
-    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^first$"), 180)
+    until(lambda: "RUNNING" in call("list", "--filter-by-job", "^first$"))
     call("delete", "first", "--force")

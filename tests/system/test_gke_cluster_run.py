@@ -150,9 +150,9 @@ def test_a_run_that_is_interrupted_while_its_cluster_is_made_gives_it_back(
     """The deletion has to wait until GKE is done with the making: nothing is left behind in between."""
     gke.set(hold=["CREATE_CLUSTER"])
     run = bench.begin(f"{gcs_bucket}/runs", "interrupted")
-    until(lambda: gke.requests("CreateCluster") or run.poll() is not None, 120)
+    until(lambda: gke.requests("CreateCluster") or run.poll() is not None)
     run.send_signal(signal.SIGTERM)
-    until(lambda: gke.requests("DeleteCluster") or run.poll() is not None, 120)
+    until(lambda: gke.requests("DeleteCluster") or run.poll() is not None)
     assert run.poll() is None, run.communicate()
     gke.set(hold=[])
     _, told = run.communicate(timeout=240)

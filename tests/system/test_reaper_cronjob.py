@@ -95,7 +95,7 @@ def test_its_time_comes_and_what_a_lost_machine_made_goes(
     by_hand = {"metadata": {"name": "by-hand"}, "spec": cron["spec"]["jobTemplate"]["spec"]}
     until(lambda: api.get(JOBS)["items"])
     api.post(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **by_hand})
-    until(lambda: len(ends(api)) == 2, 120)
+    until(lambda: len(ends(api)) == 2)
     assert set(ends(api).values()) == {"Complete"}, said(api)
     assert tpu_cloud.inventory() == others
     assert {ref.kind for ref in stored(ledger).resources} == {"directory"}, "only that machine can look there"
@@ -110,7 +110,7 @@ def test_what_leaked_stays_as_a_failed_job(
     cron = apply(api, ledger)
     now = time.time()
     cluster.tell("skew", seconds=Schedule(cron["spec"]["schedule"]).after(now) - now + 0.5)
-    until(lambda: list(ends(api).values()) == ["Failed"], 60)
+    until(lambda: list(ends(api).values()) == ["Failed"])
     assert "room blue is still there" in said(api)
     [pod] = api.get("/api/v1/namespaces/default/pods")["items"]
     [state] = pod["status"]["containerStatuses"]

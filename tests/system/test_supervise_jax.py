@@ -13,8 +13,9 @@ import pytest
 
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Operation, Stacks, Started
-from tests.runtime.supervised import Crew, until
+from tests.runtime.supervised import Crew
 from tests.system.prefect_station import PATIENCE_S
+from tests.waiting import until
 
 pytestmark = pytest.mark.system
 

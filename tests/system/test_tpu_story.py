@@ -128,7 +128,7 @@ def test_the_stand_in_is_started_and_asked_as_the_page_says(tmp_path: Path) -> N
     env = dict(word.replace("9000", port).split("=", 1) for word in exports.split())
     server = subprocess.Popen([sys.executable, *words], cwd=ROOT)
     try:
-        until((tmp_path / "state" / "port").exists, 240)
+        until((tmp_path / "state" / "port").exists)
         command = [sys.executable, "-m", "flows.cli.main", "tpu", "list"]
         told = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True)
     finally:

@@ -21,6 +21,7 @@ from runtime.contract.redaction import Redaction
 from tasks.follow import Follower, Sampler
 from tasks.targets.streams import LOST, event_of, follow_streams, read_stream
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -235,7 +236,7 @@ def test_a_killed_follower_loses_and_repeats_nothing(tmp_path: Path) -> None:
             time.sleep(0.01)
         if kill < 3:
             follower.send_signal(signal.SIGKILL)
-        follower.wait(20)
+        follower.wait(PATIENCE_S)
     writer.join()
     assert log.read_text().splitlines() == wanted
 

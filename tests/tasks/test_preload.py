@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.tasks.history.making import make_samples, parquet
+from tests.waiting import PATIENCE_S
 
 _LAST_STAGES = """
 import sys
@@ -32,7 +33,7 @@ def test_samples_are_joined_without_pandas_and_the_report_compiles_no_template(t
     file = tmp_path / "samples.parquet"
     file.write_bytes(parquet(make_samples([[1.0, 2.0], [1.5, 2.5]])))
     done = subprocess.run(
-        [sys.executable, "-c", _LAST_STAGES, str(file)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", _LAST_STAGES, str(file)], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

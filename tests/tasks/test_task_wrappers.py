@@ -26,6 +26,7 @@ from tasks.run import percent_done, run_workload
 from tasks.targets.types import Progress
 from tasks.teardown import teardown
 from tasks.upload import upload
+from tests.waiting import PATIENCE_S
 
 STAGES: dict[str, Any] = {
     "build": build,
@@ -124,7 +125,7 @@ def test_a_server_that_hangs_does_not_hold_the_workload_up(monkeypatch: pytest.M
     answers = threading.Event()
 
     def hang(**about: str) -> UUID:
-        answers.wait(60)
+        answers.wait(PATIENCE_S)
         return uuid4()
 
     monkeypatch.setattr(tasks.artifacts, "create_progress_artifact", hang)

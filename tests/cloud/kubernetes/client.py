@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -77,7 +77,7 @@ class Plain:
         """Returns the names in a list."""
         return [one["metadata"]["name"] for one in self.get(path, **query)["items"]]
 
-    def eventually(self, path: str, holds: Callable[[Obj], object], seconds: float = 20.0) -> Obj:
+    def eventually(self, path: str, holds: Callable[[Obj], object], seconds: float = PATIENCE_S) -> Obj:
         """Waits until an object (or a list) is as wanted; returns it."""
         last: list[Obj] = []
 
@@ -89,7 +89,7 @@ class Plain:
         until(look, seconds)
         return last[0]
 
-    def ended(self, name: str, seconds: float = 20.0) -> Obj:
+    def ended(self, name: str, seconds: float = PATIENCE_S) -> Obj:
         """Waits until a JobSet has ended."""
         return self.eventually(
             f"{JOBSETS}/{name}", lambda js: js.get("status", {}).get("terminalState"), seconds

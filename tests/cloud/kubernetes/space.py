@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 _KUEUE, _BATCH = "/apis/kueue.x-k8s.io/v1beta2", "/apis/batch/v1"
 _ROOTS = {
@@ -92,7 +92,9 @@ class Space:
         """Returns the names in a list."""
         return [one["metadata"]["name"] for one in self.get(kind, **query)["items"]]
 
-    def eventually(self, kind: str, name: str, holds: Callable[[Obj], object], seconds: float = 30.0) -> Obj:
+    def eventually(
+        self, kind: str, name: str, holds: Callable[[Obj], object], seconds: float = PATIENCE_S
+    ) -> Obj:
         """Waits until an object, or a list where no name is given, is as wanted; returns it."""
         last: list[Obj] = []
 
@@ -104,14 +106,14 @@ class Space:
         until(look, seconds)
         return last[0]
 
-    def gone(self, kind: str, name: str = "", seconds: float = 30.0) -> None:
+    def gone(self, kind: str, name: str = "", seconds: float = PATIENCE_S) -> None:
         """Waits until an object, or all of a kind, is not there any more."""
         if name:
             until(lambda: self.http.get(self.path(kind, name)).status_code == 404, seconds)
         else:
             self.eventually(kind, "", lambda listed: not listed["items"], seconds)
 
-    def ended(self, name: str, seconds: float = 30.0) -> Obj:
+    def ended(self, name: str, seconds: float = PATIENCE_S) -> Obj:
         """Waits until a JobSet has ended."""
         return self.eventually("jobsets", name, lambda js: js.get("status", {}).get("terminalState"), seconds)
 

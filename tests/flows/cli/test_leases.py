@@ -23,6 +23,7 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -95,7 +96,7 @@ def test_reap_kills_what_a_dead_run_left_and_dry_run_does_not(
     shown = capsys.readouterr().out
     assert "run-e1: released: " in shown
     assert f"process pid {process.pid}" in shown
-    assert process.wait(10) < 0
+    assert process.wait(PATIENCE_S) < 0
     process.stdout.close()
     lease = ledger.read("run-e1")
     assert lease is not None
@@ -133,7 +134,7 @@ def test_neither_imports_prefect_or_jax(words: list[str]) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
 

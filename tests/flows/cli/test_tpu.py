@@ -202,7 +202,7 @@ def test_who_ends_it_while_it_waits_gets_everything_back(
             [sys.executable, "-m", "flows.cli.main", *CREATE], cwd=ROOT, stdout=stream, stderr=stream
         )
     try:
-        until(lambda: "coming up" in log.read_text() or process.poll() is not None, 240)
+        until(lambda: "coming up" in log.read_text() or process.poll() is not None)
         process.send_signal(number)
         assert process.wait(240) == ExitCode.INTERRUPTED, log.read_text()
     finally:

@@ -21,7 +21,7 @@ from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.cloud.registry import Store, serve_registry
 from tests.slowness import slowness
 from tests.tasks.cloud.test_registry import push_image
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[3]
 IMAGE = f"r.example/p/x@sha256:{'0' * 64}"
@@ -120,7 +120,7 @@ def test_who_interrupts_the_waiting_leaves_the_workload_and_is_told_how_to_delet
     assert process.stdout is not None
     assert "up" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "no longer waited for; it runs on" in said and "slicebench workload delete left" in said
     assert api.names(JOBSETS) == ["left"] and len(cluster.processes()) == 1
@@ -189,7 +189,7 @@ def test_the_same_name_again_waits_until_the_old_pods_have_ended(api: Plain, cre
     saves = "import signal, time; signal.signal(15, lambda *a: (time.sleep(1), exit(0)));"
     saves += "print('up', flush=True); time.sleep(99)"
     assert create("again", *python(saves))[0] == 0
-    until(lambda: "up" in "".join(api.text(f"{PODS}/{one}/log") for one in _running(api)), 30)
+    until(lambda: "up" in "".join(api.text(f"{PODS}/{one}/log") for one in _running(api)))
     [old] = api.names(PODS)
     api.delete(f"{JOBSETS}/again")
     code, _, said = create("again", "--wait", *python("print('new')"))
@@ -255,7 +255,7 @@ def test_a_program_hears_of_its_end_at_once(
         "time.sleep(99)"
     )
     assert create("hears", "--grace", "20", *python(program))[0] == 0
-    until(lambda: mark.exists() and mark.read_text() == "ready", 30)
+    until(lambda: mark.exists() and mark.read_text() == "ready")
     slow, asked = slowness(time.perf_counter), time.time()
     api.delete(f"{JOBSETS}/hears")
     api.eventually(PODS, lambda told: not told["items"])

@@ -18,6 +18,7 @@ from runtime.collectors.monitoring import COMPILE_COUNT, Monitoring
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import CheckpointSpec, Point
 from runtime.measure import Recorder
+from tests.waiting import PATIENCE_S
 
 POINT = Point(0, "Bench", "abc", "x.Bench", "native", {}, None, CheckpointSpec())
 
@@ -99,7 +100,7 @@ def test_background_work_belongs_to_the_block_that_began_it(recorder: Recorder, 
         monitoring.record_event("/jax/test/grandchild")
 
     def commit() -> None:
-        go.wait(10)
+        go.wait(PATIENCE_S)
         monitoring.record_event("/jax/test/commit")
         child = threading.Thread(target=grandchild)
         child.start()

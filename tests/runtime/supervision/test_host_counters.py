@@ -15,7 +15,7 @@ import pytest
 from runtime.contract.names import HOST_FILE, host_file
 from runtime.results_io import seal
 from runtime.supervision.host_counters import HostCounters, read
-from tests.runtime.supervised import until
+from tests.waiting import until
 
 MIB = 1 << 20
 TRIES = 20

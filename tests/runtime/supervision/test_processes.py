@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +24,7 @@ from runtime.supervision.processes import (
     state_of,
     tree,
 )
+from tests.waiting import until
 
 SLEEP = "import time; time.sleep(600)"
 Start = Iterator[subprocess.Popen[bytes]]
@@ -61,11 +61,8 @@ def nursery() -> Iterator[Nursery]:
 
 
 def found(nursery: Nursery, count: int) -> list[processes.Process]:
-    until = time.monotonic() + 10
-    while len(left := tree(nursery.prefix, -1)) != count:
-        assert time.monotonic() < until, left
-        time.sleep(0.01)
-    return left
+    until(lambda: len(tree(nursery.prefix, -1)) == count)
+    return tree(nursery.prefix, -1)
 
 
 def test_a_label_is_found_and_a_longer_or_shorter_one_is_not(nursery: Nursery) -> None:
@@ -108,10 +105,7 @@ def test_a_zombie_is_gone(nursery: Nursery) -> None:
 def test_states_are_told(nursery: Nursery) -> None:
     process = nursery.start()
     process.send_signal(signal.SIGSTOP)
-    until = time.monotonic() + 10
-    while state_of(process.pid) != processes.STOPPED:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: state_of(process.pid) == processes.STOPPED)
 
 
 def test_a_handler_is_seen(nursery: Nursery) -> None:

@@ -13,6 +13,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.supervision import rendezvous
 from runtime.supervision.messages import Message, Stopping
 from runtime.supervision.rendezvous import Connection, Listener, free_address, join, split
+from tests.waiting import PATIENCE_S
 
 Arrived = queue.SimpleQueue[tuple[int, Connection]]
 
@@ -30,7 +31,7 @@ def test_messages_go_both_ways_in_order(address: str) -> None:
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
     theirs = join(address, "t", 3, 5.0)
-    worker, ours = arrived.get(timeout=5)
+    worker, ours = arrived.get(timeout=PATIENCE_S)
     assert worker == 3
     heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -38,11 +39,13 @@ def test_messages_go_both_ways_in_order(address: str) -> None:
     theirs.serve(heard.put, lost.put)
     for n in range(100):
         theirs.send(Stopping(n, "x" * 10_000))
-    assert [heard.get(timeout=5) for _ in range(100)] == [Stopping(n, "x" * 10_000) for n in range(100)]
+    assert [heard.get(timeout=PATIENCE_S) for _ in range(100)] == [
+        Stopping(n, "x" * 10_000) for n in range(100)
+    ]
     ours.send(Stopping(1, "back"))
-    assert heard.get(timeout=5) == Stopping(1, "back")
+    assert heard.get(timeout=PATIENCE_S) == Stopping(1, "back")
     ours.close()
-    assert lost.get(timeout=5) == "its connection closed"
+    assert lost.get(timeout=PATIENCE_S) == "its connection closed"
     theirs.close()
     listener.close()
 
@@ -52,10 +55,10 @@ def test_one_that_falls_silent_is_lost(address: str, monkeypatch: pytest.MonkeyP
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
     silent = join(address, "t", 1, 5.0)  # never serves: as if it were stopped
-    _, ours = arrived.get(timeout=5)
+    _, ours = arrived.get(timeout=PATIENCE_S)
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     ours.serve(lambda message: None, lost.put)
-    assert "said nothing" in lost.get(timeout=5)
+    assert "said nothing" in lost.get(timeout=PATIENCE_S)
     silent.close()
     ours.close()
     listener.close()
@@ -65,11 +68,11 @@ def test_one_that_sends_rubbish_is_lost(address: str) -> None:
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
     theirs = join(address, "t", 1, 5.0)
-    _, ours = arrived.get(timeout=5)
+    _, ours = arrived.get(timeout=PATIENCE_S)
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     ours.serve(lambda message: None, lost.put)
     theirs._socket.sendall(b"rubbish\n")
-    assert "no message" in lost.get(timeout=5)
+    assert "no message" in lost.get(timeout=PATIENCE_S)
     ours.close()
     listener.close()
 

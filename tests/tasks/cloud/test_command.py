@@ -6,24 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.command import clean_environment, run_command
+from tests.waiting import PATIENCE_S, until
 
 _TREE = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 _LEAF = "import os, time; open({path!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "not within 30 s"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -40,27 +32,36 @@ def read_pid(path: Path) -> int | None:
 
 def test_output_and_code_come_back() -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
-    done = run_command([sys.executable, "-c", code], env=clean_environment(), timeout_s=30)
+    done = run_command([sys.executable, "-c", code], env=clean_environment(), timeout_s=PATIENCE_S)
     assert (done.code, done.text, done.errors) == (3, "out\n", "err\n")
 
 
 def test_a_program_that_a_signal_ended_has_not_succeeded() -> None:
     code = "import os; os.kill(os.getpid(), 9)"
-    assert run_command([sys.executable, "-c", code], env=clean_environment(), timeout_s=30).code == 137
+    assert (
+        run_command([sys.executable, "-c", code], env=clean_environment(), timeout_s=PATIENCE_S).code == 137
+    )
 
 
 def test_what_is_not_installed_is_told() -> None:
     with pytest.raises(InfrastructureError, match="no-such-program is not installed"):
-        run_command(["no-such-program"], env=clean_environment(), timeout_s=30)
+        run_command(["no-such-program"], env=clean_environment(), timeout_s=PATIENCE_S)
 
 
 def test_late_programs_are_killed_with_all_they_started(tmp_path: Path) -> None:
     leaf = _LEAF.format(path=str(tmp_path / "pid"))
-    with pytest.raises(InfrastructureError, match="did not end within 2 s"):
-        run_command([sys.executable, "-c", _TREE, leaf], env=clean_environment(), timeout_s=2)
-    pid = read_pid(tmp_path / "pid")
+    for limit in (
+        1,
+        5,
+        25,
+        125,
+    ):  # until there is something to kill: where others use the machine, starting takes long
+        with pytest.raises(InfrastructureError, match=f"did not end within {limit} s"):
+            run_command([sys.executable, "-c", _TREE, leaf], env=clean_environment(), timeout_s=limit)
+        if (pid := read_pid(tmp_path / "pid")) is not None:
+            break
     assert pid is not None
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
 
 
 def test_nothing_outlives_us_even_when_we_are_killed(tmp_path: Path) -> None:
@@ -73,13 +74,13 @@ def test_nothing_outlives_us_even_when_we_are_killed(tmp_path: Path) -> None:
         [sys.executable, "-c", caller], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     )
     try:
-        wait_until(lambda: read_pid(tmp_path / "pid") is not None)
+        until(lambda: read_pid(tmp_path / "pid") is not None)
     finally:
         us.send_signal(signal.SIGKILL)
         us.wait()
     pid = read_pid(tmp_path / "pid")
     assert pid is not None
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
 
 
 def test_the_environment_is_what_is_listed() -> None:

@@ -20,6 +20,7 @@ from tasks.cloud.kubernetes_transport import Wire
 from tasks.cloud.labels import labels_for
 from tasks.cloud.timing import Timing
 from tests.tasks.cloud.scripted_server import DROP, Asked, Reply, Scripted, scripted, status
+from tests.waiting import PATIENCE_S
 
 QUICK = Timing(try_s=2.0, total_s=4.0, first_pause_s=0.01, longest_pause_s=0.05)
 LABELS = labels_for("run-1-e1", "abc", "jan@here")
@@ -389,7 +390,7 @@ def test_a_server_that_does_not_answer_costs_no_more_than_its_time(server: Scrip
     kube = Kubernetes(Access("context test", server.url), timing=Timing(0.1, 0.3, 0.01, 0.05))
 
     def stall(asked: Asked) -> Reply:
-        release.wait(10)
+        release.wait(PATIENCE_S)
         return Reply(200, MADE)
 
     server.script = stall

@@ -24,7 +24,7 @@ from tasks.cloud.timing import Timing
 from tests.cloud.authority import Authority
 from tests.cloud.kubernetes.manifests import TPU, config_map, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 QUICK = Patience(away_s=30.0, refused_s=5.0, first_pause_s=0.05, longest_pause_s=0.2, silence_s=60.0)
 COUNTS = """
@@ -116,7 +116,7 @@ class Following(threading.Thread):
         return sum(isinstance(one, Line) for one in list(self.told.items))
 
     def end(self) -> Told:
-        self.join(60)
+        self.join(PATIENCE_S)
         assert not self.is_alive(), "it goes on following"
         if self.error is not None:
             raise self.error

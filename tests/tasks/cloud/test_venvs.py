@@ -6,7 +6,6 @@ import errno
 import multiprocessing
 import os
 import subprocess
-import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tasks.cloud.resolve import Lock
 from tasks.cloud.uv import _failure, uv_environment
 from tasks.cloud.venvs import Recipe, Venv, adopt_venv, all_venvs, make_venv, prune
 from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
+from tests.waiting import PATIENCE_S, until
 
 __all__ = ["lock", "wheels"]
 
@@ -134,7 +134,7 @@ def test_two_that_want_the_same_build_once(recipe: Recipe, folder: Path) -> None
     ]
     for process in processes:
         process.start()
-    outcomes = [results.get(timeout=60) for _ in processes]
+    outcomes = [results.get(timeout=PATIENCE_S) for _ in processes]
     for process in processes:
         process.join()
     assert sorted(reused for reused, _ in outcomes) == [False, True, True]
@@ -155,10 +155,8 @@ def test_a_killed_builder_leaves_nothing_in_the_way(lock: Lock, folder: Path, tm
     recipe = Recipe("", source=backend.parent, digest="d")
     builder = multiprocessing.get_context("fork").Process(target=_build_quietly, args=(recipe, str(folder)))
     builder.start()
-    deadline = time.monotonic() + 60
-    while not begun.exists():
-        assert time.monotonic() < deadline and builder.is_alive()
-        time.sleep(0.02)
+    until(lambda: begun.exists() or not builder.is_alive())
+    assert builder.is_alive()
     builder.kill()
     builder.join()
     assert (folder / recipe.key()).is_dir() and all_venvs(folder) == []

@@ -19,7 +19,7 @@ from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.tasks.leases.rooms import Rooms
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 QUICK = Patience(grace_s=0.1, deadline_s=1.0, look_every_s=0.02)
 PATIENT = Patience(grace_s=0.1, deadline_s=60.0, look_every_s=0.02)
@@ -96,7 +96,7 @@ def test_what_vanishes_while_we_wait_for_it_is_gone(holding: Holding, rooms: Roo
     thread.start()
     until(lambda: len(rooms.asked) > 2)
     (rooms.folder / "blue").unlink()
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert ended == [State.GONE]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.machine import this_machine
 from tasks.leases.processes import reference
 from tasks.leases.release import Patience, release
+from tests.waiting import PATIENCE_S, until
 
 QUICK = Patience(grace_s=0.3, deadline_s=5.0, look_every_s=0.02)
 
@@ -107,7 +107,7 @@ def test_what_was_made_while_the_lease_was_lost_is_deleted_again(
 
     with pytest.raises(Fenced):
         holding.create("process", this_machine(), "p0", make)
-    assert started[0].wait(10) < 0
+    assert started[0].wait(PATIENCE_S) < 0
 
 
 def test_what_was_made_while_another_took_over_is_left_to_the_other(
@@ -144,7 +144,7 @@ def test_the_thread_renews_tells_the_workers_and_ends(
     told = threading.Event()
     clock.at += 30
     with holding.renewing(0.01, also=told.set):
-        assert told.wait(10)
+        assert told.wait(PATIENCE_S)
     assert stored(ledger).renewed_at == clock.at
     assert not [thread for thread in threading.enumerate() if thread.name == "renew run-e1"]
 
@@ -154,28 +154,22 @@ def test_leaving_the_renewing_block_tells_that_the_lease_was_lost(
 ) -> None:
     with pytest.raises(Fenced), holding.renewing(0.01):
         take_away(ledger)
-        deadline = threading.Event()
-        while not holding.lost:
-            assert not deadline.wait(0.01)
+        until(lambda: holding.lost)
 
 
 def test_a_release_of_our_own_within_the_block_is_no_loss(holding: Holding) -> None:
     ticked = threading.Event()
     with holding.renewing(0.01, also=ticked.set):
-        assert ticked.wait(10)
+        assert ticked.wait(PATIENCE_S)
         holding.release("done", QUICK)
-        deadline = time.monotonic() + 10
-        while any(thread.name == "renew run-e1" for thread in threading.enumerate()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: all(thread.name != "renew run-e1" for thread in threading.enumerate()))
     assert holding.lost is None
 
 
 def test_an_error_in_the_block_is_not_hidden_by_the_loss(holding: Holding, ledger: DirectoryLedger) -> None:
     def lose() -> None:
         take_away(ledger)
-        while not holding.lost:
-            threading.Event().wait(0.01)
+        until(lambda: holding.lost)
         raise RuntimeError("the real one")
 
     with pytest.raises(RuntimeError, match="the real one"), holding.renewing(0.01):
@@ -192,7 +186,7 @@ def test_release_with_a_ledger_that_can_only_be_read_deletes_all_the_same(
 
     monkeypatch.setattr(ledger, "write", full)
     done = holding.release("done", QUICK)
-    assert process.wait(10) < 0
+    assert process.wait(PATIENCE_S) < 0
     assert (done.problems, done.left) == (("disk full",), ())
 
 
@@ -276,7 +270,7 @@ def test_a_half_released_lease_is_released_before_the_next_epoch(
     process = spawn(holding.labels)
     take_away(ledger)
     again = claim(ledger, inventories, "run", "run", now=clock, patience=QUICK)
-    assert process.wait(10) < 0
+    assert process.wait(PATIENCE_S) < 0
     assert again.lease.lease_id == "run-e2"
 
 
@@ -294,7 +288,7 @@ def test_what_can_be_seen_goes_even_when_something_else_cannot(holding: Holding,
     holding.create("process", "another-host", "p1", lambda: "1@1.00")
     done = holding.release("done", replace(QUICK, deadline_s=1.0))
     assert done.lease.state is State.LEAKED
-    assert process.wait(10) < 0
+    assert process.wait(PATIENCE_S) < 0
 
 
 def test_of_two_that_read_the_same_generation_one_releases(

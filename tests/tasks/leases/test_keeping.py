@@ -21,6 +21,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.reaper import reap
 from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
+from tests.waiting import PATIENCE_S
 
 QUICK = Patience(grace_s=0.2, deadline_s=2.0, look_every_s=0.02)
 SHAPE = {"kind": "rooms", "workers": "2"}
@@ -45,7 +46,7 @@ def kept(ledger: DirectoryLedger, everything: Inventories, rooms: Rooms, clock, 
     process = spawn(holding.labels)
     holding.live()
     assert [ref.name for ref in keep(holding, ["room"], clock() + 4000.0, QUICK)] == ["blue"]
-    assert process.wait(10) < 0, "what is not worth keeping goes"
+    assert process.wait(PATIENCE_S) < 0, "what is not worth keeping goes"
     return stored(ledger, "first-e1")
 
 

@@ -20,6 +20,7 @@ from tasks.leases.ledger import Conflict, Ledger, Unreadable, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -150,7 +151,7 @@ def test_many_processes_at_once_never_both_win(ledger: Ledger, uri: str) -> None
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     writers = [subprocess.Popen([sys.executable, "-c", code, uri], env=environment) for _ in range(2)]
-    assert [writer.wait(90) for writer in writers] == [0, 0]
+    assert [writer.wait(PATIENCE_S) for writer in writers] == [0, 0]
     lease = ledger.read("run-e1")
     assert lease is not None
     assert lease.renewed_at == 120.0, "every write that won counted exactly once"

@@ -24,7 +24,7 @@ from tasks.leases.locks import Locked, lock
 from tasks.leases.opening import open_ledger
 from tasks.leases.reaper import reap
 from tests.tasks.leases.rooms import Rooms
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[3]
 PLACE = ("proj/us-west4-a", "v5e-16")
@@ -100,7 +100,7 @@ def test_who_waits_says_for_whom_once_and_gets_it(first: Holding, second: Holdin
     thread.start()
     until(lambda: said)
     first.release("over")
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert len(said) == 1
     assert "held by lease first-e1" in said[0]
@@ -220,7 +220,9 @@ def test_two_processes_never_both_have_it(gcs_bucket: str, tmp_path: Path) -> No
         )
         for name in ("a", "b")
     ]
-    assert [process.communicate(timeout=120)[0].split() for process in running] == [["0", "1", "2", "3"]] * 2
+    assert [process.communicate(timeout=PATIENCE_S)[0].split() for process in running] == [
+        ["0", "1", "2", "3"]
+    ] * 2
     ledger = open_ledger(uri)
     assert lock_of(ledger).holders == ()
     assert open_inventories(ledger, tmp_path)["lock"].list(None) == []

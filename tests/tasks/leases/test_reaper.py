@@ -26,6 +26,7 @@ from tasks.leases.processes import reference
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
+from tests.waiting import PATIENCE_S
 
 QUICK = Patience(grace_s=0.5, deadline_s=8.0, look_every_s=0.02)
 HERE = owners.this_process()
@@ -120,7 +121,7 @@ def test_a_dead_owner_s_processes_go_with_their_setsid_children_and_nothing_else
         ("released", "run-e1")
     ]
     assert state(ledger) is State.GONE
-    assert ours.wait(10) < 0
+    assert ours.wait(PATIENCE_S) < 0
     assert started_at(int(ours.first_line)) is None
     assert [process.poll() for process in (other_ledger, unlabelled)] == [None, None]
     similar.kill()
@@ -131,7 +132,7 @@ def test_a_stopped_process_goes_too(holding: Holding, ledger: DirectoryLedger, s
     process.send_signal(19)
     kill_owner(ledger)
     assert [found.did for found in sweep_up()] == ["released"]
-    assert process.wait(10) < 0
+    assert process.wait(PATIENCE_S) < 0
 
 
 def test_supervisors_are_asked_before_they_are_killed(
@@ -153,7 +154,7 @@ def test_supervisors_are_asked_before_they_are_killed(
     assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0, deadline_s=16.0))] == [
         "released"
     ]
-    assert supervisor.wait(10) == 7, "its child was alive until the supervisor itself ended it"
+    assert supervisor.wait(PATIENCE_S) == 7, "its child was alive until the supervisor itself ended it"
 
 
 def test_a_child_that_emptied_its_environment_goes_too(holding: Holding, ledger, sweep_up, spawn) -> None:
@@ -168,7 +169,7 @@ def test_a_child_that_emptied_its_environment_goes_too(holding: Holding, ledger,
     parent = spawn(holding.labels, code)
     kill_owner(ledger)
     assert [found.did for found in sweep_up()] == ["released"]
-    assert parent.wait(10) < 0
+    assert parent.wait(PATIENCE_S) < 0
     assert started_at(int(parent.first_line)) is None
 
 
@@ -190,7 +191,7 @@ def test_folders_go_after_the_processes_that_write_there(
     writer = spawn(holding.labels, code, str(folder))
     kill_owner(ledger)
     assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0))] == ["released"]
-    assert writer.wait(10) == 0
+    assert writer.wait(PATIENCE_S) == 0
     assert not folder.exists()
 
 
@@ -264,8 +265,8 @@ def test_labels_without_a_lease_go(ledger: DirectoryLedger, holding: Holding, sw
         "run-e1": "released",
     }
     assert "does not know" in findings["never-e1"].why
-    assert unknown.wait(10) < 0
-    assert late.wait(10) < 0
+    assert unknown.wait(PATIENCE_S) < 0
+    assert late.wait(PATIENCE_S) < 0
 
 
 def test_a_process_whose_lease_cannot_be_read_stays(
@@ -329,12 +330,12 @@ def test_two_reapers_at_once(holding: Holding, ledger: DirectoryLedger, sweep_up
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     did = sorted(found.did for findings in results for found in findings)
     assert did.count("released") == 1, did
     assert set(did) <= {"released", "elsewhere", "kept"}
     assert state(ledger) is State.GONE
-    assert all(process.wait(10) < 0 for process in processes)
+    assert all(process.wait(PATIENCE_S) < 0 for process in processes)
 
 
 def test_dead_holders_are_struck_off_and_the_last_one_out_ends_it(

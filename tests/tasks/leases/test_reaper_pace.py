@@ -22,7 +22,7 @@ from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.together import together
 from tests.tasks.leases.rooms import SCOPE, Rooms
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SLOW = Pace(look_every_s=0.02, goes_within_s=900.0, remote=True)
 NEVER = 1_000_000
@@ -125,7 +125,7 @@ def test_jobs_are_begun_in_order_a_number_at_a_time_and_an_error_is_raised_at_th
     def job(n: int) -> int:
         begun.append(n)
         if n == 0:
-            gate.wait(60)
+            gate.wait(PATIENCE_S)
         if n == 3:
             gate.set()
             raise ValueError(f"job {n}")

@@ -21,7 +21,7 @@ from tasks.leases.tpu_entries import enter, read
 from tasks.leases.tpu_stay import Ousted, Stay
 from tests.cloud.tpu.leasing import QUICK, ZONE, a_ledger, quick_inventories
 from tests.cloud.tpu.running import Cloud
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 KEYS = {name: f"ssh-ed25519 {name} {name}" for name in ("AAAA", "BBBB")}
 
@@ -71,11 +71,11 @@ class AtOnce(CloudTpu):
     ) -> None:
         def late(there: Mapping[str, str]) -> Mapping[str, str]:
             wanted = change(there)
-            self._everyone.wait(60)
+            self._everyone.wait(PATIENCE_S)
             return wanted
 
         super().set_metadata(zone, name, late)
-        self._everyone.wait(60)
+        self._everyone.wait(PATIENCE_S)
 
 
 def test_of_two_ledgers_that_write_at_the_same_time_one_gets_it(

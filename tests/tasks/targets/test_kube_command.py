@@ -12,7 +12,7 @@ import pytest
 
 from tasks.targets.kube_command import argv_of
 from tests.slowness import slowness
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_plain_program_runs_without_a_shell(line: str | list[str], words: list
     ],
 )
 def test_a_line_means_what_it_means_in_bash(line: str, code: int, told: str) -> None:
-    done = subprocess.run(argv_of(line), capture_output=True, text=True, timeout=20)
+    done = subprocess.run(argv_of(line), capture_output=True, text=True, timeout=PATIENCE_S)
     # The kernel tells a parent of a signal; a container runtime of 128 and the signal.
     assert (done.returncode if done.returncode >= 0 else 128 - done.returncode, done.stdout) == (code, told)
 
@@ -71,11 +71,11 @@ def test_the_program_hears_a_signal_at_once_and_its_end_is_seen_at_once(tmp_path
     words = argv_of(line.format(run=f"python {script} {mark}"))
     process = subprocess.Popen(words, start_new_session=True)
     try:
-        until(lambda: mark.exists() and mark.read_text() == "ready", 20)
+        until(lambda: mark.exists() and mark.read_text() == "ready")
         slow = slowness(time.perf_counter)
         began = time.monotonic()
         os.kill(process.pid, signal.SIGTERM)
-        code = process.wait(timeout=20)
+        code = process.wait(PATIENCE_S)
         assert mark.read_text() == "saved"
         # xpk's wrapper takes up to ten seconds for this.
         assert time.monotonic() - began < 3 * slow

@@ -17,7 +17,7 @@ from tests.cloud.kubernetes.client import JOBSETS, WORKLOADS, Plain
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.tasks.targets.kube_replay import Store
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 GATED = "import os, time\nwhile not os.path.exists('{gate}'):\n    time.sleep(0.05)"
@@ -94,7 +94,7 @@ class Told:
         return next(iter(self.store.found.values()))
 
     def end(self) -> list[str]:
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), self.news
         return self.news
 

@@ -115,7 +115,7 @@ def test_an_empty_cluster_gets_all_and_a_workload_runs_in_it(
 
 
 def _until_done(kube: Kubernetes, name: str) -> None:
-    until(lambda: kube.get(JOB_SET, name).get("status", {}).get("terminalState") == "Completed", 30)
+    until(lambda: kube.get(JOB_SET, name).get("status", {}).get("terminalState") == "Completed")
 
 
 def test_again_changes_nothing_and_another_size_only_what_depends_on_it(

@@ -33,7 +33,7 @@ from tests.tasks.targets.kube_made import (
     seen,
     submission,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True).filter(lambda name: name != "XLA_FLAGS")
@@ -262,10 +262,10 @@ def test_the_copier_copies_meanwhile_and_once_more_at_its_end(tmp_path: Path) ->
     env = {**seen(copier), "POD_NAME": "pod-1", "EVERY_S": "0.1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     process = subprocess.Popen([expanded(word, env) for word in copier["command"]], env=env)
     try:
-        until(lambda: log.exists() and len(log.read_text().splitlines()) >= 2, 20)
+        until(lambda: log.exists() and len(log.read_text().splitlines()) >= 2)
         before = len(log.read_text().splitlines())
         process.terminate()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(PATIENCE_S) == 0
         lines = log.read_text().splitlines()
         assert len(lines) > before
         assert set(lines) == {"storage rsync --recursive /xla-dump gs://bucket/dumps/pod-1"}

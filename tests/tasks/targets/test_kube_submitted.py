@@ -112,7 +112,7 @@ def test_a_program_that_fails_starts_again_only_when_asked(
 def test_a_pod_that_is_taken_away_starts_again_without_counting(api: Plain) -> None:
     started(api, "taken", 0)
     selector = "jobset.sigs.k8s.io/jobset-name=taken"
-    until(lambda: any("waits" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)), 30)
+    until(lambda: any("waits" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)))
     (pod,) = running(api, selector)
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}}
     api.post(f"{PODS}/{pod}/eviction", body)
