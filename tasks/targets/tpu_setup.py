@@ -27,6 +27,9 @@ set -u
 marker="$HOME/.slicebench/setup/$1"; limit=$2; locks=$3
 [ -e "$marker" ] && exit 0
 mkdir -p "$(dirname "$marker")" || exit 1
+# Whoever comes again over a new link, as the old one broke, waits until the script that it left behind has ended.
+exec 9> "$marker.lock" && flock 9 || exit 1
+[ -e "$marker" ] && exit 0
 script="$marker.sh"
 cat > "$script" && chmod 700 "$script" || exit 1
 holder() {
@@ -41,7 +44,7 @@ while told=$(holder); [ -n "$told" ]; do
   [ "$waited" -ge "$limit" ] && { echo "$told, for longer than $limit s" >&2; exit 75; }
   sleep 1; waited=$((waited + 1))
 done
-"$script" < /dev/null > "$marker.log" 2>&1
+"$script" < /dev/null > "$marker.log" 2>&1 9>&-
 code=$?
 [ "$code" -eq 0 ] && : > "$marker" || tail -n 20 "$marker.log" >&2
 exit "$code"

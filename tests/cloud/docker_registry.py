@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 PACKAGE = "docker-registry"
 
 
@@ -48,7 +50,7 @@ def serve_docker_registry(folder: Path) -> Iterator[str]:
 
 def _wait_until_up(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     host, _, port = address.partition(":")
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up and process.poll() is None:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()

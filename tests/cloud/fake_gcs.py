@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 BINARY = "FAKE_GCS_SERVER"
 """Environment variable that names the program, where the package has none for this platform."""
 
@@ -74,13 +76,13 @@ def serve_gcs(root: Path) -> Iterator[str]:
 
 
 def wait_for_http(
-    server: subprocess.Popen[bytes], port: int, path: str, log: Path, patience_s: float = 30.0
+    server: subprocess.Popen[bytes], port: int, path: str, log: Path, patience_s: float = PATIENCE_S
 ) -> None:
     """Returns once a server that was just started answers."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             connection.request("GET", path)
             connection.getresponse().read()
         except OSError:
@@ -98,7 +100,7 @@ def make_bucket(url: str) -> str:
         data=f'{{"name": "{name}"}}'.encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30):
+    with urllib.request.urlopen(request, timeout=PATIENCE_S):
         return name
 
 

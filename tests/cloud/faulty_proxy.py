@@ -29,6 +29,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.waiting import PATIENCE_S
+
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
 
 
@@ -102,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(rule["seconds"])
         if do == "kill_before":
             os.kill(rule["pid"], signal.SIGKILL)
-        upstream = http.client.HTTPConnection(self.upstream, timeout=60)
+        upstream = http.client.HTTPConnection(self.upstream, timeout=PATIENCE_S)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         upstream.request(self.command, self.path, body, headers)
         reply = upstream.getresponse()
@@ -140,12 +142,12 @@ class Proxy:
     def spoil(self, *rules: Mapping[str, Any]) -> None:
         """Sets what is to be spoilt from now on, in place of what was."""
         request = urllib.request.Request(f"{self.url}/_faults", data=json.dumps(rules).encode())
-        with urllib.request.urlopen(request, timeout=10):
+        with urllib.request.urlopen(request, timeout=PATIENCE_S):
             return
 
     def calls(self) -> list[str]:
         """Returns every call so far."""
-        with urllib.request.urlopen(f"{self.url}/_calls", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self.url}/_calls", timeout=PATIENCE_S) as reply:
             return reply.read().decode().splitlines()
 
 

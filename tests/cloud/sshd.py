@@ -22,6 +22,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 PACKAGE = "openssh-server"
 BENCH_USER = "bench"
 _CONFIG = """\
@@ -212,7 +214,7 @@ def _free_port() -> int:
 
 
 def _wait_until_up(sshd: Sshd) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and sshd.process.poll() is None:
         try:
             socket.create_connection((sshd.address, sshd.port), timeout=5).close()

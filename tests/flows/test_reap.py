@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flows.reap import reap
@@ -14,6 +16,7 @@ from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
 from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
+from tests.waiting import PATIENCE_S
 
 QUICK = Patience(grace_s=0.1, deadline_s=0.5, look_every_s=0.02)
 
@@ -38,6 +41,7 @@ def test_it_keeps_failing_while_something_leaked_and_no_longer(
         assert state.message is not None
         assert state.message.startswith("LEAKED: run-e1: room blue is still there")
     rooms.refuses.clear()
+    monkeypatch.setitem(reaper.reap.__kwdefaults__, "patience", replace(QUICK, deadline_s=PATIENCE_S))
     state = reap(return_state=True)
     assert (state.is_completed(), state.message) == (True, "1 of 1 lease released")
     lease = ledger.read("run-e1")

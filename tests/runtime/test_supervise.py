@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from runtime.contract.progress import (
     WorkerExited,
 )
 from runtime.supervise import Supervisor
-from tests.runtime.supervised import Make
+from tests.runtime.supervised import Crew, Make
 from tests.waiting import PATIENCE_S, until
 
 
@@ -221,17 +222,30 @@ def test_a_killed_supervisor_takes_its_worker_along(make: Make) -> None:
 
 def test_renewals_that_stop_end_everything(make: Make, tmp_path: Path) -> None:
     renewal = tmp_path / "renewal"
-    renewal.touch()
-    crew = make(do={"0.1": "hang"}, job={"renewal_file": str(renewal), "lease_s": 2.0}).start()
-    until(lambda: len(crew.bodies(PointPhase)) == 3)
-    for n in range(30):
-        os.utime(renewal, (n, n))  # a clock that is wrong by half a century renews as well
-        assert crew.started[0].poll() is None
-        with pytest.raises(subprocess.TimeoutExpired):
-            crew.started[0].wait(0.1)
+    for _ in range(5):
+        renewal.touch()
+        crew = make(do={"0.1": "hang"}, job={"renewal_file": str(renewal), "lease_s": 2.0}).start()
+        if longest_pause_of_renewals(crew, renewal) < 1.5:
+            break
+        crew.end()  # whoever renews was late himself: that says nothing
+    assert crew.started[0].poll() is None
     assert crew.wait() == [3]
     assert crew.exited().cause == f"the lease was not renewed for 2 s: nobody touched {renewal}"
     crew.nothing_left()
+
+
+def longest_pause_of_renewals(crew: Crew, renewal: Path) -> float:
+    """Renews for longer than a lease lasts; returns the longest pause that it made, seconds."""
+    pauses, last = [0.0], time.monotonic()
+    until(lambda: crew.path().exists() and len(crew.bodies(PointPhase)) == 3)
+    for n in range(30):
+        os.utime(renewal, (n, n))  # a clock that is wrong by half a century renews as well
+        with pytest.raises(subprocess.TimeoutExpired):
+            crew.started[0].wait(0.1)
+        now = time.monotonic()
+        pauses.append(now - last)
+        last = now
+    return max(pauses)
 
 
 def test_an_owner_that_goes_ends_everything(make: Make) -> None:

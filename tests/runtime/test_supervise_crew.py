@@ -15,7 +15,7 @@ from runtime.contract.job import Deadlines
 from runtime.contract.progress import Log, PointPhase, Stacks, Started, Step, WorkerExited
 from runtime.supervision.processes import look
 from tests.runtime.supervised import Crew, Make
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ECHO = "INTERNAL: Gloo AllGather failed: Connection closed by peer [127.0.0.1]:5"
 ABORT = "Terminating process because the JAX distributed service detected fatal errors: another task died"
@@ -199,7 +199,11 @@ def test_a_worker_killed_from_outside_is_told(make: Make) -> None:
 
 
 def test_a_worker_that_never_arrives_is_named(make: Make) -> None:
-    crew = make(workers=3, job={"deadlines": Deadlines(init_s=2.0)}).start(only=(0, 2))
+    crew = make(workers=3)
+    first, _, third = crew.jobs()
+    crew.start_one(third)
+    until(crew.path(2).exists)
+    crew.start_one(replace(first, deadlines=Deadlines(init_s=2.0)))
     assert crew.wait() == [3, 3]
     assert crew.exited(0).cause == crew.exited(2).cause == "worker 1 did not arrive within 2 s"
 
@@ -219,31 +223,35 @@ def test_a_supervisor_that_waits_for_the_others_can_be_stopped(make: Make) -> No
 
 
 def test_who_does_not_know_the_token_is_not_let_in(make: Make) -> None:
-    crew = make(workers=2, job={"deadlines": Deadlines(init_s=2.0)})
+    crew = make(workers=2)
     first, second = crew.jobs()
-    crew.start_one(first)
-    crew.start_one(replace(second, token="another"))
-    assert crew.wait() == [3, 3]
-    assert crew.exited(0).cause == "worker 1 did not arrive within 2 s"
+    waiting = crew.start_one(first)
+    until(lambda: listens(first.rendezvous))
+    stranger = replace(second, token="another", deadlines=Deadlines(init_s=0.5))
+    assert crew.start_one(stranger).wait(PATIENCE_S) == 3
     assert "another token" in crew.exited(1).cause
+    assert waiting.poll() is None
+    assert not crew.bodies(Started), "it still waits for worker 1"
+    waiting.terminate()
+    assert waiting.wait(PATIENCE_S) == 130
+
+
+def listens(address: str) -> socket.socket | None:
+    host, port = address.split(":")
+    try:
+        return socket.create_connection((host, int(port)), 5)
+    except OSError:
+        return None
 
 
 def test_strangers_at_the_rendezvous_do_no_harm(make: Make) -> None:
     crew = make(workers=2)
     first, second = crew.jobs()
     crew.start_one(first)
-    host, port = first.rendezvous.split(":")
-
-    def connect() -> socket.socket | None:
-        try:
-            return socket.create_connection((host, int(port)), 1)
-        except OSError:
-            return None
-
-    silent = until(connect)
-    loud = until(connect)
+    silent = until(lambda: listens(first.rendezvous))
+    loud = until(lambda: listens(first.rendezvous))
     loud.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    hostile = until(connect)
+    hostile = until(lambda: listens(first.rendezvous))
     hostile.sendall(json.dumps({"worker": 1, "challenge": "x", "proof": "y"}).encode() + b"\n")
     crew.start_one(second)
     assert crew.wait() == [0, 0]

@@ -21,7 +21,7 @@ from runtime.contract.redaction import Redaction
 from tasks.follow import Follower, Sampler
 from tasks.targets.streams import LOST, event_of, follow_streams, read_stream
 from tasks.targets.types import Event, Exited, LogLine, Progress, State
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -230,11 +230,11 @@ def test_a_killed_follower_loses_and_repeats_nothing(tmp_path: Path) -> None:
     log = logs / "worker-0000.log"
     for kill in range(4):
         follower = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        until = time.monotonic() + 5
         before = log.stat().st_size if log.exists() else 0
-        while kill < 3 and time.monotonic() < until and (not log.exists() or log.stat().st_size <= before):
-            time.sleep(0.01)
         if kill < 3:
+            until(
+                lambda before=before: (log.exists() and log.stat().st_size > before) or not writer.is_alive()
+            )
             follower.send_signal(signal.SIGKILL)
         follower.wait(PATIENCE_S)
     writer.join()

@@ -73,12 +73,6 @@ class Cluster:
             await self.api.close()
             await self.control.close()
 
-    async def down(self, seconds: float) -> None:
-        """Takes the API server away for a while: connections break, new ones are refused; all else goes on."""
-        await self.api.close()
-        await asyncio.sleep(seconds)
-        await self.api.open()
-
     def facts(self) -> dict[str, Any]:
         """Returns where it is reached."""
         return {"url": self.api.url, "control": self.control.url, "mark": self.world.mark}

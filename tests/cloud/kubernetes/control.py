@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -24,7 +24,6 @@ class Control:
         """Controls one cluster."""
         self._cluster = cluster
         self._world = cluster.world
-        self._outages: set[asyncio.Task[None]] = set()
 
     def app(self) -> Starlette:
         """Returns the application; every action is `POST /_standin/<name>` with a JSON object."""
@@ -35,6 +34,7 @@ class Control:
             "cut",
             "compact",
             "down",
+            "up",
             "skew",
             "empty",
             "nodes",
@@ -51,7 +51,8 @@ class Control:
         async def handle(request: Request) -> Response:
             told = await request.json()
             try:
-                return JSONResponse(act(told) or {})
+                answer = act(told)
+                return JSONResponse((await answer if inspect.isawaitable(answer) else answer) or {})
             except (KeyError, ValueError, TypeError) as error:
                 return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 400)
 
@@ -88,11 +89,14 @@ class Control:
         del told
         self._world.store.compact()
 
-    def _down(self, told: dict[str, Any]) -> None:
-        """Takes the API away: {"seconds": 3}."""
-        task = asyncio.get_running_loop().create_task(self._cluster.down(float(told["seconds"])))
-        self._outages.add(task)
-        task.add_done_callback(self._outages.discard)
+    async def _down(self, told: dict[str, Any]) -> None:
+        """Takes the API away until it is told `up`: connections break, new ones are refused; all else goes on."""
+        del told
+        await self._cluster.api.close()
+
+    async def _up(self, told: dict[str, Any]) -> None:
+        del told
+        await self._cluster.api.open()
 
     def _skew(self, told: dict[str, Any]) -> None:
         clock.skew(float(told["seconds"]))

@@ -31,6 +31,7 @@ class Port:
         self._app, self._connections, self._certificates = app, connections, certificates
         self._number = port
         self._server: _Server | None = None
+        self._kept: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -45,12 +46,7 @@ class Port:
 
     async def open(self) -> None:
         """Starts serving."""
-        # The protocol is named, else asyncio lets Nagle hold back the second half of an answer for 40 ms, as no API
-        # server does.
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self._number))
-        self._number = listener.getsockname()[1]
+        listener = self._bound()
         files = Path(self._certificates) if self._certificates else None
         config = uvicorn.Config(
             self._app,
@@ -80,3 +76,16 @@ class Port:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         self._server = None
+        self._kept = self._bound()  # bound and deaf: it refuses, and nobody else gets the number meanwhile
+
+    def _bound(self) -> socket.socket:
+        if (kept := self._kept) is not None:
+            self._kept = None
+            return kept
+        # The protocol is named, else asyncio lets Nagle hold back the second half of an answer for 40 ms, as no API
+        # server does.
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", self._number))
+        self._number = bound.getsockname()[1]
+        return bound

@@ -5,7 +5,7 @@
         cluster.kubeconfig            # its one context is `standin`; nothing of the user's is read or written
         cluster.url                   # http://127.0.0.1:…, for httpx or any client
         cluster.fault(verb="create", kind="jobsets", action="lose_reply")
-        cluster.down(2.0)             # the API is away for two seconds, what runs goes on running
+        cluster.down()                # the API is away until cluster.up(), what runs goes on running
         cluster.assert_nothing_left()
 
 JobSet and Kueue run in it unless `without=("kueue",)`; a pod's command runs as processes of this machine, in a folder
@@ -32,7 +32,7 @@ import httpx
 
 from tests.cloud.kubernetes.nodes import tpu_pool
 from tests.cloud.kubernetes.processes import kill_marked, marked
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 __all__ = ["KubernetesStandIn", "tpu_pool"]
 
@@ -90,7 +90,7 @@ class KubernetesStandIn:
 
     def tell(self, action: str, **values: Any) -> dict[str, Any]:
         """Posts an action to the side door, see control.py."""
-        answer = httpx.post(f"{self.control}/_standin/{action}", json=values, timeout=30)
+        answer = httpx.post(f"{self.control}/_standin/{action}", json=values, timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         return result
@@ -103,9 +103,13 @@ class KubernetesStandIn:
         """Lets one fault wait, or several, instead of those before; see faults.py."""
         self.tell("faults", faults=[*([fault] if fault else []), *more])
 
-    def down(self, seconds: float) -> None:
-        """Takes the API away for a while."""
-        self.tell("down", seconds=seconds)
+    def down(self) -> None:
+        """Takes the API away."""
+        self.tell("down")
+
+    def up(self) -> None:
+        """Brings it back, at the port where it was."""
+        self.tell("up")
 
     def stop(self, *controllers: str) -> None:
         """Stops these controllers (jobset, job, kueue, scheduler, kubelet, garbage), and starts all others."""
@@ -117,7 +121,7 @@ class KubernetesStandIn:
 
     def inventory(self) -> dict[str, Any]:
         """Returns what there is: objects by kind, processes, streams."""
-        result: dict[str, Any] = httpx.get(f"{self.control}/_standin/inventory", timeout=30).json()
+        result: dict[str, Any] = httpx.get(f"{self.control}/_standin/inventory", timeout=PATIENCE_S).json()
         return result
 
     def processes(self) -> list[int]:

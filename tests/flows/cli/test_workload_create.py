@@ -19,7 +19,6 @@ from flows.cli.main import main
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.cloud.registry import Store, serve_registry
-from tests.slowness import slowness
 from tests.tasks.cloud.test_registry import push_image
 from tests.waiting import PATIENCE_S, until
 
@@ -246,7 +245,14 @@ def test_the_manifest_is_shown_without_any_cluster(create: Any) -> None:
 def test_a_program_hears_of_its_end_at_once(
     api: Plain, create: Any, cluster: KubernetesStandIn, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "mark"
+    # Once more where it was not: a machine that others use may be late. xpk's wrapper hands a signal on after up to
+    # 5 s, and sees the end up to 5 s later.
+    took = (seconds_to_hear_and_go(api, create, f"hears-{n}", tmp_path / str(n)) for n in range(5))
+    assert any(heard_s < 2 and gone_s < 2 for heard_s, gone_s in took)
+
+
+def seconds_to_hear_and_go(api: Plain, create: Any, name: str, mark: Path) -> tuple[float, float]:
+    """Deletes a workload; returns after how long its program heard of that, and how long after that it was gone."""
     program = (
         "import pathlib, signal, time\n"
         f"mark = pathlib.Path({str(mark)!r})\n"
@@ -254,14 +260,13 @@ def test_a_program_hears_of_its_end_at_once(
         "mark.write_text('ready')\n"
         "time.sleep(99)"
     )
-    assert create("hears", "--grace", "20", *python(program))[0] == 0
+    assert create(name, "--grace", "20", *python(program))[0] == 0
     until(lambda: mark.exists() and mark.read_text() == "ready")
-    slow, asked = slowness(time.perf_counter), time.time()
-    api.delete(f"{JOBSETS}/hears")
+    asked = time.time()
+    api.delete(f"{JOBSETS}/{name}")
     api.eventually(PODS, lambda told: not told["items"])
     heard, gone = float(mark.read_text()), time.time()
-    # xpk's wrapper hands a signal on after up to 5 s, and sees the end up to 5 s later.
-    assert heard - asked < 2 * slow and gone - heard < 2 * slow
+    return heard - asked, gone - heard
 
 
 def test_a_target_file_says_what_flags_do_not(

@@ -168,9 +168,7 @@ def test_what_pip_cannot_do_is_told_in_its_words_and_nothing_is_left(scene: Scen
     assert not (scene.venvs / "base").exists()
     requirements.unlink()
     os.mkfifo(requirements)
-    began = time.monotonic()
     assert "did not end in time" in scene.refused(limit_s=5.0)["error"]
-    assert time.monotonic() - began < 60
     assert not (scene.venvs / "base").exists()
 
 

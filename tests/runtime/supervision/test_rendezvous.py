@@ -30,7 +30,7 @@ def listen(address: str, arrived: Arrived, token: str = "t") -> Listener:
 def test_messages_go_both_ways_in_order(address: str) -> None:
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
-    theirs = join(address, "t", 3, 5.0)
+    theirs = join(address, "t", 3, PATIENCE_S)
     worker, ours = arrived.get(timeout=PATIENCE_S)
     assert worker == 3
     heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -54,7 +54,7 @@ def test_one_that_falls_silent_is_lost(address: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(rendezvous, "_SILENT_S", 0.3)
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
-    silent = join(address, "t", 1, 5.0)  # never serves: as if it were stopped
+    silent = join(address, "t", 1, PATIENCE_S)  # never serves: as if it were stopped
     _, ours = arrived.get(timeout=PATIENCE_S)
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     ours.serve(lambda message: None, lost.put)
@@ -67,7 +67,7 @@ def test_one_that_falls_silent_is_lost(address: str, monkeypatch: pytest.MonkeyP
 def test_one_that_sends_rubbish_is_lost(address: str) -> None:
     arrived: Arrived = queue.SimpleQueue()
     listener = listen(address, arrived)
-    theirs = join(address, "t", 1, 5.0)
+    theirs = join(address, "t", 1, PATIENCE_S)
     _, ours = arrived.get(timeout=PATIENCE_S)
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     ours.serve(lambda message: None, lost.put)

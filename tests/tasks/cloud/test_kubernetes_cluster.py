@@ -15,6 +15,7 @@ from tasks.cloud.labels import labels_for
 from tasks.cloud.timing import Timing
 from tests.cloud.kubernetes.manifests import TPU, config_map, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
+from tests.waiting import PATIENCE_S
 
 LABELS = dict(labels_for("run-1-e1", "abc", "jan@here"))
 SLEEPS = "import time; time.sleep(60)"
@@ -29,7 +30,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
 
 @pytest.fixture
 def kube(cluster: KubernetesStandIn) -> Iterator[Kubernetes]:
-    yield Kubernetes(by_context("standin", str(cluster.kubeconfig)), timing=Timing(5.0, 10.0, 0.02, 0.2))
+    yield Kubernetes(
+        by_context("standin", str(cluster.kubeconfig)), timing=Timing(60.0, PATIENCE_S, 0.02, 0.2)
+    )
     cluster.fault()
     cluster.stop()
 

@@ -17,20 +17,23 @@ from tasks.cloud.ssh_steward import Conversation, converse
 from tests.cloud.sshd import Sshd
 from tests.tasks.cloud.test_ssh import endpoint
 from tests.tasks.targets.ssh_runs import host_folder
+from tests.waiting import PATIENCE_S
 
 ECHO = ["sh", "-c", "while read -r line; do echo $$ $line; done; exit 3"]
 
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    pool = Pool(connect_s=10.0)
+    pool = Pool(connect_s=PATIENCE_S)
     yield pool
     pool.close()
 
 
 def test_one_process_answers_one_request_after_another(two_hosts: list[Sshd], pool: Pool) -> None:
     with pool.link(endpoint(two_hosts[0])).talk(ECHO) as talk:
-        answers = [talk.exchange(f"{word}\n".encode(), 20.0).output.decode().split() for word in ("a", "b")]
+        answers = [
+            talk.exchange(f"{word}\n".encode(), PATIENCE_S).output.decode().split() for word in ("a", "b")
+        ]
     (first, a), (second, b) = answers
     assert (a, b, first) == ("a", "b", second)
 
@@ -40,8 +43,8 @@ def test_a_program_that_ends_instead_of_answering_is_told_with_its_code_and_erro
 ) -> None:
     link = pool.link(endpoint(two_hosts[0]))
     with link.talk(["sh", "-c", "read -r line; echo half | tr -d '\\n'; echo sorry >&2; exit 5"]) as talk:
-        assert talk.exchange(b"a\n", 20.0) == Ran(5, b"half", "sorry\n")
-        assert talk.exchange(b"b\n", 20.0).code == 5, "to speak to what has ended is no broken link"
+        assert talk.exchange(b"a\n", PATIENCE_S) == Ran(5, b"half", "sorry\n")
+        assert talk.exchange(b"b\n", PATIENCE_S).code == 5, "to speak to what has ended is no broken link"
     assert link.alive
 
 
@@ -59,10 +62,10 @@ def test_a_link_that_breaks_in_between_is_dialled_again_and_all_is_said_again(
 
     def task(link: Link) -> str:
         with link.talk(ECHO) as talk:
-            said.append(talk.exchange(b"a\n", 20.0).output.decode())
+            said.append(talk.exchange(b"a\n", PATIENCE_S).output.decode())
             if len(said) == 1:
                 own_host.drop()
-            return talk.exchange(b"b\n", 20.0).output.decode()
+            return talk.exchange(b"b\n", PATIENCE_S).output.decode()
 
     assert pool.call(endpoint(own_host), task).endswith(" b")
     assert len(said) == 2

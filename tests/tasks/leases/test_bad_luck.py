@@ -22,7 +22,7 @@ from tests.tasks.leases.rooms import Rooms
 from tests.waiting import PATIENCE_S, until
 
 QUICK = Patience(grace_s=0.1, deadline_s=1.0, look_every_s=0.02)
-PATIENT = Patience(grace_s=0.1, deadline_s=60.0, look_every_s=0.02)
+PATIENT = Patience(grace_s=0.1, deadline_s=PATIENCE_S, look_every_s=0.02)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tasks.leases.processes import reference
 from tasks.leases.release import Patience, release
 from tests.waiting import PATIENCE_S, until
 
-QUICK = Patience(grace_s=0.3, deadline_s=5.0, look_every_s=0.02)
+QUICK = Patience(grace_s=0.3, deadline_s=PATIENCE_S, look_every_s=0.02)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import PATIENCE_S
 
-QUICK = Patience(grace_s=0.2, deadline_s=2.0, look_every_s=0.02)
+QUICK = Patience(grace_s=0.2, deadline_s=PATIENCE_S, look_every_s=0.02)
 SHAPE = {"kind": "rooms", "workers": "2"}
 
 

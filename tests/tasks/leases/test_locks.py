@@ -96,7 +96,9 @@ def test_one_lease_holds_two_locks_and_gives_both_back(
 def test_who_waits_says_for_whom_once_and_gets_it(first: Holding, second: Holding) -> None:
     lock(first, *PLACE)
     said: list[str] = []
-    thread = threading.Thread(target=lambda: lock(second, *PLACE, wait_s=60.0, say=said.append, poll_s=0.02))
+    thread = threading.Thread(
+        target=lambda: lock(second, *PLACE, wait_s=PATIENCE_S, say=said.append, poll_s=0.02)
+    )
     thread.start()
     until(lambda: said)
     first.release("over")
@@ -111,7 +113,7 @@ def test_who_lost_its_lease_stops_waiting(first: Holding, second: Holding, ledge
     lock(first, *PLACE)
     alter(ledger, "second-e1", owner=owners.this_process())
     with pytest.raises(Fenced):
-        lock(second, *PLACE, wait_s=60.0, poll_s=0.02)
+        lock(second, *PLACE, wait_s=PATIENCE_S, poll_s=0.02)
 
 
 def test_a_dead_holder_loses_it_and_one_that_renews_does_not(
@@ -125,7 +127,7 @@ def test_a_dead_holder_loses_it_and_one_that_renews_does_not(
         # Its clock is years behind, but it renews.
         lock(second, *PLACE, wait_s=1.0, watch_s=0.3, poll_s=0.02, now=lambda: 9e9)
     alter(ledger, "first-e1", renewed_at=1000.0, expires_at=1180.0)
-    lock(second, *PLACE, wait_s=60.0, watch_s=0.2, poll_s=0.02)
+    lock(second, *PLACE, wait_s=PATIENCE_S, watch_s=0.2, poll_s=0.02)
     assert lock_of(ledger).holders == ("second-e1",)
     first.release("it wakes up")
     assert lock_of(ledger).holders == ("second-e1",), "what another has by now is left to it"

@@ -28,7 +28,7 @@ from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.waiting import PATIENCE_S
 
-QUICK = Patience(grace_s=0.5, deadline_s=8.0, look_every_s=0.02)
+QUICK = Patience(grace_s=0.5, deadline_s=PATIENCE_S, look_every_s=0.02)
 HERE = owners.this_process()
 
 
@@ -106,7 +106,7 @@ def test_a_dead_owner_s_processes_go_with_their_setsid_children_and_nothing_else
     code = """if True:
         import subprocess, sys, time, signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(9)"], start_new_session=True)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
         print(child.pid, flush=True)
         time.sleep(600)
     """
@@ -151,9 +151,7 @@ def test_supervisors_are_asked_before_they_are_killed(
     """
     supervisor = spawn(holding.labels, code)
     kill_owner(ledger)
-    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0, deadline_s=16.0))] == [
-        "released"
-    ]
+    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=PATIENCE_S / 2))] == ["released"]
     assert supervisor.wait(PATIENCE_S) == 7, "its child was alive until the supervisor itself ended it"
 
 
@@ -190,7 +188,7 @@ def test_folders_go_after_the_processes_that_write_there(
     """
     writer = spawn(holding.labels, code, str(folder))
     kill_owner(ledger)
-    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=8.0))] == ["released"]
+    assert [found.did for found in sweep_up(patience=replace(QUICK, grace_s=PATIENCE_S / 2))] == ["released"]
     assert writer.wait(PATIENCE_S) == 0
     assert not folder.exists()
 
@@ -318,7 +316,7 @@ def test_what_will_not_go_is_leaked_and_told_again_each_time(ledger: DirectoryLe
     findings = reap(ledger, all_kinds, patience=short)  # type: ignore[arg-type]
     assert ([found.did for found in findings], exit_code(findings)) == (["leaked"], ExitCode.LEAKED)
     rock.asked = 1000
-    findings = reap(ledger, all_kinds, patience=short)  # type: ignore[arg-type]
+    findings = reap(ledger, all_kinds, patience=QUICK)  # type: ignore[arg-type]
     assert ([found.did for found in findings], state(ledger)) == (["released"], State.GONE)
 
 

@@ -110,7 +110,9 @@ def test_a_lease_that_cannot_be_written_stops_no_other(
             return super().get(ref)
 
     tearing = Tearing(rooms.folder, ledger.id)
-    found = reap(ledger, {**inventories, "room": tearing}, patience=Patience(0.05, 5.0, 0.02), confirm_s=0.0)
+    found = reap(
+        ledger, {**inventories, "room": tearing}, patience=Patience(0.05, PATIENCE_S, 0.02), confirm_s=0.0
+    )
     assert {one.lease_id: (one.did, int(one.exit_code)) for one in found} == {
         "a-e1": ("failed", 3),
         "z-e1": ("released", 0),

@@ -23,9 +23,9 @@ from tests.cloud.container.leasing import a_ledger, config, office
 from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.releases import Releases
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
-SOON = Waits(ready_s=20.0, answers_s=20.0, look_s=0.02)
+SOON = Waits(ready_s=PATIENCE_S, answers_s=PATIENCE_S, look_s=0.02)
 
 
 @pytest.fixture(scope="module")

@@ -125,3 +125,12 @@ def hold(run: Run) -> Holding:
 def image_of(run: Run) -> Image:
     assert isinstance(run.spec.target, SshTargetConfig)
     return Image("venv", "test", str(run.spec.target.python))
+
+
+def wait_for_hosts(pool: Pool, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a pool wait so long for each step from now on: a moment for hosts that are frozen, for others patiently."""
+    monkeypatch.setattr("tasks.cloud.ssh_link.IO_S", seconds)
+    monkeypatch.setattr(pool, "_connect_s", seconds)
+    for place in pool._places.values():
+        if place.link is not None and place.link._sftp is not None:
+            place.link._sftp.get_channel().settimeout(seconds)

@@ -27,6 +27,7 @@ from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
 from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +128,20 @@ def test_a_pod_that_is_evicted_makes_another_attempt_of_what_is_missing(pods: Po
 
 
 def test_the_api_may_be_away_for_a_while(pods: Pods) -> None:
-    ears = Ears("starting: ", lambda: pods.cluster.down(3.0))
-    run, holding = pods.run(say=ears), hold(RUN)
+    goes = Ears("starting: ", pods.cluster.down)
+    ears = Ears("unreachable: ", pods.cluster.up)
+
+    def say(line: str) -> None:
+        goes(line)
+        ears(line)
+
+    run, holding = pods.run(say=say), hold(RUN)
     try:
         outcome = play(run, holding)
     finally:
         teardown(run, holding)
     assert exit_code_of(outcome) == ExitCode.DONE, ears.said
+    assert any("unreachable: " in line for line in ears.said)
     log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text().splitlines()
     assert log.count("stand-in of worker 1 from point 0") == 1
 
@@ -169,7 +177,7 @@ def test_pods_end_when_their_run_falls_silent(pods: Pods) -> None:
     uploaded = upload(run, provision(run, holding), gke_runs.IMAGE)
     run.target.start(uploaded, 1, holding)
     api = Plain(pods.cluster.url)
-    ended = api.ended(f"sb-{RUN}-e1", 60.0)
+    ended = api.ended(f"sb-{RUN}-e1")
     assert ended["status"]["terminalState"] == "Failed"
     teardown(run, holding)
 
@@ -189,7 +197,13 @@ def test_what_a_run_that_goes_on_has_submitted_is_nothing_against_it(pods: Pods)
     api.delete(f"{JOBSETS}/{name}")
 
 
-def test_a_run_that_is_interrupted_ends_at_once_with_what_its_workers_said(pods: Pods) -> None:
+def test_a_run_that_is_interrupted_ends_at_once_with_what_its_workers_said(
+    pods: Pods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tasks.stages.run.GRACE_S", PATIENCE_S
+    )  # to say it takes long where others use the machine
+
     def interrupt(line: str) -> None:
         pods.said.append(line)
         if "stand-in of worker 1" in line:

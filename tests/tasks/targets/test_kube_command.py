@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tasks.targets.kube_command import argv_of
-from tests.slowness import slowness
 from tests.waiting import PATIENCE_S, until
 
 
@@ -66,19 +65,25 @@ time.sleep(60)
 
 @pytest.mark.parametrize("line", ["{run}", "true; {run}", "true; {run}; exit $?", "{run} | cat"])
 def test_the_program_hears_a_signal_at_once_and_its_end_is_seen_at_once(tmp_path: Path, line: str) -> None:
-    script, mark = tmp_path / "saves.py", tmp_path / "mark"
+    # Once more where it was not: a machine that others use may be late. xpk's wrapper takes up to ten seconds for it.
+    assert any(seconds_to_end(tmp_path, line) < 3 for _ in range(5))
+
+
+def seconds_to_end(folder: Path, line: str) -> float:
+    """Returns how long it takes from a signal to the shell until its program has saved and all has ended."""
+    script, mark = folder / "saves.py", folder / "mark"
     script.write_text(SAVES)
+    mark.unlink(missing_ok=True)
     words = argv_of(line.format(run=f"python {script} {mark}"))
     process = subprocess.Popen(words, start_new_session=True)
     try:
         until(lambda: mark.exists() and mark.read_text() == "ready")
-        slow = slowness(time.perf_counter)
         began = time.monotonic()
         os.kill(process.pid, signal.SIGTERM)
         code = process.wait(PATIENCE_S)
+        took = time.monotonic() - began
         assert mark.read_text() == "saved"
-        # xpk's wrapper takes up to ten seconds for this.
-        assert time.monotonic() - began < 3 * slow
         assert code in (5, 143) or code == -signal.SIGTERM
+        return took
     finally:
         process.kill()

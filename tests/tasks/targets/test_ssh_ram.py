@@ -23,6 +23,7 @@ from tasks.targets.tpu_hosts import hosts_config
 from tasks.targets.types import Image, Plan
 from tests.cloud.sshd import Sshd, serve_ssh
 from tests.tasks.targets.ssh_runs import config_of, hold, host_folder, run_of, spec_of
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,6 @@ def test_it_is_refused_where_nobody_may_mount(need_sshd: None, pool: Pool) -> No
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    pool = Pool(connect_s=20.0)
+    pool = Pool(connect_s=PATIENCE_S)
     yield pool
     pool.close()

@@ -21,6 +21,7 @@ from tasks.targets.ssh_venvs import choose
 from tests.cloud.fake_index import add_wheel, lock, wheels, write_orbax_source
 from tests.cloud.sshd import Sshd, serve_ssh
 from tests.tasks.targets.ssh_runs import config_of, hold, host_folder, run_of, spec_of
+from tests.waiting import PATIENCE_S
 
 __all__ = ["lock", "wheels"]
 
@@ -77,7 +78,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    pool = Pool(connect_s=10.0)
+    pool = Pool(connect_s=PATIENCE_S)
     yield pool
     pool.close()
 
