@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
+import re
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# Collecting makes a million objects that all stay. To look for garbage among them, again and again, takes nearly as
+# long as to make them.
+gc.disable()
 
 # How long data take to make says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile(
@@ -30,12 +37,23 @@ DEAR = ("prefect_url", "tpu_server", "gke_server")
 NO_SKIPS = "SLICEBENCH_NO_SKIPS"
 
 _skipped: dict[str, int] = {}
+_number = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Gives each test a folder as pytest does, which for each reads the names of all others to find a free one."""
+    words = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{next(_number)}-{words}"
+    folder.mkdir(0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Gives each test a state root nobody else uses, and no Prefect server or Google project of the user's."""
-    home = tmp_path_factory.mktemp("slicebench-home")
+    home = tmp_path_factory.getbasetemp() / f"{next(_number)}-home"
+    home.mkdir(0o700)
     monkeypatch.setenv("SLICEBENCH_HOME", str(home))
     monkeypatch.delenv("SLICEBENCH_LEDGER", raising=False)
     for name in list(os.environ):
@@ -51,6 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         used.setdefault(_module(item), set()).update(getattr(item, "fixturenames", ()))
     items.sort(key=lambda item: [name not in used[_module(item)] for name in DEAR])
+
+
+@pytest.hookimpl(tryfirst=True)  # also where other processes collect and run them
+def pytest_runtestloop() -> None:
+    """Looks for garbage among what tests make from now on, and no more among what was there before them."""
+    gc.freeze()
+    gc.enable()
 
 
 def _module(item: pytest.Item) -> str:
