@@ -29,8 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.waiting import PATIENCE_S
-
+_PATIENCE_S = 240.0
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
 
 
@@ -104,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(rule["seconds"])
         if do == "kill_before":
             os.kill(rule["pid"], signal.SIGKILL)
-        upstream = http.client.HTTPConnection(self.upstream, timeout=PATIENCE_S)
+        upstream = http.client.HTTPConnection(self.upstream, timeout=_PATIENCE_S)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         upstream.request(self.command, self.path, body, headers)
         reply = upstream.getresponse()
@@ -142,12 +141,12 @@ class Proxy:
     def spoil(self, *rules: Mapping[str, Any]) -> None:
         """Sets what is to be spoilt from now on, in place of what was."""
         request = urllib.request.Request(f"{self.url}/_faults", data=json.dumps(rules).encode())
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S):
             return
 
     def calls(self) -> list[str]:
         """Returns every call so far."""
-        with urllib.request.urlopen(f"{self.url}/_calls", timeout=PATIENCE_S) as reply:
+        with urllib.request.urlopen(f"{self.url}/_calls", timeout=_PATIENCE_S) as reply:
             return reply.read().decode().splitlines()
 
 
