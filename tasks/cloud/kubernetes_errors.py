@@ -126,6 +126,8 @@ _BY_CODE: Mapping[int, type[KubernetesError]] = {
 }
 _WEBHOOK = re.compile(r"failed calling webhook")
 _SERVICE = re.compile(r"https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b")
+_MISSHAPEN = re.compile(r"failed to create typed patch object")
+"""How a server calls an applied object wrong whose fields are not those of its kind: with a 500, and no reason."""
 _ADMISSION = re.compile(r"denied the request|exceeded quota|is forbidden: (?!User )", re.IGNORECASE)
 """A 403 that is about what was sent, not about who sent it: of a webhook, a quota, or another admission plugin."""
 
@@ -168,6 +170,8 @@ def _kind(told: Told) -> type[KubernetesError]:
         return Refused
     if told.code >= 500 and _WEBHOOK.search(told.message):
         return WebhookDown
+    if told.code == 500 and _MISSHAPEN.search(told.message):
+        return Refused
     if kind := _BY_REASON.get(told.reason):
         return kind
     return _BY_CODE.get(told.code) or (Refused if 400 <= told.code < 500 else Unavailable)

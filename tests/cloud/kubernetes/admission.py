@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.cloud.kubernetes import refusals, webhooks
+from tests.cloud.kubernetes.names import SAY_SUBDOMAIN, SUBDOMAIN
+from tests.cloud.kubernetes.pod_rules import job_causes, pod_causes, pod_update_causes
 from tests.cloud.kubernetes.resources import Resource
 from tests.cloud.kubernetes.schedule import Schedule
 from tests.cloud.kubernetes.store import Obj
@@ -13,13 +15,8 @@ from tests.cloud.kubernetes.store import Obj
 if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]|")
-_SAY_SUBDOMAIN = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
+_SAY_RESTART = 'Required value: valid values: "OnFailure", "Never"'
 
 
 def creating(world: World, resource: Resource, obj: Obj) -> None:
@@ -33,11 +30,15 @@ def creating(world: World, resource: Resource, obj: Obj) -> None:
         _job(obj)
     if resource.qualified == "cronjobs.batch":
         _cronjob(obj)
+    if resource.kind == "CustomResourceDefinition":
+        _definition(obj)
 
 
 def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
     """Admits a changed object."""
     _labels(resource, obj)
+    if resource.qualified == "pods" and (causes := pod_update_causes(obj["spec"], old["spec"])):
+        raise refusals.invalid("Pod", "", obj["metadata"]["name"], causes)
     if resource.qualified == "jobs.batch":
         _job_update(obj, old)
     if resource.qualified == "cronjobs.batch":
@@ -56,9 +57,9 @@ def _name(resource: Resource, obj: Obj) -> None:
     checked = name if meta.get("name") else name.rstrip("-.") + "-x"
     # Role names and the like may hold anything that is no path.
     if resource.group != "rbac.authorization.k8s.io" and (
-        not _SUBDOMAIN.fullmatch(checked) or len(name) > 253
+        not SUBDOMAIN.fullmatch(checked) or len(name) > 253
     ):
-        why = f'Invalid value: "{name}": {_SAY_SUBDOMAIN}'
+        why = f'Invalid value: "{name}": {SAY_SUBDOMAIN}'
         raise refusals.invalid(
             resource.kind, resource.group, name, [("metadata.name", "FieldValueInvalid", why)]
         )
@@ -72,10 +73,12 @@ def _labels(resource: Resource, obj: Obj) -> None:
             told = (
                 f'Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric '
             )
-            told += "characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+            told += "characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+            told += "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+            told += "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
             causes.append(("metadata.labels", "FieldValueInvalid", told))
         elif len(value) > 63:
-            told = f'Invalid value: "{value}": must be no more than 63 characters'
+            told = f'Invalid value: "{value}": must be no more than 63 bytes'
             causes.append(("metadata.labels", "FieldValueInvalid", told))
     if causes:
         raise refusals.invalid(resource.kind, resource.group, meta.get("name", ""), causes)
@@ -98,37 +101,8 @@ def _pod(world: World, obj: Obj) -> None:
         raise refusals.invalid("Pod", "", name, causes)
 
 
-def pod_causes(spec: dict[str, Any], at: str) -> list[tuple[str, str, str]]:
-    """Returns what is wrong with a pod's specification."""
-    causes: list[tuple[str, str, str]] = []
-    if not spec.get("containers"):
-        causes.append((f"{at}.containers", "FieldValueRequired", "Required value"))
-    for number, one in enumerate(spec.get("containers") or []):
-        here = f"{at}.containers[{number}]"
-        if not one.get("image"):
-            causes.append((f"{here}.image", "FieldValueRequired", "Required value"))
-        for resource, amount in ((one.get("resources") or {}).get("limits") or {}).items():
-            if "/" in resource and not str(amount).isdigit():
-                told = f'Invalid value: "{amount}": must be an integer'
-                causes.append((f"{here}.resources.limits[{resource}]", "FieldValueInvalid", told))
-    return causes
-
-
 def _job(obj: Obj) -> None:
-    spec = obj["spec"]
-    pod = spec["template"]["spec"]
-    causes = []
-    if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
-        told = "Required value: when completion mode is Indexed"
-        causes.append(("spec.completions", "FieldValueRequired", told))
-    causes += pod_causes(pod, "spec.template.spec")
-    if pod["restartPolicy"] not in ("Never", "OnFailure"):
-        told = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
-        causes.append(("spec.template.spec.restartPolicy", "FieldValueNotSupported", told))
-    elif spec.get("podFailurePolicy") and pod["restartPolicy"] != "Never":
-        told = 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'
-        causes.append(("spec.template.spec.restartPolicy", "FieldValueInvalid", told))
-    if causes:
+    if causes := job_causes(obj):
         raise refusals.invalid("Job", "batch", obj["metadata"].get("name", ""), causes)
 
 
@@ -151,10 +125,24 @@ def _cronjob(obj: Obj) -> None:
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
     causes += pod_causes(pod, "spec.jobTemplate.spec.template.spec")
     if pod["restartPolicy"] not in ("Never", "OnFailure"):
-        told = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
-        causes.append(("spec.jobTemplate.spec.template.spec.restartPolicy", "FieldValueNotSupported", told))
+        where = "spec.jobTemplate.spec.template.spec.restartPolicy"
+        causes.append((where, "FieldValueRequired", _SAY_RESTART))
     if causes:
         raise refusals.invalid("CronJob", "batch", meta.get("name", ""), causes)
+
+
+def _definition(obj: Obj) -> None:
+    name, spec = obj["metadata"].get("name", ""), obj["spec"]
+    causes = []
+    if name != (whole := f"{spec['names']['plural']}.{spec['group']}"):
+        told = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
+        causes.append(("metadata.name", "FieldValueInvalid", told))
+    for number, one in enumerate(spec["versions"]):
+        if not (one.get("schema") or {}).get("openAPIV3Schema"):
+            where = f"spec.versions[{number}].schema.openAPIV3Schema"
+            causes.append((where, "FieldValueRequired", "Required value"))
+    if causes:
+        raise refusals.invalid("CustomResourceDefinition", "apiextensions.k8s.io", name or whole, causes)
 
 
 def _job_update(obj: Obj, old: Obj) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
 JSON = "application/json"
+_FORMS = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 class Api:
@@ -49,6 +50,9 @@ class Api:
         if told is not None:
             return PlainTextResponse(told) if isinstance(told, str) else answer(told)
         call = parse(request, self._world.registry)
+        if call is not None and request.method == "POST" and call.content not in _FORMS:
+            told = "the body of the request was in an unknown format - accepted media types include: "
+            raise Refused(415, told + ", ".join(_FORMS))
         if call is None:
             return PlainTextResponse("404 page not found\n", 404)
         if request.method == "GET" or request.method == "DELETE":
@@ -94,11 +98,14 @@ class Api:
                 return answer(listed(world, call), call)
             case "watch":
                 call.selection()
+                call.since(world.store.rv)
                 return streaming(
                     watch_stream(world, call, world.faults.cuts["watch"]), JSON, self._connections
                 )
             case "log":
                 lines = log_requests.lines(world, call)
+                if lines is None:
+                    return Response(status_code=204)
                 return streaming(lines, "text/plain", self._connections)
         code, obj, warnings = writing.write(world, call, body)
         return answer(shown(call, obj) if obj.get("kind") != "Status" else obj, call, code, warnings)
@@ -116,7 +123,8 @@ def answer(
             f"{resource.group}/{call.version} {resource.kind} is deprecated; use {resource.api_version}"
         )
     for one in told:
-        response.headers.append("warning", f'299 - "{one}"')
+        quoted = one.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.append("warning", f'299 - "{quoted}"')
     return response
 
 

@@ -50,6 +50,12 @@ def object_for(call: Call, told: Any) -> dict[str, Any]:
         )
     group = call.resource.group
     expected = f"{group}/{call.version}" if group else call.version
+    if not call.resource.custom and call.verb == "create":  # what is built in says what it is by its path
+        told = {
+            **told,
+            "apiVersion": told.get("apiVersion") or expected,
+            "kind": told.get("kind") or call.resource.kind,
+        }
     sent = told.get("apiVersion", "")
     if not sent or not told.get("kind"):
         raise Refused(400, f"Object 'Kind' is missing in '{orjson.dumps(told).decode()[:200]}'")

@@ -53,9 +53,28 @@ class Call:
         try:
             return int(text) if text else None
         except ValueError:
+            raise Refused(400, f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+    def since(self, newest: int) -> int | None:
+        """Returns the resource version that a list or watch is to be at least as new as; None: any, or the newest."""
+        text, how = self.query.get("resourceVersion", ""), self.query.get("resourceVersionMatch", "")
+        if how and not text:
+            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
             raise Refused(
-                400, f'invalid {name}: strconv.ParseInt: parsing "{text}": invalid syntax'
-            ) from None
+                422, f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {why}'
+            )
+        if text in ("", "0"):
+            return None
+        if not text.isdigit():
+            why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            if self.verb == "watch":
+                raise Refused(500, why, reason=None)
+            raise Refused(400, f"invalid resource version: {why}")
+        if int(text) > newest and self.verb == "list":
+            causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+            told = f"Timeout: Too large resource version: {text}, current: {newest}"
+            raise Refused(504, told, details={"causes": causes, "retryAfterSeconds": 1})
+        return int(text)
 
     def selection(self) -> Test:
         """Returns the test that objects must pass to be listed or watched."""

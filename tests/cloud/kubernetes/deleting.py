@@ -50,10 +50,11 @@ def _check(resource: Resource, old: Obj, wanted: dict[str, Any]) -> None:
     for field, name in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         have = old["metadata"][field]
         if wanted.get(field) not in (None, have):
-            why = (
-                f"Precondition failed: {name} in precondition: {wanted[field]}, {name} in object meta: {have}"
-            )
-            raise refusals.conflict(resource.qualified, old["metadata"]["name"], why)
+            about = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+            gone = "deleted and then recreated" if field == "uid" else "modified"
+            told = f"the {name} in the precondition ({wanted[field]}) does not match the {name} in record ({have})"
+            why = f"{told}. The object might have been {gone}"
+            raise refusals.conflict(about, old["metadata"]["name"], why)
 
 
 def _usual(resource: Resource, orphan: bool | None) -> str:

@@ -54,6 +54,14 @@ class Deployments:
             if name:
                 self._world.installed.pop(name, None)
             return None
+        if not obj["spec"].get("replicas", 1):
+            if name:
+                self._world.installed.pop(name, None)
+            self._world.set_status(key, self._available)
+            return None
+        if self._unmade(key):
+            self._world.set_status(key, _unavailable)
+            return _AGAIN_S
         left = self._world.settings.ready_after_s - clock.since(obj["metadata"]["creationTimestamp"])
         if left > 0:
             return left
@@ -69,6 +77,15 @@ class Deployments:
         if name and name not in self._world.installed:
             self._world.installed[name] = time.monotonic() + self._world.settings.webhook_delay_s
         return None
+
+    def _unmade(self, key: Key) -> bool:
+        """Says whether its pods cannot be made: while Kueue is there and down, no pod of others can."""
+        there = self._world.registry.serves("workloads.kueue.x-k8s.io") and key[1] not in (
+            "kube-system",
+            "kueue-system",
+        )
+        running = self._world.store.at(key) or {}
+        return there and not self._world.runs("kueue") and not running.get("status", {}).get("readyReplicas")
 
     def _pulled(self, obj: Obj) -> bool:
         images = [one["image"] for one in obj["spec"]["template"]["spec"]["containers"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.cloud.kubernetes import openapi
 from tests.cloud.kubernetes.resources import Registry, Resource
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -24,6 +25,8 @@ VERSION = {
 def answer(path: str, registry: Registry) -> dict[str, Any] | str | None:
     """Returns what a path of discovery or health answers; None for any other path."""
     parts = [part for part in path.split("/") if part]
+    if parts[:1] == ["openapi"]:
+        return openapi.answer(path, registry)
     match parts:
         case ["version"]:
             return VERSION

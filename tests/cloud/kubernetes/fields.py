@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tests.cloud.kubernetes import refusals, schemas
+import orjson
+
+from tests.cloud.kubernetes import amounts, refusals, schemas
 from tests.cloud.kubernetes.calls import Call
+from tests.cloud.kubernetes.patches import APPLY
 from tests.cloud.kubernetes.refusals import Refused
 from tests.cloud.kubernetes.schemas import Schema
 from tests.cloud.kubernetes.store import Obj
 
+_HOOKS = {
+    "JobSet": "mjobset.kb.io",
+    "ClusterQueue": "mclusterqueue.kb.io",
+    "ResourceFlavor": "mresourceflavor.kb.io",
+}
+"""Whose webhook decodes an object before its definition is looked at."""
+_GO = {"integer": "int32", "boolean": "bool", "array": "[]string", "object": "map[string]string"}
 _JSON = {
     dict: "object",
     list: "array",
@@ -35,7 +46,10 @@ def checked(call: Call, obj: Obj) -> tuple[Obj, list[str]]:
         known["status"] = obj["status"]
     if wrong:
         raise _mistyped(call, obj, wrong)
-    schemas.require(call.resource, obj)
+    if unknown and call.content in APPLY:
+        raise _untyped(call, obj, unknown[0], "field not declared in schema")
+    amounts.settle(call, known)
+    schemas.require(call.resource, known)
     if not unknown:
         return known, []
     told = [f'unknown field "{one}"' for one in unknown]
@@ -55,17 +69,42 @@ def refuse_nulls(call: Call, told: Obj) -> None:
         body = {key: value for key, value in told.items() if key not in ("metadata", "status")}
         _nulls(body, schema, "", wrong)
     if wrong:
-        raise _mistyped(call, told, wrong)
+        raise _shapeless(call, told, wrong)
 
 
 def _mistyped(call: Call, obj: Obj, wrong: list[Wrong]) -> Refused:
-    resource = call.resource
-    if not resource.custom:
-        where, there, wanted = wrong[0]
-        kind = resource.kind
-        there = {"integer": "number", "boolean": "bool"}.get(there, there)
-        why = f"json: cannot unmarshal {there} into Go struct field {kind}.{where} of type {wanted}"
+    """Says who calls a type wrong: the applying, the server that decodes, a webhook that does, or a definition."""
+    kind, (where, there, wanted) = call.resource.kind, wrong[0]
+    if call.content in APPLY:
+        expected = {"integer": "numeric (int or float)", "array": "list", "object": "map"}.get(wanted, wanted)
+        return _untyped(call, obj, where, f"expected {expected}, got {there}")
+    there = {"integer": "number", "boolean": "bool"}.get(there, there)
+    path = re.sub(r"\[\d+\]", "", where)
+    of_metadata = path.startswith("metadata.")
+    field = f"ObjectMeta.{path.split('.')[1]}" if of_metadata else f"{kind}.{path}"
+    why = f"json: cannot unmarshal {there} into Go struct field {field} of type {_GO.get(wanted, wanted)}"
+    if not call.resource.custom or of_metadata:
         return Refused(400, f'{kind} in version "{call.version}" cannot be handled as a {kind}: {why}')
+    if hook := _HOOKS.get(kind):
+        return refusals.undecoded(hook, why)
+    return _shapeless(call, obj, wrong)
+
+
+def _untyped(call: Call, obj: Obj, where: str, why: str) -> Refused:
+    """Returns the refusal of an applied object whose fields are not those of its kind: a 500 without a reason."""
+    group = call.resource.group
+    version = f"{group}/{call.version}" if group else f"/{call.version}"
+    meta, path, at = obj.get("metadata") or {}, "", obj
+    for part, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", where):
+        at = (at[int(index)] if index else at.get(part)) if isinstance(at, dict | list) else None
+        named = at.get("name") if index and isinstance(at, dict) else None
+        path += f"[name={orjson.dumps(named).decode()}]" if named else f"[{index}]" if index else f".{part}"
+    about = f"{meta.get('namespace', '')}/{meta.get('name', call.name)}; {version}, Kind={call.resource.kind}"
+    return Refused(500, f"failed to create typed patch object ({about}): {path}: {why}", reason=None)
+
+
+def _shapeless(call: Call, obj: Obj, wrong: list[Wrong]) -> Refused:
+    resource = call.resource
     causes = [
         (
             where,
@@ -74,7 +113,7 @@ def _mistyped(call: Call, obj: Obj, wrong: list[Wrong]) -> Refused:
         )
         for where, there, wanted in wrong
     ]
-    return refusals.invalid(
+    return refusals.unshaped(
         resource.kind, resource.group, obj.get("metadata", {}).get("name", call.name), causes
     )
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes.processes import marked
 from tests.cloud.kubernetes.store import Key
+from tests.cloud.kubernetes.world import ROOT_CA
 
 if TYPE_CHECKING:
     from tests.cloud.kubernetes.cluster import Cluster
 
 _OF_THE_CLUSTER = {"nodes", "events"}
+_OF_EACH_SPACE = {("serviceaccounts", "default"), ("configmaps", ROOT_CA)}
 _SPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 
 
@@ -20,7 +22,7 @@ def taken(cluster: Cluster) -> dict[str, Any]:
     store = cluster.world.store
     objects: dict[str, list[str]] = {}
     for kind, space, name in _made(cluster):
-        if (kind, name) != ("serviceaccounts", "default"):
+        if (kind, name) not in _OF_EACH_SPACE:
             objects.setdefault(kind, []).append(f"{space}/{name}" if space else name)
     return {
         "objects": objects,
@@ -42,7 +44,7 @@ def _made(cluster: Cluster) -> Iterator[Key]:
         for one in store.list(kind) if kind not in _OF_THE_CLUSTER else ():
             space, name = one["metadata"].get("namespace", ""), one["metadata"]["name"]
             standing = (kind == "namespaces" and name in _SPACES) or (
-                kind == "serviceaccounts" and name == "default" and space in _SPACES
+                (kind, name) in _OF_EACH_SPACE and space in _SPACES
             )
             if not standing:
                 yield kind, space, name

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
+
+import orjson
 
 from tests.cloud.kubernetes import refusals
 from tests.cloud.kubernetes.store import Obj, copied
@@ -14,78 +17,110 @@ _SAY_1035 = (
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
+_RULE = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_SAY_RULE = (
+    "a failure policy rule name must start with an alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
+)
+_REASONS = (
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+    "FailedIndexes",
+    "MaxFailedIndexesExceeded",
+    "PodFailurePolicy",
+)
+Cause = tuple[str, str, str]
+"""Field, reason, message."""
 _LONG_POD = "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
 _LONG_JOB = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
 
 
 def check(obj: Obj) -> None:
     """Refuses what a new JobSet may not be."""
-    told = [*_names(obj), *_references(obj)]
+    told = [*_network(obj), *_names(obj), *_references(obj)]
     if told:
-        text = told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"
-        raise refusals.denied("vjobset.kb.io", text)
+        name = obj["metadata"].get("name", "")
+        refused = refusals.invalid("JobSet", "jobset.x-k8s.io", name, told)
+        raise refusals.invalid_by("vjobset.kb.io", refused)
 
 
-def _names(obj: Obj) -> list[str]:
+def _told(why: str) -> Cause:
+    """Returns what is said of no field: the webhook takes it for an error of its own."""
+    return ("<nil>", "InternalError", f"Internal error: {why}")
+
+
+def _wrong(field: str, value: str, why: str) -> Cause:
+    return (field, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+
+
+def _network(obj: Obj) -> Iterator[Cause]:
+    spec, field = obj["spec"], "spec.network.subdomain"
+    if (spec.get("replicatedJobs") or [{}])[0].get("dependsOn"):
+        yield _told("DependsOn can't be set for the first ReplicatedJob")
+    subdomain = (spec.get("network") or {}).get("subdomain")
+    if subdomain and len(subdomain) > 63:
+        yield _wrong(field, subdomain, ".spec.network.subdomain is too long, must be less than 63 characters")
+    elif subdomain and not _DNS1035.fullmatch(subdomain):
+        yield _wrong(field, subdomain, _SAY_1035)
+
+
+def _names(obj: Obj) -> Iterator[Cause]:
     name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "") + "xxxxx"
-    jobs = obj["spec"].get("replicatedJobs") or []
-    told: list[str] = []
-    if not _DNS1035.fullmatch(name):
-        told.append(_SAY_1035)
-    seen = [one["name"] for one in jobs]
-    if len(set(seen)) != len(seen):
-        twice = next(one for one in seen if seen.count(one) > 1)
-        at = len(seen) - 1 - seen[::-1].index(twice)
-        why = f'Duplicate value: {{"name":"{twice}"}}'
-        raise refusals.invalid(
-            "JobSet", "jobset.x-k8s.io", name, [(f"spec.replicatedJobs[{at}]", "FieldValueDuplicate", why)]
-        )
-    for one in jobs:
-        spec = one["template"]["spec"]
+    seen: set[str] = set()
+    for number, one in enumerate(obj["spec"].get("replicatedJobs") or []):
+        spec, field = one["template"]["spec"], f"spec.replicatedJobs[{number}].name"
         # replicas 0 makes the highest index -1, as the real webhook computes it
         longest = f"{name}-{one['name']}-{one['replicas'] - 1}"
-        if len(longest) > 63:
-            told.append(_LONG_JOB)
-            continue
         indexed = spec.get("completions") is not None and spec["completionMode"] == "Indexed"
-        if indexed and len(f"{longest}-{spec['completions'] - 1}-abcde") > 63:
-            told.append(_LONG_POD)
-    return told
+        pod = f"{longest}-{spec['completions'] - 1}-abcde" if indexed else ""
+        for whole, too_long in ((longest, _LONG_JOB), (pod, _LONG_POD)):
+            if len(whole) > 63:
+                yield _wrong(field, longest, too_long)
+            elif whole and not _DNS1035.fullmatch(whole):
+                yield _wrong(field, longest, _SAY_1035)
+        seen.add(one["name"])
+        for before in one.get("dependsOn") or []:
+            if before["name"] not in seen:
+                yield _told(f"replicatedJob: {one['name']} cannot depend on replicatedJob: {before['name']}")
 
 
-def _references(obj: Obj) -> list[str]:
+def _references(obj: Obj) -> Iterator[Cause]:
     spec = obj["spec"]
     jobs: dict[str, Any] = {one["name"]: one for one in spec.get("replicatedJobs") or []}
-    told = []
     for target in (spec.get("successPolicy") or {}).get("targetReplicatedJobs") or []:
         if target not in jobs:
-            told.append(f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs")
+            yield _told(f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs")
     for rule in (spec.get("failurePolicy") or {}).get("rules") or []:
+        if not _RULE.fullmatch(rule["name"]):
+            yield _told(f"invalid failure policy rule name '{rule['name']}', {_SAY_RULE}")
         for target in rule.get("targetReplicatedJobs") or []:
             if target not in jobs:
-                told.append(
-                    f"invalid replicatedJob name '{target}' in failure policy does not appear in .spec.ReplicatedJobs"
-                )
+                why = "in failure policy does not appear in .spec.ReplicatedJobs"
+                yield _told(f"invalid replicatedJob name '{target}' {why}")
+        for reason in rule.get("onJobFailureReasons") or []:
+            if reason not in _REASONS:
+                why = "in failure policy is not a recognized job failure reason"
+                yield _told(f"invalid job failure reason '{reason}' {why}")
     if where := spec.get("coordinator"):
-        told += _coordinator(obj, where, jobs)
-    return told
+        yield from map(_told, _coordinator(obj, where, jobs))
 
 
-def _coordinator(obj: Obj, where: dict[str, Any], jobs: dict[str, Any]) -> list[str]:
-    job = jobs.get(where["replicatedJob"])
+def _coordinator(obj: Obj, where: dict[str, Any], jobs: dict[str, Any]) -> Iterator[str]:
+    job, index, text = jobs.get(where["replicatedJob"]), where.get("jobIndex", 0), coordinator(obj)
     if job is None:
-        return [f"coordinator replicatedJob {where['replicatedJob']} does not exist"]
-    if where.get("jobIndex", 0) >= job["replicas"]:
-        return [f"coordinator job index {where['jobIndex']} is invalid for replicatedJob {job['name']}"]
-    completions = job["template"]["spec"].get("completions")
-    if completions is None or where.get("podIndex", 0) >= completions:
-        return [
-            f"coordinator pod index {where.get('podIndex', 0)} is invalid for replicatedJob {job['name']}"
-        ]
-    text = coordinator(obj)
+        yield f"coordinator replicatedJob {where['replicatedJob']} does not exist"
+    elif index >= job["replicas"]:
+        yield f"coordinator job index {index} is invalid for replicatedJob {job['name']}"
+    elif job["template"]["spec"].get("completions") is None:
+        yield "job for coordinator pod must be indexed completion mode, and completions number must be set"
+    elif where.get("podIndex", 0) >= job["template"]["spec"]["completions"]:
+        told = f"coordinator pod index {where['podIndex']} is invalid for replicatedJob {job['name']}"
+        yield f"{told} job index {index}"
     if len(text) > 63:
-        return [f"must be no more than 63 characters: {text}"]
-    return []
+        yield (
+            f'spec will lead to invalid label value "{text}" for coordinator label "jobset.sigs.k8s.io/coordinator" '
+            "(long JobSet / ReplicatedJob / SubDomain name?): must be no more than 63 bytes"
+        )
 
 
 def coordinator(obj: Obj) -> str:
@@ -108,13 +143,9 @@ def check_update(obj: Obj, old: Obj) -> None:
     new, was = obj["spec"], old["spec"]
     for field in ("failurePolicy", "successPolicy", "startupPolicy", "network", "coordinator", "managedBy"):
         if new.get(field) != was.get(field):
-            why = 'Invalid value: "object": Value is immutable'
-            raise refusals.invalid(
-                "JobSet",
-                "jobset.x-k8s.io",
-                obj["metadata"]["name"],
-                [(f"spec.{field}", "FieldValueInvalid", why)],
-            )
+            name, why = obj["metadata"]["name"], "Invalid value: Value is immutable"
+            causes = [(f"spec.{field}", "FieldValueInvalid", why)]
+            raise refusals.invalid("JobSet", "jobset.x-k8s.io", name, causes)
     jobs, before = copied(new["replicatedJobs"]), copied(was["replicatedJobs"])
     if new.get("suspend") or was.get("suspend"):
         for one in (*jobs, *before):
@@ -123,7 +154,7 @@ def check_update(obj: Obj, old: Obj) -> None:
             for field in ("nodeSelector", "tolerations", "schedulingGates"):
                 template.get("spec", {}).pop(field, None)
     if jobs != before:
-        raise refusals.denied(
-            "vjobset.kb.io",
-            f"spec.replicatedJobs: Invalid value: {new['replicatedJobs']}: field is immutable",
-        )
+        told = f"Invalid value: {orjson.dumps(new['replicatedJobs']).decode()}: field is immutable"
+        causes = [("spec.replicatedJobs", "FieldValueInvalid", told)]
+        refused = refusals.invalid("JobSet", "jobset.x-k8s.io", obj["metadata"]["name"], causes)
+        raise refusals.invalid_by("vjobset.kb.io", refused)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def listed(world: World, call: Call) -> dict[str, Any]:
     """Returns a list object."""
     selected = call.selection()
+    since = call.since(world.store.rv)
+    if call.query.get("resourceVersionMatch") == "Exact" and (since or 0) < world.store.oldest:
+        raise Refused(410, "The resourceVersion for the provided list is too old.")
     found = [one for one in world.store.list(call.resource.qualified, call.namespace) if selected(one)]
     version, after = str(world.store.rv), None
     if token := call.query.get("continue"):
@@ -25,7 +28,7 @@ def listed(world: World, call: Call) -> dict[str, Any]:
         found = [one for one in found if _place(one) > after]
     meta: dict[str, Any] = {"resourceVersion": version}
     limit = call.number("limit") or 0
-    if limit and len(found) > limit:
+    if limit > 0 and len(found) > limit:
         meta["continue"] = _token(version, _place(found[limit - 1]))
         if not call.query.get("labelSelector") and not call.query.get("fieldSelector"):
             meta["remainingItemCount"] = len(found) - limit

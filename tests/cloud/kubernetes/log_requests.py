@@ -15,23 +15,22 @@ if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
 
-def lines(world: World, call: Call) -> AsyncIterator[bytes]:
-    """Returns the log's text, piece by piece."""
+def lines(world: World, call: Call) -> AsyncIterator[bytes] | None:
+    """Returns the log's text, piece by piece; None where the pod is on no node yet."""
     pod = world.store.at(call.key)
     if pod is None:
         raise refusals.not_found("pods", call.name)
     container = _container(pod, call)
     wanted = _wanted(call)
     previous = call.flag("previous")
+    if not pod["spec"].get("nodeName"):
+        return None  # no content, whatever was asked for
     log = world.logs.find(pod["metadata"]["uid"], container, previous=previous)
     if log is None and previous:
         raise Refused(400, f'previous terminated container "{container}" in pod "{call.name}" not found')
     if log is None:
         waiting = _waiting(pod, container)
-        if waiting:
-            why = f'container "{container}" in pod "{call.name}" is waiting to start: {waiting}'
-            raise Refused(400, why)
-        return _nothing()
+        raise Refused(400, f'container "{container}" in pod "{call.name}" is waiting to start: {waiting}')
     node = world.store.get("nodes", "", pod["spec"].get("nodeName", ""))
     if node is not None and node["metadata"].get("annotations", {}).get(SILENT):
         address = f"https://127.0.0.1:10250/containerLogs/{call.namespace}/{call.name}/{container}"
@@ -56,7 +55,11 @@ def _container(pod: dict[str, Any], call: Call) -> str:
 def _wanted(call: Call) -> Wanted:
     since, seconds = call.query.get("sinceTime"), call.number("sinceSeconds")
     if since and seconds is not None:
-        raise Refused(400, "only one of sinceTime or sinceSeconds may be specified")
+        raise _odd(call, "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if seconds is not None and seconds < 1:
+        raise _odd(call, f"sinceSeconds: Invalid value: {seconds}: must be greater than 0")
+    if (tail := call.number("tailLines")) is not None and tail < 0:
+        raise _odd(call, f"tailLines: Invalid value: {tail}: must be greater than or equal to 0")
     start = 0
     if since:
         try:
@@ -71,15 +74,13 @@ def _wanted(call: Call) -> Wanted:
         call.flag("follow"),
         call.flag("timestamps"),
         start,
-        call.number("tailLines"),
+        tail,
         call.number("limitBytes"),
     )
 
 
 def _waiting(pod: dict[str, Any], container: str) -> str:
-    """Returns why a container has no log yet, as the kubelet puts it; empty where the pod is on no node."""
-    if not pod["spec"].get("nodeName"):
-        return ""
+    """Returns why a container has no log yet, as the kubelet puts it."""
     status = pod["status"]
     listed = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     state = next((one["state"] for one in listed if one["name"] == container), {})
@@ -87,6 +88,5 @@ def _waiting(pod: dict[str, Any], container: str) -> str:
     return "trying and failing to pull image" if reason in ("ErrImagePull", "ImagePullBackOff") else reason
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
+def _odd(call: Call, why: str) -> Refused:
+    return Refused(422, f'PodLogOptions "{call.name}" is invalid: {why}')

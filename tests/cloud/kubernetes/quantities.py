@@ -13,13 +13,33 @@ _UNITS = {
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
 }  # fmt: skip
 
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_DECIMAL = ("m", "", "k", "M", "G", "T", "P")
+_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
 
 def number(text: Any) -> float:
     """Returns an amount as a number; ValueError for what is none."""
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?\d+)?)([a-zA-Z]*)\s*", str(text))
+    match = re.fullmatch(r"\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)([a-zA-Z]*)\s*", str(text))
     if not match or match[2] not in _UNITS:
-        raise ValueError(f"quantities must match the regular expression: {text!r}")
+        raise ValueError(_FORM)
     return float(match[1]) * _UNITS[match[2]]
+
+
+def canonical(given: Any) -> str:
+    """Returns an amount as the server writes it: `4096Mi` as `4Gi`, `0.5` as `500m`; ValueError for what is none."""
+    amount, unit = number(given), re.sub(r"[-+0-9.\s]", "", str(given))
+    if unit.lower() == "e":
+        return str(given).strip()
+    if unit.endswith("i") and abs(amount) >= 1024:
+        power = 0
+        while power < len(_BINARY) - 1 and amount % 1024 == 0:
+            amount, power = amount / 1024, power + 1
+        return f"{amount:.0f}{_BINARY[power]}"
+    thousandths, power = round(amount * 1000), 0
+    while thousandths and power < len(_DECIMAL) - 1 and thousandths % 1000 == 0:
+        thousandths, power = thousandths // 1000, power + 1
+    return f"{thousandths}{_DECIMAL[power]}" if thousandths else "0"
 
 
 def text(amount: float) -> str:

@@ -20,16 +20,22 @@ REASONS = {
     504: "Timeout",
 }
 
+_UNCHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
 
 class Refused(Exception):
     """A request is answered with an error `Status`."""
 
     def __init__(
-        self, code: int, message: str, *, reason: str = "", details: dict[str, Any] | None = None
+        self, code: int, message: str, *, reason: str | None = "", details: dict[str, Any] | None = None
     ) -> None:
+        """`reason` is that of the code where it is empty, and None for an answer that has none."""
         super().__init__(message)
         self.code, self.message = code, message
-        self.reason = reason or REASONS.get(code, "")
+        self.reason = REASONS.get(code, "") if reason == "" else reason
         self.details = details or {}
 
     def status(self) -> dict[str, Any]:
@@ -40,8 +46,9 @@ class Refused(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason is not None:
+            body["reason"] = self.reason
         if self.details:
             body["details"] = self.details
         return {**body, "code": self.code}
@@ -75,13 +82,29 @@ def forbidden(qualified: str, name: str, why: str) -> Refused:
 
 
 def denied(webhook: str, why: str) -> Refused:
-    """Returns the refusal of an admission webhook."""
+    """Returns the refusal of Kueue's webhooks."""
     return Refused(403, f'admission webhook "{webhook}" denied the request: {why}')
+
+
+def undecoded(webhook: str, why: str) -> Refused:
+    """Returns the refusal of a webhook that cannot read what it is asked about."""
+    return Refused(400, f'admission webhook "{webhook}" denied the request: {why}', reason=None)
+
+
+def invalid_by(webhook: str, refused: Refused) -> Refused:
+    """Returns the refusal of JobSet's webhook, which calls an object invalid as the server itself does."""
+    refused.message = f'admission webhook "{webhook}" denied the request: {refused.message}'
+    return refused
+
+
+def unshaped(kind: str, group: str, name: str, causes: list[tuple[str, str, str]]) -> Refused:
+    """Returns the refusal of a custom object by its definition: other rules are looked at only when it has the form."""
+    return invalid(kind, group, name, [*causes, ("<nil>", "FieldValueInvalid", _UNCHECKED)])
 
 
 def invalid(kind: str, group: str, name: str, causes: list[tuple[str, str, str]]) -> Refused:
     """Returns the refusal of an object with wrong fields; causes are (field, type, message)."""
-    told = [f"{field}: {message}" for field, _, message in causes]
+    told = list(dict.fromkeys(f"{field}: {message}" for field, _, message in causes))
     text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     full = f"{kind}.{group}" if group else kind
     return Refused(
@@ -89,7 +112,7 @@ def invalid(kind: str, group: str, name: str, causes: list[tuple[str, str, str]]
         f'{full} "{name}" is invalid: {text}',
         details={
             "name": name,
-            "group": group,
+            **({"group": group} if group else {}),
             "kind": kind,
             "causes": [{"reason": why, "message": message, "field": field} for field, why, message in causes],
         },

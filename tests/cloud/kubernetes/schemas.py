@@ -101,6 +101,13 @@ _BUILT_IN: dict[str, type] = {
 }
 _OF_STRINGS = {"labels", "annotations", "nodeSelector", "matchLabels", "data", "stringData", "selector"}
 _SCALARS = {str: "string", int: "integer", bool: "boolean", float: "number", datetime: "string"}
+_ACTIONS = (
+    "FailJobSet",
+    "RestartJobSet",
+    "RestartJobSetAndIgnoreMaxRestarts",
+    "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts",
+)
 _ENUMS = {
     ("successPolicy", "operator"): ("All", "Any"),
     ("startupPolicy", "startupPolicyOrder"): ("AnyOrder", "InOrder"),
@@ -128,11 +135,37 @@ def require(resource: Resource, obj: dict[str, Any]) -> None:
         return
     spec = obj.get("spec") or {}
     causes = []
+    seen: set[str] = set()
     for number, one in enumerate(spec.get("replicatedJobs") or []):
-        for field in ("name", "template"):
-            if field not in one:
-                where = f"spec.replicatedJobs[{number}].{field}"
-                causes.append((where, "FieldValueRequired", "Required value"))
+        where, name = f"spec.replicatedJobs[{number}]", one.setdefault("name", "")
+        template = one.setdefault("template", {}).setdefault("spec", {}).setdefault("template", {})
+        if (
+            template.setdefault("spec", {}).get("containers") is None
+        ):  # the webhook writes what is not there as null
+            here = f"{where}.template.spec.template.spec.containers"
+            told = f'Invalid value: "null": {here} in body must be of type array: "null"'
+            causes.append((here, "FieldValueTypeInvalid", told))
+        if name in seen:
+            told = f'Duplicate value: {{"name":"{name}"}}'
+            raise refusals.invalid(
+                resource.kind, resource.group, obj["metadata"].get("name", ""),
+                [(where, "FieldValueDuplicate", told)],
+            )  # fmt: skip
+        seen.add(name)
+    for number, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or []):
+        if rule.get("action") not in _ACTIONS:
+            listed = ", ".join(f'"{one}"' for one in _ACTIONS)
+            told = f'Unsupported value: "{rule.get("action", "")}": supported values: {listed}'
+            causes.append((f"spec.failurePolicy.rules[{number}].action", "FieldValueNotSupported", told))
+    if (spec.get("ttlSecondsAfterFinished") or 0) < 0:
+        where = "spec.ttlSecondsAfterFinished"
+        told = f"Invalid value: {spec['ttlSecondsAfterFinished']}: {where} in body should be greater than or equal to 0"
+        raise refusals.invalid(
+            resource.kind,
+            resource.group,
+            obj["metadata"].get("name", ""),
+            [(where, "FieldValueInvalid", told)],
+        )
     for (part, field), allowed in _ENUMS.items():
         value = (spec.get(part) or {}).get(field)
         if value is not None and value not in allowed:
@@ -140,7 +173,7 @@ def require(resource: Resource, obj: dict[str, Any]) -> None:
             told = f'Unsupported value: "{value}": supported values: {listed}'
             causes.append((f"spec.{part}.{field}", "FieldValueNotSupported", told))
     if causes:
-        raise refusals.invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), causes)
+        raise refusals.unshaped(resource.kind, resource.group, obj["metadata"].get("name", ""), causes)
 
 
 def form(schema: Schema) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cloud.kubernetes.manifests import cluster_queue, config_map, jobset, kueue, namespace, pod
-from tests.cloud.kubernetes.space import Space, told
+from tests.cloud.kubernetes.space import Obj, Space, told
 
 
 def test_versions_grow_over_all_kinds_and_uids_differ(api: Space) -> None:
@@ -47,10 +47,10 @@ def test_selectors(api: Space) -> None:
     api.post("configmaps", config_map("b", {"app": "y"}))
     for selector, expected in {
         "app=x": ["a"],
-        "app!=x": ["b"],
+        "app!=x": ["b", "kube-root-ca.crt"],
         "app in (x, y),tier": ["a"],
-        "app notin (x)": ["b"],
-        "!tier": ["b"],
+        "app notin (x)": ["b", "kube-root-ca.crt"],
+        "!tier": ["b", "kube-root-ca.crt"],
         "app==y,!tier": ["b"],
     }.items():
         assert api.names("configmaps", labelSelector=selector) == expected, selector
@@ -64,9 +64,9 @@ def test_pages_have_a_token_for_the_next(api: Space) -> None:
         api.post("configmaps", config_map(name))
     page = api.get("configmaps", limit="2")
     assert [one["metadata"]["name"] for one in page["items"]] == ["a", "b"]
-    assert page["metadata"]["remainingItemCount"] == 1
+    assert page["metadata"]["remainingItemCount"] == 2
     page = api.get("configmaps", limit="2", **{"continue": page["metadata"]["continue"]})
-    assert [one["metadata"]["name"] for one in page["items"]] == ["c"]
+    assert [one["metadata"]["name"] for one in page["items"]] == ["c", "kube-root-ca.crt"]
     assert "continue" not in page["metadata"]
 
 
@@ -118,13 +118,13 @@ def test_a_dry_run_writes_nothing_but_refuses_as_usual(api: Space) -> None:
     refused = api.post(
         "jobs", {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, **job}, 422, dryRun="All"
     )
-    assert "spec.template.spec.restartPolicy: Unsupported value" in refused["message"]
+    assert "spec.template.spec.restartPolicy: Required value: valid values" in refused["message"]
 
 
 def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(api: Space) -> None:
     made = jobset("a", suspend=True, bogus=1)
     response = api.http.post(api.path("jobsets"), json=made)
-    assert response.headers["warning"] == '299 - "unknown field "spec.bogus""'
+    assert response.headers["warning"] == r'299 - "unknown field \"spec.bogus\""'
     assert "bogus" not in told(response, 201)["spec"]
     refused = api.post("jobsets", jobset("b", bogus=1), 400, fieldValidation="Strict")
     assert 'strict decoding error: unknown field "spec.bogus"' in refused["message"]
@@ -134,8 +134,16 @@ def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(api: S
 
 
 def test_wrong_types_are_refused(api: Space) -> None:
-    refused = api.post("jobsets", jobset("a", ttlSecondsAfterFinished="soon"), 422)
-    assert 'spec.ttlSecondsAfterFinished in body must be of type integer: "string"' in refused["message"]
+    wrong = jobset("a", ttlSecondsAfterFinished="soon")
+    refused = api.post("jobsets", wrong, 400)  # JobSet's webhook cannot read it
+    assert "cannot unmarshal string into Go struct field" in refused["message"]
+    assert "reason" not in refused
+    refused = api.apply("jobsets", wrong, code=500)
+    assert ".spec.ttlSecondsAfterFinished: expected numeric (int or float), got string" in refused["message"]
+    refused = api.apply("jobsets", jobset("a", bogus=1), code=500)
+    assert refused["message"].endswith(".spec.bogus: field not declared in schema")
+    refused = api.post("localqueues", kueue("LocalQueue", "a", clusterQueue=1), 422)
+    assert 'spec.clusterQueue in body must be of type string: "integer"' in refused["message"]
     refused = api.post("configmaps", {**config_map("a"), "data": {"x": 1}}, 400)
     assert (
         "cannot unmarshal number into Go struct field ConfigMap.data.x of type string" in refused["message"]
@@ -145,9 +153,9 @@ def test_wrong_types_are_refused(api: Space) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("a" * 44, 403, "pod names generated for this JobSet will exceed 63 characters"),
-        ("1abc", 403, "a DNS-1035 label must"),
-        ("a.b", 403, "a DNS-1035 label must"),
+        ("a" * 44, 422, "pod names generated for this JobSet will exceed 63 characters"),
+        ("1abc", 422, "a DNS-1035 label must"),
+        ("a.b", 422, "a DNS-1035 label must"),
         ("A", 422, "a lowercase RFC 1123 subdomain must"),
     ],
 )
@@ -164,7 +172,72 @@ def test_fixed_fields_of_a_jobset_cannot_change(api: Space) -> None:
     assert "Value is immutable" in refused["message"]
     api.patch("jobsets", "a", {"spec": {"ttlSecondsAfterFinished": 3}})
     jobs = [{**jobset("a")["spec"]["replicatedJobs"][0], "replicas": 5}]
-    assert api.patch("jobsets", "a", {"spec": {"replicatedJobs": jobs}}, code=403)["reason"] == "Forbidden"
+    assert api.patch("jobsets", "a", {"spec": {"replicatedJobs": jobs}}, code=422)["reason"] == "Invalid"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}},
+            "name 'x' does not appear in",
+        ),
+        ({"successPolicy": {"operator": "Some"}}, "some validation rules were not checked"),
+        ({"failurePolicy": {"rules": [{"name": "x-", "action": "FailJobSet"}]}}, "rule name 'x-'"),
+        ({"failurePolicy": {"rules": [{"action": "Stop"}]}}, 'Unsupported value: "Stop"'),
+        ({"coordinator": {"replicatedJob": "nope"}}, "coordinator replicatedJob nope does not exist"),
+        ({"network": {"subdomain": "a" * 64}}, "must be less than 63 characters"),
+        ({"ttlSecondsAfterFinished": -1}, "should be greater than or equal to 0"),
+    ],
+)
+def test_what_a_jobset_cannot_be_is_invalid(api: Space, given: Obj, words: str) -> None:
+    assert words in api.post("jobsets", jobset("a", **given), 422)["message"]
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        ({"name": "A"}, "a lowercase RFC 1123 label must"),
+        ({"name": ""}, "name: Required value"),
+        ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, 'volumeMounts[0].name: Not found: "x"'),
+        ({"imagePullPolicy": "Often"}, 'Unsupported value: "Often"'),
+        (
+            {"resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}},
+            "less than or equal to cpu limit of 1",
+        ),
+        ({"resources": {"limits": {"google.com/tpu": "1.5"}}}, '"1500m": must be an integer'),
+    ],
+)
+def test_what_a_container_cannot_be_is_invalid(api: Space, container: Obj, words: str) -> None:
+    wrong = pod("a")
+    wrong["spec"]["containers"][0] |= container
+    assert words in api.post("pods", wrong, 422)["message"]
+
+
+def test_amounts_come_back_as_the_server_writes_them(api: Space) -> None:
+    given = pod("a", nodeSelector={"no": "where"})
+    limits = {"memory": "4096Mi", "cpu": "0.5", "ephemeral-storage": "1536Mi", "google.com/tpu": 4}
+    given["spec"]["containers"][0]["resources"] = {"limits": limits}
+    made = api.post("pods", given)["spec"]["containers"][0]["resources"]
+    as_written = {"memory": "4Gi", "cpu": "500m", "ephemeral-storage": "1536Mi", "google.com/tpu": "4"}
+    assert made == {"limits": as_written, "requests": as_written}
+    given["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "much"}}
+    assert "quantities must match" in api.post("pods", given, 400)["message"]
+
+
+def test_hardly_anything_of_a_pod_can_change(api: Space) -> None:
+    api.post("pods", pod("a", nodeSelector={"no": "where"}))
+    variable = {"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "b"}]}]}}
+    refused = api.patch("pods", "a", variable, "strategic-merge-patch+json", 422)
+    assert "pod updates may not change fields other than" in refused["message"]
+    image = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
+    api.patch("pods", "a", image, "strategic-merge-patch+json")
+
+
+def test_what_a_list_may_ask_for(api: Space) -> None:
+    assert "invalid resource version" in api.get("pods", code=400, resourceVersion="x")["message"]
+    assert "Too large resource version" in api.get("pods", code=504, resourceVersion="99999999")["message"]
+    api.get("pods", code=422, resourceVersionMatch="Exact")
 
 
 def test_an_older_version_of_kueue_is_served_with_a_warning(api: Space) -> None:
@@ -183,7 +256,9 @@ def test_discovery_lists_what_is_served_and_what_a_definition_adds(api: Space) -
         "group": "example.com",
         "scope": "Namespaced",
         "names": {"kind": "Thing", "plural": "things"},
-        "versions": [{"name": "v1", "served": True, "storage": True}],
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
     }
     meta = {"name": "things.example.com"}
     definition = {
@@ -191,6 +266,8 @@ def test_discovery_lists_what_is_served_and_what_a_definition_adds(api: Space) -
         "kind": "CustomResourceDefinition",
         "metadata": meta,
     }
+    unshaped = {**spec, "versions": [{"name": "v1", "served": True, "storage": True}]}
+    api.post("customresourcedefinitions", {**definition, "spec": unshaped}, 422)
     api.post("customresourcedefinitions", {**definition, "spec": spec})
     assert told(api.http.get("/apis/example.com/v1"), 200)["resources"][0]["kind"] == "Thing"
     path = f"/apis/example.com/v1/namespaces/{api.space}/things"

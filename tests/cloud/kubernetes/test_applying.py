@@ -47,13 +47,13 @@ def test_what_a_patch_changed_is_the_patchers(api: Space) -> None:
 
 
 def test_entries_of_keyed_lists_are_merged_one_by_one(api: Space) -> None:
-    made = pod("a")
-    made["spec"]["containers"][0]["env"] = [{"name": "X", "value": "1"}]
-    made["spec"]["schedulingGates"] = [{"name": "wait"}]
-    api.apply("pods", made, code=201)
+    inside = pod("a")["spec"]
+    inside["containers"][0]["env"] = [{"name": "X", "value": "1"}]
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    api.apply("deployments", {**made, "spec": {"template": {"spec": inside}}}, code=201)
     more = {"containers": [{"name": "main", "image": "img:1", "env": [{"name": "Y", "value": "2"}]}]}
-    added = api.apply("pods", {**made, "spec": more}, "them")
-    (container,) = added["spec"]["containers"]
+    added = api.apply("deployments", {**made, "spec": {"template": {"spec": more}}}, "them")
+    (container,) = added["spec"]["template"]["spec"]["containers"]
     assert [one["name"] for one in container["env"]] == ["X", "Y"]
     assert container["command"][0] == "python"
 

@@ -146,7 +146,14 @@ def test_installed_later_kueue_refuses_until_it_is_ready(tmp_path: Any) -> None:
                 "group": "kueue.x-k8s.io",
                 "scope": "Cluster",
                 "names": {"kind": kind, "plural": plural},
-                "versions": [{"name": "v1beta2", "served": True, "storage": True}],
+                "versions": [
+                    {
+                        "name": "v1beta2",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object"}},
+                    }
+                ],
             }
             meta = {"name": f"{plural}.kueue.x-k8s.io"}
             definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cloud.kubernetes import jobset_rules, placement, refusals
+from tests.cloud.kubernetes import jobset_rules, kueue_rules, placement, refusals
+from tests.cloud.kubernetes.names import SAY_SUBDOMAIN, SUBDOMAIN
 from tests.cloud.kubernetes.resources import Resource
 from tests.cloud.kubernetes.store import Obj
 
@@ -17,6 +18,7 @@ _PATHS = {
     "jobsets.jobset.x-k8s.io": ("mjobset.kb.io", "/mutate-jobset-x-k8s-io-v1alpha2-jobset"),
     "jobs.batch": ("mjob.kb.io", "/mutate-batch-v1-job"),
     "pods": ("mpod.kb.io", "/mutate--v1-pod"),
+    "deployments.apps": ("mdeployment.kb.io", "/mutate-apps-v1-deployment"),
 }
 
 
@@ -26,10 +28,13 @@ def creating(world: World, resource: Resource, obj: Obj) -> None:
     match resource.qualified:
         case "jobsets.jobset.x-k8s.io":
             jobset_rules.check(obj)
+            _queue_name(world, obj)
             if world.registry.serves("workloads.kueue.x-k8s.io") and QUEUE in (
                 obj["metadata"].get("labels") or {}
             ):
                 obj["spec"]["suspend"] = True
+        case "clusterqueues.kueue.x-k8s.io":
+            kueue_rules.check(obj)
         case "pods":
             placement.admit(world, obj)
 
@@ -39,6 +44,8 @@ def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
     if obj == old:
         return
     _reachable(world, resource, obj)
+    if resource.qualified == "clusterqueues.kueue.x-k8s.io":
+        kueue_rules.check(obj)
     if resource.qualified == "jobsets.jobset.x-k8s.io":
         jobset_rules.check_update(obj, old)
         was = (old["metadata"].get("labels") or {}).get(QUEUE)
@@ -48,6 +55,13 @@ def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
             raise refusals.denied("vjobset.kb.io", told)
 
 
+def _queue_name(world: World, obj: Obj) -> None:
+    queue = (obj["metadata"].get("labels") or {}).get(QUEUE)
+    if queue and world.registry.serves("workloads.kueue.x-k8s.io") and not SUBDOMAIN.fullmatch(queue):
+        told = f'metadata.labels[{QUEUE}]: Invalid value: "{queue}": {SAY_SUBDOMAIN}'
+        raise refusals.denied("vjobset.kb.io", told)
+
+
 def _reachable(world: World, resource: Resource, obj: Obj) -> None:
     installed_kueue = world.registry.serves("workloads.kueue.x-k8s.io")
     installed_jobset = world.registry.serves("jobsets.jobset.x-k8s.io")
@@ -55,9 +69,8 @@ def _reachable(world: World, resource: Resource, obj: Obj) -> None:
         resource.qualified == "pods"
         and "jobset.sigs.k8s.io/jobset-name" in (obj["metadata"].get("labels") or {})
     )
-    kueue_kinds = resource.qualified in ("jobsets.jobset.x-k8s.io", "jobs.batch") or (
-        resource.group == _KUEUE_GROUP
-        and resource.kind in ("Workload", "ClusterQueue", "ResourceFlavor", "LocalQueue", "Cohort")
+    kueue_kinds = resource.qualified in _PATHS or (
+        resource.group == _KUEUE_GROUP and resource.kind in ("Workload", "ClusterQueue", "ResourceFlavor")
     )
     space = obj["metadata"].get("namespace", "")
     if (

@@ -18,6 +18,8 @@ from tests.cloud.kubernetes.resources import Registry, Resource
 from tests.cloud.kubernetes.settings import Settings
 from tests.cloud.kubernetes.store import Change, Key, Obj, Store, copied
 
+ROOT_CA = "kube-root-ca.crt"
+"""The ConfigMap that each namespace has."""
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
@@ -75,6 +77,8 @@ class World:
             self.registry.define(made)
         if resource.qualified == "namespaces":
             self.create("serviceaccounts", {"metadata": {"name": "default", "namespace": meta["name"]}})
+            root = {"metadata": {"name": ROOT_CA, "namespace": meta["name"]}, "data": {"ca.crt": ""}}
+            self.create("configmaps", root)
         return made
 
     def update(self, resource: Resource, obj: Obj, *, sub: str = "", dry_run: bool = False) -> Obj:
@@ -87,6 +91,8 @@ class World:
         obj = copied(obj)
         obj["kind"], obj["apiVersion"] = resource.kind, resource.api_version
         sent = obj["metadata"].get("resourceVersion")
+        if sent and sent != old["metadata"]["resourceVersion"]:
+            raise refusals.conflict(resource.qualified, obj["metadata"]["name"])
         if sub == "status":
             meta = {**old["metadata"], **({"resourceVersion": sent} if sent else {})}
             status = {"status": obj["status"]} if "status" in obj else {}

@@ -262,6 +262,12 @@ def test_what_webhooks_and_schemas_refuse_is_told_at_its_ends(server: Scripted, 
     server.answers(status(400, "BadRequest", 'strict decoding error: unknown field "spec.bogus"'))
     with pytest.raises(errors.Refused, match="unknown field"):
         kube.create(JOB_SET, MANIFEST)
+    misshapen = (
+        "failed to create typed patch object (d/js; x/v1, Kind=JobSet): .spec.x: field not declared in schema"
+    )
+    server.answers(Reply(500, {"kind": "Status", "message": misshapen, "code": 500}))
+    with pytest.raises(errors.Refused, match="not declared in schema"):
+        kube.apply(MADE)
     server.answers(status(403, "Forbidden", 'pods "p" is forbidden: exceeded quota: q, requested: pods=1'))
     with pytest.raises(errors.Refused, match="exceeded quota"):
         kube.create(JOB_SET, MANIFEST)
