@@ -13,6 +13,7 @@ from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, JOB_SET, Kind, Object
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.kube_objects import metadata, spec
 from tasks.targets.kube_queues import MANAGED
+from tasks.targets.kube_room import amount
 
 MARK = "slicebench/manifests"
 """Annotation of a Deployment: release and hash of the manifests that we applied as a whole."""
@@ -139,7 +140,8 @@ def fits(part: Part, there: Object, machines: int) -> bool:
     container = _manager(there) or {}
     limits = (container.get("resources") or {}).get("limits") or {}
     enough = int(spec(there).get("replicas", 1)) >= replicas(machines)
-    return enough and limits.get("memory") == f"{memory_mi(part, machines)}Mi"
+    # The server writes amounts its own way: 4096Mi comes back as 4Gi.
+    return enough and amount(limits.get("memory", 0)) == memory_mi(part, machines) * _MI
 
 
 def replicas(machines: int) -> int:

@@ -111,9 +111,19 @@ def controllers(
     releases = releases or fetched(config.queueing)
     nodes = api.list(NODE).items
     machines = sum(one.machines for one in held if not one.common)
-    for part, _ in _parts(config.queueing):
+    for part in _first_who_must_agree(api):
         install(api, part, releases[part.name], machines, nodes, say, patience)
     probe(api, say, patience)
+
+
+def _first_who_must_agree(api: Kubernetes) -> Sequence[Part]:
+    """Returns the controllers in the order in which they are looked after.
+
+    Where Kueue is there, every Deployment and pod waits for its word, those of JobSet too: while it is down, only it
+    itself can be brought up.
+    """
+    there = api.find(DEPLOYMENT, KUEUE.deployment, KUEUE.namespace)
+    return (JOBSET, KUEUE) if there is None else (KUEUE, JOBSET)
 
 
 def install(

@@ -144,6 +144,30 @@ def test_again_changes_nothing_and_another_size_only_what_depends_on_it(
     assert [one["metadata"]["name"] for one in place.kube.list(RESOURCE_FLAVOR).items] == ["machines"]
 
 
+def test_what_is_down_comes_up_again_kueue_first(place: Place) -> None:
+    place.set_up()
+    for part in (JOBSET, KUEUE):
+        where = DEPLOYMENT.path(part.namespace, part.deployment)
+        patched = httpx.patch(
+            f"{place.kube.access.server}{where}?fieldManager=kubectl",
+            json={"spec": {"replicas": 0}},
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        assert patched.status_code == 200
+    until(lambda: _down(place.kube), 10)
+    place.set_up()
+    place.kube.create(JOB_SET, jobset("w", "print(1)", slices=1, pods=4, queue="multislice-queue"))
+    _until_done(place.kube, "w")
+
+
+def _down(kube: Kubernetes) -> bool:
+    try:
+        probe(kube, lambda _: None, Waits(answers_s=0.0))
+    except NotReady:
+        return True
+    return False
+
+
 def test_a_wrong_hash_stops_it_before_anything_is_applied(place: Place, cluster: KubernetesStandIn) -> None:
     queueing = place.releases.queueing()
     queueing["kueue"]["sha256"] = "0" * 64
