@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tasks.explain.kube_scene import KubeScene, events, line, of_cause, of_condition, of_event, trouble
+from tasks.explain.kube_told import NO_NAME
 from tasks.explain.scene import Line, Scene, Trouble
 from tasks.explain.told import told
 from tasks.explain.workload import init_hang as no_complete_group
@@ -19,10 +20,6 @@ _NO_CHIPS = r"\bInsufficient "
 _NO_SUCH_NODE = r"didn't match Pod's node (affinity/selector|affinity)|untolerated taint|didn't tolerate"
 _NOT_BESIDE = r"didn't match pod anti-affinity rules"
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-_NO_NAME = (
-    r"Name or service not known|Temporary failure in name resolution|Name does not resolve|getaddrinfo"
-    r"|DNS resolution failed|no such host|[Cc]ould ?n[o']t resolve"
-)
 
 _NOBODY_LOOKED = "which pod failed: they are gone, and nobody looked in time"
 
@@ -229,7 +226,7 @@ def init_hang(scene: KubeScene) -> Trouble | None:
 def names_do_not_resolve(scene: KubeScene) -> Trouble | None:
     """Workers do not find each other by name: DNS is down, or the service that names them was not made."""
     plain = Scene(scene.workload, scene.workload, scene.found.over, scene.lines)
-    heard = told(plain, "dns", _NO_NAME, "", ())
+    heard = told(plain, "dns", NO_NAME, "", ())
     service = events(scene, "HeadlessServiceCreationFailed")
     if heard is None and not service:
         return None

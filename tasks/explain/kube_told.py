@@ -10,6 +10,12 @@ _WEBHOOK = (
     r"failed calling webhook|failed to call webhook|no endpoints available for service \"?(kueue|jobset)"
 )
 
+NO_NAME = (
+    r"Name or service not known|Temporary failure in name resolution|Name does not resolve|getaddrinfo"
+    r"|DNS resolution failed|no such host|[Cc]ould ?n[o']t resolve"
+)
+"""How programs say that a name is of nobody, or that nobody could be asked."""
+
 
 def webhook_down(scene: Scene) -> Trouble | None:
     """The API server asks Kueue or JobSet about each JobSet, and takes none while they do not answer."""
@@ -69,8 +75,8 @@ def wrong_hardware(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "wrong_hardware",
-        r"^(?!.*insufficient (unused )?quota).*(doesn't match node affinity|didn't match Pod's node affinity"
-        r"|untolerated taint|unavailable in ClusterQueue)",
+        r"^(?!.*(insufficient |didn't match pod anti-affinity)).*(doesn't match node affinity"
+        r"|didn't match Pod's node affinity|untolerated taint|unavailable in ClusterQueue)",
         "the cluster has no hardware of the kind that it asks for: type, topology or a taint does not match",
         ("slicebench cluster describe CLUSTER",),
     )
@@ -118,4 +124,63 @@ def crash(scene: Scene) -> Trouble | None:
         r"(?-i:\bFAILED): .{0,80}pod \S+: container \S+ exited with [1-9]",
         "the program exited with an error in the pod that is named",
         (f"slicebench logs {scene.run}",),
+    )
+
+
+def no_workload(scene: Scene) -> Trouble | None:
+    """Kueue never made a Workload of it. That it has none in its first seconds says nothing."""
+    return told(
+        scene,
+        "no_workload",
+        r"waited \d+ s for its turn.{0,80}(NoWorkload: |the cluster says nothing of it)",
+        "Kueue never queued it: its priority class is unknown, or Kueue is down or leaves its namespace alone",
+        (
+            "slicebench doctor --target TARGET   # whether its classes are there, and Kueue answers",
+            "slicebench cluster describe CLUSTER",
+        ),
+        unknown="which of them: it only stands in the log of kueue-controller-manager",
+    )
+
+
+def no_node(scene: Scene) -> Trouble | None:
+    """There are nodes of the kind, and none of them has room."""
+    return told(
+        scene,
+        "waits_for_capacity",
+        r"\d+ nodes are available: .*(Insufficient |didn't match pod anti-affinity)",
+        "no node has room for its pods: those of the kind are full, or there are fewer node pools than slices",
+        ("slicebench cluster describe CLUSTER", "slicebench workload list --status RUNNING"),
+    )
+
+
+def evicted(scene: Scene) -> Trouble | None:
+    """Kueue took its quota back, though nobody of a higher priority wanted it."""
+    return told(
+        scene,
+        "evicted",
+        r"\b(PodsReadyTimeout|NodeFailures|(Cluster|Local)QueueStopped)\b",
+        "Kueue took its quota back: pods that were not ready in time, a node that failed, or a queue that was stopped",
+        ("slicebench cluster describe CLUSTER", "slicebench workload list"),
+    )
+
+
+def container(scene: Scene) -> Trouble | None:
+    """What a container needs to be made is missing."""
+    return told(
+        scene,
+        "container",
+        r"\b(CreateContainerConfigError|CreateContainerError|RunContainerError)\b",
+        "a container cannot be made: a Secret, a volume or a command that its pod names is missing or wrong",
+        ("slicebench workload inspect NAME", "slicebench plan SUITE --target TARGET"),
+    )
+
+
+def names_do_not_resolve(scene: Scene) -> Trouble | None:
+    """Workers do not find each other by the names that JobSet gives them."""
+    return told(
+        scene,
+        "dns",
+        rf"-\d+-\d+\.\S+.{{0,120}}({NO_NAME})|({NO_NAME}).{{0,120}}-\d+-\d+\.\S+",
+        "workers do not find each other by name: the cluster's DNS does not answer, or knows no service of the JobSet",
+        ("slicebench workload inspect NAME   # services and kube-dns", "slicebench cluster describe CLUSTER"),
     )

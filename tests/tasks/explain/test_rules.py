@@ -44,6 +44,13 @@ RECORDED = {
     "bad_pod_template": "STARTING: JobCreationFailed; job creation failed with error: image: Required value",
     "image_pull": "STARTING: ImagePullBackOff; pod noimg-slice-job-0-0-z4fzm: container jax-tpu: rpc error: not found",
     "program_failed": "FAILED: ReachedMaxRestarts; pod real-slice-job-0-0-l4jvz: container jax-tpu exited with 42",
+    "container": "starting: CreateContainerConfigError; pod w-slice-job-0-0-x: container worker: secret not found",
+    "no_workload": "JobSet sb-r1-e1 waited 86401 s for its turn, limits.queue_s is 86400: NoWorkload: Kueue has made "
+    "no Workload for it yet: mend that, or raise the limit in the target file, and go on with --resume",
+    "waits_for_capacity": "provisioning: Unschedulable; 4 of 4 pods have no node: 0/9 nodes are available: 4 "
+    "Insufficient google.com/tpu, 5 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate",
+    "evicted": "preempted: PodsReadyTimeout; Exceeded the PodsReady timeout default/jobset-sb-r1-e1-0a1b2",
+    "dns": "DNS resolution failed for sb-r1-e1-slice-job-0-0.sb-r1-e1:8476: C-ares status is not ARES_SUCCESS",
     "barrier": "Gloo AllGather failed: Read error [127.0.0.1]:24483: Connection reset by peer",
 }
 
