@@ -88,7 +88,7 @@ def measure(run: Run, request: RunRequest, stages: Stages, interruption: Interru
         with hold(run) as lease:
             try:
                 begin(run, request)
-                if is_left(run):
+                if request.resume and is_left(run):
                     stages.come_back(run, lease)
                 if something_to_measure(run):
                     image = stages.build(run)

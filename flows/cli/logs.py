@@ -12,9 +12,10 @@ from flows.cli.runs import Output
 from flows.cli.said import Json, print_json, say
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import open_folder
+from tasks.config.commands import run_words
 from tasks.config.home import runs_folder
 from tasks.history.quantities import printable
-from tasks.stages.logs import follow_logs, log_lines, worker_logs
+from tasks.stages.logs import follow_logs, is_resting, log_lines, worker_logs
 from tasks.stages.past import find_run
 
 
@@ -31,6 +32,11 @@ def logs(
     if follow and json:
         raise BadInput("--json prints one object, which --follow cannot: it has no end", fix="leave one out")
     folder = find_run(open_folder(output or str(runs_folder())), run)
+    if is_resting(folder):
+        words = run_words(folder.uri)
+        say(
+            f"nobody follows its workload, which goes on: what it says, and where: slicebench explain {words}"
+        )
     if follow:
         _print(follow_logs(folder, worker))
         return ExitCode.DONE

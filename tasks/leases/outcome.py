@@ -52,6 +52,12 @@ def end_pass(folder: Folder, now: float) -> None:
         _write(folder, PASSES_FILE, [_closed(one, now) for one in passes])
 
 
+def between_passes(folder: Folder) -> bool:
+    """Says whether the latest pass is over, as far as is known."""
+    passes = _passes(folder)
+    return bool(passes) and passes[-1]["ended_at"] is not None
+
+
 def pass_began_at(folder: Folder) -> float | None:
     """Returns when the latest pass began, in seconds since the epoch; None where none did, as far as is known."""
     passes = _passes(folder)

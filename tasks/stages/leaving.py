@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tasks.config.commands import resume
-from tasks.leases.holding import Holding
+from tasks.leases.holding import Fenced, Holding
 from tasks.leases.left import NOTE, Left, commands, told
 from tasks.stages.attempts import Started, mark_ended, read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
 from tasks.stages.recovery import Hearing
+from tasks.targets.types import WaitedTooLong
 
 
 def leaves(run: Run, attempt: int) -> bool:
@@ -45,7 +46,7 @@ def leave(run: Run, lease: Holding, attempts: list[Started]) -> Started:
 
 def is_left(run: Run) -> bool:
     """Says whether an earlier pass left a workload to itself, of which nobody knows yet how it ended."""
-    attempts = read_attempts(run) if run.plan.left_s is not None else []
+    attempts = read_attempts(run)
     return bool(attempts) and attempts[-1].is_left
 
 
@@ -57,8 +58,8 @@ def come_back(
 ) -> None:
     """Follows what was left to itself to its end, and writes that down; one that is gone has left its last words.
 
-    It needs no hardware but its own. Raises Fenced when the lease was lost; while a signal unwinds it the workload
-    goes back to the lease, as it was.
+    It needs no hardware but its own. Raises Fenced when the lease was lost. A signal, or a cluster that does not answer
+    for too long, leaves the workload to its lease as it was; one that waited too long for its turn is given up.
     """
     attempts = read_attempts(run)
     last = attempts[-1]
@@ -71,13 +72,15 @@ def come_back(
         exits, taken = follow(run, ref, lease, Listener(on_progress, once_heard, hearing), stop=None)
         lease.check()  # workers that end because the lease was lost are not what a benchmark came to
         end, cause = judged(exits, taken, stop)
+    except Fenced:  # it is in other hands
+        raise
     except BaseException as error:
-        ours = isinstance(error, Exception)
-        if not ours and lease.lease.stands and time.time() < until:
+        if not isinstance(error, WaitedTooLong) and lease.lease.stands and time.time() < until:
             lease.leave(until, NOTE)
             run.say(f"JobSet {ref.name} goes on by itself; come back with: {resume(run.folder.uri)}")
             raise
         stop()
+        ours = isinstance(error, Exception)
         attempts[-1] = replace(
             last, end="lost" if ours else "interrupted", cause=str(error) if ours else type(error).__name__
         )

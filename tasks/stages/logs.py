@@ -8,6 +8,8 @@ from pathlib import Path
 
 from runtime.contract.names import LOGS_FOLDER
 from tasks.cloud.storage import Folder, is_there
+from tasks.leases.left import left_in
+from tasks.leases.outcome import between_passes
 from tasks.stages.asked import read_asked
 from tasks.stages.files import OUTCOME_FILE
 
@@ -52,4 +54,10 @@ def follow_logs(folder: Folder, only: int | None) -> Iterator[tuple[int, str]]:
 
 def has_ended(folder: Folder) -> bool:
     """Says whether nothing more will be logged: while a pass of the run goes on, nothing tells how it ended."""
-    return is_there(folder, OUTCOME_FILE) and read_asked(folder) is None
+    over = is_there(folder, OUTCOME_FILE) or is_resting(folder)
+    return over and read_asked(folder) is None
+
+
+def is_resting(folder: Folder) -> bool:
+    """Says whether the run's workload was left to itself, and nobody follows it now, as far as the folder says."""
+    return left_in(folder) is not None and between_passes(folder)

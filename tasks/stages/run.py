@@ -167,6 +167,8 @@ def _play(
             return leaving.leave(run, lease, attempts)
         exits, taken = follow(run, ref, lease, listener, stop)
     except BaseException as error:
+        if lease.left:  # it goes on, whatever became of us since
+            raise
         stop()
         ended = (
             ("lost", str(error)) if isinstance(error, Exception) else ("interrupted", type(error).__name__)

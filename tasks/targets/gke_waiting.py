@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runtime.contract.errors import InfrastructureError
 from tasks.config.gke_target import GkeLimits
 from tasks.targets.kube_states import Found, KubeState
+from tasks.targets.types import WaitedTooLong as WaitedTooLong
 
 HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """What no wait mends: pods name their image for good. All else somebody may mend while it waits: an administrator adds
@@ -23,10 +23,6 @@ _PHASES = {
 }
 
 _MENDED = "mend that, or raise the limit in the target file, and go on with --resume"
-
-
-class WaitedTooLong(InfrastructureError):
-    """A workload that never began was waited for as long as its target allows, or can never begin."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.contract.disruption import Restart
-from runtime.contract.errors import Problem
+from runtime.contract.errors import InfrastructureError, Problem
 from runtime.contract.job import Deadlines, Platform
 from runtime.contract.progress import Body
 from runtime.contract.suite import Point
@@ -201,6 +201,10 @@ class Exited:
 
 
 Event = LogLine | Progress | State | Exited
+
+
+class WaitedTooLong(InfrastructureError):
+    """A workload that never began was waited for as long as its target allows, or can never begin."""
 
 
 RUNNING = "running"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
 from tasks.cloud.storage import open_folder
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.stages.attempts import read_attempts
 from tasks.stages.explain import explain
+from tasks.stages.logs import has_ended
 from tasks.stages.past import past_runs
 from tests.cloud.kubernetes.client import JOBSETS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -37,11 +38,14 @@ def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyP
     cluster.assert_nothing_left(but=STANDING)
 
 
-def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(pods: Pods) -> None:
+def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(
+    pods: Pods, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = left(pods)
     ending = play(run, resume=False)
     assert (ending.code, ending.left) == (ExitCode.DONE, True)
     assert not run.folder.read("outcome.json"), "it has not ended"
+    assert has_ended(run.folder), "and says nothing more"
     lease = the_lease()
     assert (lease.state, lease.owner) == (State.LIVE, None)
     assert 600 <= (lease.expires_at or 0) - time.time() < 3600
@@ -58,9 +62,15 @@ def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(po
         if "stand-in of worker 1" in line:
             raise KeyboardInterrupt
 
-    impatient = left(pods, say=interrupt)
+    def silent(*about: object) -> None:
+        raise InfrastructureError("the cluster does not answer")
+
     with pytest.raises(KeyboardInterrupt):
-        play(impatient)
+        play(left(pods, say=interrupt))
+    blind = left(pods)
+    monkeypatch.setattr(blind.target, "follow", silent)
+    ending = play(blind)
+    assert (ending.code, ending.left) == (ExitCode.INFRASTRUCTURE, True)
     assert the_lease().owner is None, "who looks on and leaves again leaves all as it was"
     assert the_lease().expires_at == lease.expires_at
     assert reaped().did == "kept"
@@ -100,7 +110,12 @@ def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
 
 
 def test_what_has_ended_holds_up_nothing_else_that_was_made_for_it(pods: Pods) -> None:
-    play(left(pods, lock=True), resume=False)
+    def interrupt(line: str) -> None:
+        if "goes on by itself" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # too late: it is handed over
+        play(left(pods, lock=True, say=interrupt), resume=False)
     assert reaped().did == "kept", "it goes on"
     (pods.folder / "go").touch()
     Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
