@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flows.cli.main import main
+from tasks.config.locate import locate
 
 SUITE = """\
 suite_name: Slices
@@ -61,6 +62,19 @@ def test_shipped_targets_are_planned(
     lines = capsys.readouterr()
     assert f"jobset {told['resources'][-1]['name']}" in lines.out
     assert "a new image (target" in lines.out and "names no image: write image: or build:" in lines.out
+
+
+def test_what_is_left_to_itself_is_planned_with_its_time(
+    tmp_path: Path, gcs_bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite, target = tmp_path / "suite.yaml", tmp_path / "there.yaml"
+    suite.write_text(SUITE.format(ici=4, dcn=1))
+    target.write_text(f"{locate('gke-context', 'targets').read_text()}\nwait: false\n")
+    words = [str(suite), "--target", str(target), "--output", f"{gcs_bucket}/runs", "--skip-preflight"]
+    assert main(["plan", *words]) == 0
+    told = capsys.readouterr()
+    assert "left:     to itself once it is started, for 1.18 h at most" in told.out
+    assert "until somebody comes back with --resume, for 1.18 h at most" in told.err
 
 
 def test_what_runs_in_pods_cannot_write_to_this_machine(
