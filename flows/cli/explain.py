@@ -51,6 +51,7 @@ def _lines(told: Explanation) -> list[str]:
     if told.state != "done":
         lines += [_line("said last", line) for line in told.last_words]
     lines += [f"  not known: {what}" for what in told.unknown]
+    lines += [f"  see {label}: {link}" for label, link in told.links]
     lines += [f"  next: {command}" for command in told.next]
     return lines
 

@@ -106,6 +106,15 @@ def flags_to(scope: str) -> list[str]:
     return flags if namespace == "default" else [*flags, "--namespace", namespace]
 
 
+def on_gke(scope: str) -> Mapping[str, str] | None:
+    """Returns name, project, location and namespace of a scope in a cluster of GKE by name; None for a context."""
+    place, _, namespace = scope.rpartition("/")
+    match = _CLUSTER.fullmatch(place)
+    if match is None:
+        return None
+    return {part: match[part] for part in ("name", "project", "location")} | {"namespace": namespace}
+
+
 def _by_name(match: re.Match[str], namespace: str) -> Access:
     from tasks.cloud.container_errors import NotFound
     from tasks.cloud.kubernetes_gke import GkeName, access_of, look_at

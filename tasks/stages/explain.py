@@ -22,6 +22,7 @@ from tasks.leases.outcome import pass_began_at
 from tasks.stages import evidence
 from tasks.stages.asked import Asked, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
+from tasks.stages.in_cluster import ask_there, links
 
 State = Literal["done", "failed", "interrupted", "dead", "starting", "going", "left", "unknown"]
 """`starting`: somebody waits for it to begin. `dead`: nobody works on it and nobody said how it ended. `left`: nobody
@@ -53,6 +54,7 @@ class Explanation:
     last_words: Sequence[Line] = ()
     unknown: Sequence[str] = ()
     next: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
 
 
 def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
@@ -72,7 +74,7 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     words = evidence.run_log(folder)
     worker_lines = evidence.logs(folder) if over and state != "done" else []
     if state == "left" and left is not None and lease is not None:
-        return _left(left, folder.uri, lease, words)
+        return replace(_left(left, folder.uri, lease, words), links=links(folder))
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
@@ -93,7 +95,8 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
         lease=_lease_words(lease),
         last_words=words[-3:],
         unknown=[*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
-        next=_next(state, run, likely),
+        next=_next(state, run, likely, "" if over else ask_there(folder)),
+        links=[] if state == "done" else links(folder),
     )
 
 
@@ -224,7 +227,7 @@ def _unknown(
     return said
 
 
-def _next(state: State, run: str, likely: Sequence[Trouble]) -> list[str]:
+def _next(state: State, run: str, likely: Sequence[Trouble], ask: str) -> list[str]:
     commands = [command for trouble in likely for command in trouble.next]
     if state == "done":
         commands.append(f"slicebench report {run}")
@@ -232,6 +235,7 @@ def _next(state: State, run: str, likely: Sequence[Trouble]) -> list[str]:
         commands += [f"slicebench logs {run}", f"slicebench run --resume {run}"]
     if state in ("going", "unknown"):
         commands.append(f"slicebench logs {run} --follow")
+        commands += [f"{ask}   # what its cluster says"] if ask else []
     once: dict[str, str] = {}
     for command in commands:  # the first says why
         once.setdefault(command.partition("   #")[0], command)

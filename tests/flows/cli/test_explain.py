@@ -52,6 +52,33 @@ def test_a_failed_run_names_its_cause_with_file_and_line(
     assert "outcome.json:3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("scope", "flags", "links"),
+    [
+        ("context kind-bench#0d5e8f21/team", ["--context", "kind-bench", "--namespace", "team"], 0),
+        (
+            "cluster bench#0d5e8f21 of mine in us-east5-b/default",
+            ["--cluster", "bench", "--location", "us-east5-b", "--project", "mine"],
+            3,
+        ),
+    ],
+)
+def test_a_run_in_a_cluster_has_links_and_a_command_that_asks_there(
+    home: Path, capsys: pytest.CaptureFixture[str], scope: str, flags: list[str], links: int
+) -> None:
+    ref = {"kind": "gke", "scope": scope, "name": "sb-r1-e1", "uid": "u", "attempt": 1}
+    folder = leave(home, attempts=[{"n": 1, "ref": ref, "end": ""}])
+    told = explained(capsys)
+    asks = " ".join(["slicebench workload explain sb-r1-e1", *flags])
+    assert f"{asks}   # what its cluster says" in told["next"]
+    assert len(told["links"]) == links
+    assert all("mine" in link for _, link in told["links"])
+    (folder / "outcome.json").write_text(json.dumps({"causes": [], "exit_code": 3, "finished_at": 9.0}))
+    told = explained(capsys)
+    assert len(told["links"]) == links
+    assert not [command for command in told["next"] if asks in command], "nothing may be left there"
+
+
 def test_a_run_that_passed_has_no_trouble(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     leave(home, outcome={"causes": [], "exit_code": 0, "finished_at": 9.0, "verdict": "PASS"})
     told = explained(capsys)

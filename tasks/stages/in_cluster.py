@@ -1,0 +1,49 @@
+"""Where a run's workload is or was in a cluster, as its folder says: the command that asks there, and links."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.cloud.storage import Folder, read_json
+from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
+from tasks.stages.files import ATTEMPTS_FILE
+
+
+def ask_there(folder: Folder) -> str:
+    """Returns the command that asks the cluster about the workload that was started last; empty where none was."""
+    ref = _workload(folder)
+    if ref is None:
+        return ""
+    from tasks.cloud.kubernetes_places import flags_to
+
+    return shlex.join(["slicebench", "workload", "explain", str(ref["name"]), *flags_to(str(ref["scope"]))])
+
+
+def links(folder: Folder) -> list[tuple[str, str]]:
+    """Returns (label, address) of pages of Google Cloud about that workload; none where it is in another cluster."""
+    ref = _workload(folder)
+    if ref is None:
+        return []
+    from tasks.cloud.kubernetes_places import on_gke
+
+    place = on_gke(str(ref["scope"]))
+    if place is None:
+        return []
+    there = GkePlace(place["project"], place["location"], place["name"], place["namespace"])
+    name = str(ref["name"])
+    return [
+        ("cluster", cluster_link(there)),
+        ("logs", logs_link(there, name)),
+        ("errors in them", logs_link(there, name, severity="ERROR")),
+    ]
+
+
+def _workload(folder: Folder) -> Mapping[str, Any] | None:
+    attempts = read_json(folder, ATTEMPTS_FILE)
+    last = attempts[-1] if isinstance(attempts, list) and attempts else None
+    ref = last.get("ref") if isinstance(last, dict) else None
+    if not isinstance(ref, dict) or ref.get("kind") != "gke" or not {"name", "scope"} <= ref.keys():
+        return None
+    return ref
