@@ -32,8 +32,13 @@ def tunnels(tmp_path: Path, machines: list[Sshd], monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_command_and_a_shell_go_through_tunnels_and_a_failing_one_says_why(
-    two_slices: list[str], machines: list[Sshd], tunnels: Path, capfd: pytest.CaptureFixture[str]
+    two_slices: list[str],
+    machines: list[Sshd],
+    tunnels: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tasks.cloud.ssh._FIRST_PAUSE_S", 0.01)
     code = main(["tpu", "exec", "mine", *two_slices, "--iap", "--", "echo through"])
     shown = capfd.readouterr()
     assert (code, shown.out) == (ExitCode.INFRASTRUCTURE, "[0] through\n")

@@ -16,14 +16,16 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import PartlyListed
 from tasks.leases.jobsets import JOBSET, JobSetInventory
 from tasks.leases.lease import State
+from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets.gke_runs import hold
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ENDLESS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+QUICK = Patience(grace_s=0.1, deadline_s=PATIENCE_S, look_every_s=0.05)
 POD: dict[str, Any] = {"nodeSelector": {}, "terminationGracePeriodSeconds": 30}
 
 
@@ -85,7 +87,7 @@ def test_a_context_that_leads_to_another_cluster_by_now_is_no_proof_that_anythin
     with pytest.raises(PartlyListed):
         inventory.list(holding.lease.lease_id)
     file.write_text(cluster.kubeconfig.read_text())
-    holding.release("the test is over")
+    holding.release("the test is over", QUICK)
 
 
 def test_only_what_carries_our_ledgers_label_is_listed(cluster: KubernetesStandIn, holding: Holding) -> None:
@@ -116,7 +118,7 @@ def test_only_what_carries_our_ledgers_label_is_listed(cluster: KubernetesStandI
     for pod in api.names(PODS):
         if not pod.startswith("mine-"):
             api.delete(f"{PODS}/{pod}", gracePeriodSeconds="0")
-    assert holding.release("the test is over").lease.state is State.GONE
+    assert holding.release("the test is over", QUICK).lease.state is State.GONE
     cluster.assert_nothing_left()
 
 

@@ -22,8 +22,9 @@ from tasks.targets.tpu_watch import Watch, taken_away
 from tests.cloud.tpu.leasing import QUICK, ZONE, make_node, make_queued
 from tests.cloud.tpu.running import Cloud
 from tests.tasks.targets.local_runs import alive_under
+from tests.tasks.targets.ssh_runs import wait_for_hosts
 from tests.tasks.targets.tpu_runs import Bench, bench, hold, machines, play
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(autouse=True)
@@ -71,15 +72,20 @@ def test_slices_with_a_host_that_falls_silent_are_replaced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.targets.ssh_fleet._LOST_MARGIN_S", 0.5)
-    run, holding = bench.run(bench.config(slices=1), workload="hold"), hold()
+    run, holding = bench.run(bench.config(slices=1), workload="hold", lease_s=3.0), hold()
 
-    run = once_it_runs(bench, run, bench.hosts[0].freeze)
+    def freeze() -> None:
+        bench.hosts[0].freeze()
+        wait_for_hosts(bench.pool, 0.5, monkeypatch)
+
+    run = once_it_runs(bench, run, freeze)
     say = run.say
 
     def thaw(line: str) -> None:
         say(line)
         if "attempt 1 was preempted" in line:  # what is made next is another machine
             bench.hosts[0].thaw()
+            wait_for_hosts(bench.pool, PATIENCE_S, monkeypatch)
 
     try:
         assert play(replace(run, say=thaw), holding) == [(1, "preempted"), (2, "succeeded")]

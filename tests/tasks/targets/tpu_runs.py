@@ -58,6 +58,7 @@ class Bench:
         workload: str = "succeed",
         output: str | None = None,
         run_id: str = "run-1",
+        lease_s: float = 60.0,
         **more: Any,
     ) -> Run:
         shape = tpu_type(config.type)
@@ -71,7 +72,7 @@ class Bench:
         target = TpuVmTarget(
             config, scratch_folder(), self.pool, AddressBook(hosts_folder()), say=self.said.append,
             supervisor=lambda python, job: (python, str(self.folder / "standin.py"), job),
-            lease_s=3.0, poll_s=0.05, watch_s=0.2,
+            lease_s=lease_s, poll_s=0.05, watch_s=0.2,
         )  # fmt: skip
         return Run(spec, open_folder(f"{spec.output}/{spec.run_id}"), target, self.said.append)
 
