@@ -1,5 +1,6 @@
 """The reaper's container, as far as it can be had without a container engine: just the files that its image has, in
-a bare process on what is another machine to it, with a home, an environment and the packages of its own lock.
+a bare process on what is another machine to it, with a home, an environment and the packages of its own lock. It only
+looks more often than the real one whether TPUs are gone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _BARE = f"""if True:
     for module in sys.argv.pop(1).split(","):
         sys.modules[module] = None
     socket.gethostname = lambda: {HOST!r}
-    from tasks.leases import machine
+    from tasks.leases import machine, tpus
+    tpus.InCloudTpu.usual = tpus.Pace(look_every_s=0.05, goes_within_s=900.0, remote=True)
     machine._MACHINE_ID = pathlib.Path("/nowhere/machine-id")
     runpy.run_module("tasks.leases.reap_once", run_name="__main__")
 """
