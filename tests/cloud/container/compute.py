@@ -13,10 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.cloud.container import faults
 from tests.cloud.container.catalog import REGIONS, ZONES, machines_in, zones_of
-from tests.cloud.container.store import Store, World
-from tests.cloud.tpu.faults import kill_peer
+from tests.cloud.container.store import MUTATING, Store, World
+from tests.cloud.faults import due, kill_peer
 
 _PATH = re.compile(r"/compute/v1/projects/(?P<project>[^/]+)/(?P<rest>.+)")
 _STATUS = {"UNAVAILABLE": 503, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500}
@@ -150,10 +149,10 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 self._reply(404, {"error": {"message": "no such path"}})
                 return
             name = method_of(self.command, match["rest"])
-            fault, _ = faults.due(store, name)
+            fault, _ = due(store, name, MUTATING)
             action = fault.get("action")
             entry = {"method": name, "request": {**body, "path": self.path}, "fault": action}
-            entry["mutating"] = name in faults.MUTATING
+            entry["mutating"] = name in MUTATING
             peer = f"ipv4:127.0.0.1:{self.client_address[1]}"
             if action == "kill_before":
                 store.log(**entry, outcome="never", pid=kill_peer(peer))

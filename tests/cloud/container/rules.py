@@ -17,6 +17,7 @@ from tests.cloud.container.catalog import (
     zones_of,
 )
 from tests.cloud.container.store import World
+from tests.cloud.rpc import Refused
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
@@ -24,14 +25,6 @@ _LABEL_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _PARENT = re.compile(r"projects/([^/]+)/locations/([^/]+)")
 Pool = dict[str, Any]
 """A node pool as JSON, with the API's names."""
-
-
-class Refused(Exception):
-    """A request is answered with an error status."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
 
 
 def bad(message: str) -> Refused:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,34 +14,16 @@ import pytest
 from tests.cloud.container import world
 from tests.cloud.container.behind import ENDED, credentials
 from tests.cloud.container.store import Store
+from tests.cloud.handles import Handles, serving
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 
-ROOT = Path(__file__).parents[3]
 
-
-class Gke:
-    """Handles of a running stand-in. Everything it changes is changed in the state that the server reads."""
+class Gke(Handles):
+    """Handles of a running stand-in."""
 
     def __init__(self, folder: Path, endpoint: str, compute: str) -> None:
+        super().__init__(Store(folder))
         self.endpoint, self.compute = endpoint, compute
-        self.store = Store(folder)
-
-    def set(self, **settings: Any) -> None:
-        """Changes settings, see store.SETTINGS."""
-        with self.store.changing() as state:
-            unknown = settings.keys() - state["settings"].keys()
-            assert not unknown, f"no such settings: {unknown}"
-            state["settings"].update(settings)
-
-    def fault(self, method: str, action: str, **more: Any) -> None:
-        """Injects a fault, see tests.cloud.tpu.faults.Fault."""
-        with self.store.changing() as state:
-            state["faults"].append({"method": method, "action": action, **more})
-
-    def no_faults(self) -> None:
-        """Takes all faults away."""
-        with self.store.changing() as state:
-            state["faults"] = []
 
     def put(
         self,
@@ -135,10 +114,6 @@ class Gke:
             credentials(file, int((self.store.folder / "token_port").read_text()))
         return file
 
-    def requests(self, method: str | None = None) -> list[dict[str, Any]]:
-        """Returns the requests seen, those of one method only where it is named."""
-        return [one for one in self.store.requests() if method in (None, one["method"])]
-
     def forget(self) -> None:
         """Forgets the requests seen so far."""
         self.store.forget()
@@ -152,32 +127,9 @@ class Gke:
 @contextmanager
 def running(folder: Path) -> Iterator[Gke]:
     """Serves GKE's API from a process of its own while the block runs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = ["container", "--state", str(folder), "--parent", str(os.getpid())]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.cloud", *words],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        deadline = time.monotonic() + 240  # to import the client takes minutes where others use the machine
-        while not (folder / "port").exists():
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the stand-in did not come up: {(folder / 'log').read_text()}")
-            time.sleep(0.02)
+    with serving("container", folder, ends_s=20):  # so long may what is behind its clusters take to end
         gke, compute = ((folder / name).read_text() for name in ("port", "compute"))
         yield Gke(folder, f"127.0.0.1:{gke}", f"127.0.0.1:{compute}")
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)  # for what is behind its clusters to end
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
 
 
 @pytest.fixture(scope="session")

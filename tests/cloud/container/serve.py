@@ -7,25 +7,20 @@ state while it runs (tests.cloud.container.running.Gke does it for tests).
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import threading
-import time
 from collections.abc import Callable
-from concurrent import futures
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.cloud import container_v1
-from google.protobuf import empty_pb2, json_format
+from google.protobuf import empty_pb2
 
-from tests.cloud.container import behind, compute, faults, service
-from tests.cloud.container.rules import Refused
-from tests.cloud.container.store import Store
+from tests.cloud import rpc
+from tests.cloud.container import behind, compute, service
+from tests.cloud.container.store import MUTATING, Store
 from tests.cloud.container.world import advance
-from tests.cloud.tpu.faults import kill_peer
-from tests.cloud.tpu.serve import WorldIsGone
+from tests.cloud.rpc import Method
 
 _SERVICE = "/google.container.v1.ClusterManager/"
 
@@ -50,82 +45,22 @@ _CALLS: dict[str, tuple[service.Call, Any, str]] = {
 }  # fmt: skip
 
 
-class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the call by the full name of its method."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """See grpc.GenericRpcHandler."""
-        method = details.method.removeprefix(_SERVICE)
-        if method not in _CALLS:
-            return None
-        _, reply, _ = _CALLS[method]
-        return grpc.unary_unary_rpc_method_handler(
-            self._answer(method),
-            request_deserializer=getattr(container_v1, f"{method}Request").deserialize,
-            response_serializer=getattr(reply, "serialize", None) or reply.SerializeToString,
+def methods() -> dict[str, Method]:
+    """Returns the methods by their full names."""
+    return {
+        f"{_SERVICE}{name}": Method(
+            getattr(container_v1, f"{name}Request"), reply, answer, _denied(permission)
         )
-
-    def _answer(self, method: str) -> Callable[[Any, grpc.ServicerContext], Any]:
-        def answer(request: Any, context: grpc.ServicerContext) -> Any:
-            fault, born = faults.due(self._store, method)
-            action = fault.get("action")
-            entry = {
-                "method": method,
-                "request": json_format.MessageToDict(
-                    type(request).pb(request), preserving_proto_field_name=True
-                ),
-                "mutating": method in faults.MUTATING,
-                "fault": action,
-            }
-            if action == "kill_before":
-                self._store.log(**entry, outcome="never", pid=kill_peer(context.peer()))
-                context.abort(grpc.StatusCode.CANCELLED, "the caller is dead")
-            if action == "error":
-                self._store.log(**entry, outcome=fault["code"])
-                context.abort(grpc.StatusCode[fault["code"]], fault.get("message", "injected"))
-            if action == "stall":
-                time.sleep(fault["seconds"])
-            try:
-                reply = self._call(method, request, born)
-            except WorldIsGone:
-                context.abort(grpc.StatusCode.CANCELLED, "the world that was asked is no more")
-            except Refused as refused:
-                self._store.log(**entry, outcome=refused.code, message=refused.message)
-                context.abort(grpc.StatusCode[refused.code], refused.message)
-            pid = kill_peer(context.peer()) if action == "kill_after" else None
-            self._store.log(**entry, outcome="OK", pid=pid)
-            if action == "lose_reply":
-                context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
-            return reply
-
-        return answer
-
-    def _call(self, method: str, request: Any, born: int) -> Any:
-        call, _, permission = _CALLS[method]
-        with self._store.changing() as world:
-            if world["born"] != born:  # a test reset it while this call was stalled
-                raise WorldIsGone
-            if method in world["settings"]["denied"]:
-                project = (getattr(request, "name", "") or getattr(request, "parent", "")).split("/")[1]
-                raise Refused(
-                    "PERMISSION_DENIED", f'Required "{permission}" permission(s) for "projects/{project}".'
-                )
-            advance(world, time.time())
-            reply = call(world, request)
-            advance(world, time.time())
-            return reply
+        for name, (answer, reply, permission) in _CALLS.items()
+    }
 
 
-def serve(store: Store, port: int) -> tuple[grpc.Server, int]:
-    """Starts serving on loopback; returns the server and its port (`port` 0: any free one)."""
-    server = grpc.server(futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((Handler(store),))
-    bound: int = server.add_insecure_port(f"127.0.0.1:{port}")
-    server.start()
-    return server, bound
+def _denied(permission: str) -> Callable[[Any], str]:
+    def told(request: Any) -> str:
+        project = (getattr(request, "name", "") or getattr(request, "parent", "")).split("/")[1]
+        return f'Required "{permission}" permission(s) for "projects/{project}".'
+
+    return told
 
 
 def main(arguments: list[str]) -> int:
@@ -136,24 +71,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--parent", type=int, help="end when this process is gone")
     options = parser.parse_args(arguments)
     store = Store(options.state)
-    server, port = serve(store, options.port)
+    server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance), options.port)
     clusters = behind.Behind(store)
     clusters.start()
     (options.state / "token_port").write_text(str(behind.give_tokens()))
     beside = compute.serve(store)
     (options.state / "compute").write_text(str(beside))
-    (options.state / "port.new").write_text(str(port))
-    (options.state / "port.new").rename(options.state / "port")  # whoever sees it can read it
+    rpc.tell_port(options.state, port)
     told = f"SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port} SLICEBENCH_COMPUTE_ENDPOINT=127.0.0.1:{beside}"
     print(f"GKE stand-in: export {told}", flush=True)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    try:
-        while options.parent is None or os.getppid() == options.parent:
-            if over.wait(0.5):
-                break
-    except KeyboardInterrupt:
-        pass
+    rpc.wait_until_over(options.parent, over)
     server.stop(0)
     clusters.end()
     return 0

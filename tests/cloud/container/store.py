@@ -12,6 +12,20 @@ from tests.cloud.tpu import store as shared
 World = dict[str, Any]
 """born, settings, faults, clusters (with their pools), operations, next: everything there is."""
 
+MUTATING = frozenset(
+    {
+        "CreateCluster",
+        "UpdateCluster",
+        "DeleteCluster",
+        "CreateNodePool",
+        "DeleteNodePool",
+        "SetNodePoolSize",
+        "SetLabels",
+        "InsertResourcePolicy",
+        "DeleteResourcePolicy",
+    }
+)
+
 SETTINGS: dict[str, Any] = {
     "projects": ["proj"],
     "pending_s": 0.01,  # an operation from PENDING to RUNNING

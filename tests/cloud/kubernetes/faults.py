@@ -7,11 +7,9 @@ import contextlib
 import fnmatch
 import os
 import signal
-import time
 from typing import Any
 
-import psutil
-
+from tests.cloud.faults import await_death, owner_of
 from tests.cloud.kubernetes.refusals import Refused
 
 Fault = dict[str, Any]
@@ -71,21 +69,9 @@ def refusal(fault: Fault) -> Refused:
 
 def kill(fault: Fault, client: tuple[str, int] | None) -> None:
     """Kills the process that a fault names, or the one at the client's end of a connection, and sees it dead."""
-    pid = fault.get("pid") or (_owner(client[1]) if client else None)
+    pid = fault.get("pid") or (owner_of(client[1]) if client else None)
     if pid is None or pid == os.getpid():
         return
-    deadline = time.monotonic() + 5
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        process.send_signal(signal.SIGKILL)
-        while (
-            process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD) and time.monotonic() < deadline
-        ):
-            time.sleep(0.002)
-
-
-def _owner(port: int) -> int | None:
-    for one in psutil.net_connections("tcp"):
-        if one.laddr and one.laddr.port == port and one.pid not in (None, os.getpid()):
-            return int(one.pid)
-    return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    await_death(pid)

@@ -8,6 +8,7 @@ from typing import Any
 
 from google.cloud import tpu_v2
 
+from tests.cloud.rpc import Refused
 from tests.cloud.tpu.catalog import CONFIG_TYPES, KINDS, RUNTIMES, ZONES, Kind, kinds_in
 from tests.cloud.tpu.store import World
 
@@ -17,14 +18,6 @@ _QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
 _LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
 _LABEL_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _PARENT = re.compile(r"projects/([^/]+)/locations/([^/]+)")
-
-
-class Refused(Exception):
-    """A request is answered with an error status."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
 
 
 def bad(message: str) -> Refused:

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import threading
-import time
-from collections.abc import Callable
-from concurrent import futures
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
-from google.protobuf import json_format
 
-from tests.cloud.tpu import faults, service
-from tests.cloud.tpu.rules import Refused
+from tests.cloud import rpc
+from tests.cloud.rpc import Method
+from tests.cloud.tpu import service
 from tests.cloud.tpu.store import Store
 from tests.cloud.tpu.world import advance
 
 _TPU = "/google.cloud.tpu.v2.Tpu/"
 _OPERATIONS = "/google.longrunning.Operations/"
+
+MUTATING = frozenset(
+    {
+        "CreateNode",
+        "DeleteNode",
+        "UpdateNode",
+        "StopNode",
+        "StartNode",
+        "CreateQueuedResource",
+        "DeleteQueuedResource",
+        "ResetQueuedResource",
+    }
+)
 
 # method → (request type, the call, reply type)
 _CALLS: dict[str, tuple[Any, service.Call, Any]] = {
@@ -91,85 +99,13 @@ _CALLS: dict[str, tuple[Any, service.Call, Any]] = {
 }
 
 
-class WorldIsGone(Exception):
-    """What a call was asked of was reset before it could be answered."""
-
-
-class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the call by the full name of its method."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """See grpc.GenericRpcHandler."""
-        if details.method not in _CALLS:
-            return None
-        request, call, reply = _CALLS[details.method]
-        return grpc.unary_unary_rpc_method_handler(
-            self._answer(details.method.rsplit("/", 1)[1], call),
-            request_deserializer=getattr(request, "deserialize", None) or request.FromString,
-            response_serializer=getattr(reply, "serialize", None) or reply.SerializeToString,
-        )
-
-    def _answer(self, method: str, call: service.Call) -> Callable[[Any, grpc.ServicerContext], Any]:
-        def answer(request: Any, context: grpc.ServicerContext) -> Any:
-            told = _as_json(request)
-            fault, born = faults.due(self._store, method)
-            action = fault.get("action")
-            entry = {
-                "method": method,
-                "request": told,
-                "mutating": method in faults.MUTATING,
-                "fault": action,
-            }
-            if action == "kill_before":
-                self._store.log(**entry, outcome="never", pid=faults.kill_peer(context.peer()))
-                context.abort(grpc.StatusCode.CANCELLED, "the caller is dead")
-            if action == "error":
-                self._store.log(**entry, outcome=fault["code"])
-                context.abort(grpc.StatusCode[fault["code"]], fault.get("message", "injected"))
-            if action == "stall":
-                time.sleep(fault["seconds"])
-            try:
-                reply = self._call(method, call, request, born)
-            except WorldIsGone:
-                context.abort(grpc.StatusCode.CANCELLED, "the world that was asked is no more")
-            except Refused as refused:
-                self._store.log(**entry, outcome=refused.code, message=refused.message)
-                context.abort(grpc.StatusCode[refused.code], refused.message)
-            pid = faults.kill_peer(context.peer()) if action == "kill_after" else None
-            self._store.log(**entry, outcome="OK", pid=pid)
-            if action == "lose_reply":
-                context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
-            return reply
-
-        return answer
-
-    def _call(self, method: str, call: service.Call, request: Any, born: int) -> Any:
-        with self._store.changing() as world:
-            if world["born"] != born:  # a test reset it while this call was stalled
-                raise WorldIsGone
-            if method in world["settings"]["denied"]:
-                raise Refused("PERMISSION_DENIED", f"Permission 'tpu.{method}' denied on resource")
-            advance(world, time.time())
-            reply = call(world, request)
-            advance(world, time.time())
-            return reply
-
-
-def _as_json(request: Any) -> Any:
-    raw = type(request).pb(request) if hasattr(type(request), "pb") else request
-    return json_format.MessageToDict(raw, preserving_proto_field_name=True)
-
-
-def serve(store: Store, port: int) -> tuple[grpc.Server, int]:
-    """Starts serving on loopback; returns the server and its port (`port` 0: any free one)."""
-    server = grpc.server(futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((Handler(store),))
-    bound: int = server.add_insecure_port(f"127.0.0.1:{port}")
-    server.start()
-    return server, bound
+def methods() -> dict[str, Method]:
+    """Returns the methods by their full names."""
+    told = "Permission 'tpu.{}' denied on resource".format
+    return {
+        full: Method(request, reply, answer, lambda _, full=full: told(full.rsplit("/", 1)[1]))
+        for full, (request, answer, reply) in _CALLS.items()
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -184,14 +120,9 @@ def main(arguments: list[str]) -> int:
     if options.hosts:
         with store.changing() as world:
             world["hosts"] = json.loads(options.hosts.read_text())
-    server, port = serve(store, options.port)
-    (options.state / "port.new").write_text(str(port))
-    (options.state / "port.new").rename(options.state / "port")  # whoever sees it can read it
+    server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance), options.port)
+    rpc.tell_port(options.state, port)
     print(f"Cloud TPU stand-in: export SLICEBENCH_TPU_ENDPOINT=127.0.0.1:{port}", flush=True)
-    try:
-        while options.parent is None or os.getppid() == options.parent:
-            threading.Event().wait(0.5)
-    except KeyboardInterrupt:
-        pass
+    rpc.wait_until_over(options.parent, threading.Event())
     server.stop(0)
     return 0

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Set
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,26 +14,13 @@ import psutil
 
 from tests.cloud.tpu.store import Store
 
-MUTATING = frozenset(
-    {
-        "CreateNode",
-        "DeleteNode",
-        "UpdateNode",
-        "StopNode",
-        "StartNode",
-        "CreateQueuedResource",
-        "DeleteQueuedResource",
-        "ResetQueuedResource",
-    }
-)
-
 Fault = dict[str, Any]
 """method ("CreateNode", "mutating" or "*"), nth (from 1), times, action (error, stall, lose_reply, kill_before,
 kill_after), and code, message, seconds where the action wants them."""
 
 
-def due(store: Store, method: str) -> tuple[Fault, int]:
-    """Counts this call against every fault that waits for it.
+def due(store: Store, method: str, mutating: Set[str]) -> tuple[Fault, int]:
+    """Counts this call against every fault that waits for it; `mutating` are the methods that change something.
 
     Returns the first that strikes now, empty for none, and when the world that was asked was born.
     """
@@ -40,7 +28,7 @@ def due(store: Store, method: str) -> tuple[Fault, int]:
     with store.changing() as world:
         for fault in world["faults"]:
             wanted = fault["method"]
-            if wanted not in (method, "*") and not (wanted == "mutating" and method in MUTATING):
+            if wanted not in (method, "*") and not (wanted == "mutating" and method in mutating):
                 continue
             fault["seen"] = fault.get("seen", 0) + 1
             nth = fault.get("nth", 1)
@@ -51,20 +39,25 @@ def due(store: Store, method: str) -> tuple[Fault, int]:
 
 def kill_peer(peer: str) -> int | None:
     """Kills the process at the other end of a connection, as `context.peer()` names it; returns its pid."""
-    port = int(unquote(peer).rsplit(":", 1)[1])
-    # psutil finds the sockets of one process after the other; ours is at the client's end of the pair.
-    for connection in psutil.net_connections("tcp"):
-        if connection.laddr and connection.laddr.port == port and connection.pid not in (None, os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(connection.pid, signal.SIGKILL)
-            _await_death(connection.pid)
-            return int(connection.pid)
+    pid = owner_of(int(unquote(peer).rsplit(":", 1)[1]))
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        await_death(pid)
+    return pid
+
+
+def owner_of(port: int) -> int | None:
+    """Returns which process has the client's end of a connection; ours is the other one of the pair."""
+    for one in psutil.net_connections("tcp"):
+        if one.laddr and one.laddr.port == port and one.pid not in (None, os.getpid()):
+            return int(one.pid)
     return None
 
 
-def _await_death(pid: int) -> None:
+def await_death(pid: int) -> None:
     """A killed process may still run for a moment; nothing goes on before it is dead."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
