@@ -148,6 +148,21 @@ def test_killed_while_it_resizes_a_kept_cluster(gke: Gke, begin: int, end: int, 
         assert (gke.inventory(), lease_state()) == (foreign, State.GONE), at
 
 
+def test_killed_while_it_makes_a_cluster_and_made_whole_by_the_same_call(gke: Gke) -> None:
+    """No reaper has been there: whoever asks for the name again goes on where the first one died."""
+    foreign = others(gke)
+    for nth, call, moment in moments(NEW):
+        at = (nth, call, moment)
+        before = len(gke.requests("CreateCluster"))
+        kill_at(gke, nth, moment, lambda: create(office(), "mine", config(slices=2)))
+        assert outcome(lambda: create(office(), "mine", config(slices=2))) == 0, at
+        assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING", "np-1": "RUNNING"}, at
+        tries = len(gke.requests("CreateCluster")) - before
+        assert tries == (2 if (nth, moment) == (1, "kill_before") else 1), at
+        assert outcome(lambda: delete(office(), "mine")) == 0, at
+        assert (gke.inventory(), lease_state()) == (foreign, State.GONE), at
+
+
 def test_killed_while_it_adds_to_a_cluster_that_was_there(gke: Gke) -> None:
     key = gke.put("mine")
     for nth, call, moment in moments(["CreateNodePool", "CreateNodePool"]):

@@ -6,6 +6,7 @@ nothing had happened. What is put in is what a workload needs: that is looked at
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, DEPLOYMENT, LOCAL_QUEUE, PRIORITY_CLASS
 from tasks.leases.lease import State
@@ -23,11 +25,11 @@ from tasks.stages.cluster_inside import Inside
 from tasks.stages.cluster_standing import existing
 from tasks.stages.clusters import create, delete, resize
 from tasks.targets.kube_controllers import JOBSET, KUEUE
-from tasks.targets.kube_install import Waits
+from tasks.targets.kube_install import Waits, await_ready
 from tests.chaos.driver import outcome, sample
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke
-from tests.cloud.kubernetes.releases import Releases
+from tests.cloud.kubernetes.releases import Releases, release
 from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
@@ -110,7 +112,8 @@ def made(empty: Gke, releases: Releases) -> Made:
 
 def fault(call: str, moment: str) -> dict[str, Any]:
     verb, kind, where = call.split()
-    return {"verb": verb, "kind": kind, "name": where.rpartition("/")[2], "action": moment, "nth": 1}
+    name = re.sub(r"-e\d+", "-e*", where.rpartition("/")[2])  # of another lease each time
+    return {"verb": verb, "kind": kind, "name": name, "action": moment, "nth": 1}
 
 
 def moments(calls: Sequence[str]) -> list[tuple[str, str]]:
@@ -155,6 +158,43 @@ def test_killed_while_a_new_cluster_is_set_up(made: Made) -> None:
         lease = latest(a_ledger(), "cluster-mine_proj")
         assert lease is not None and lease.state is State.GONE, at
     until(lambda: made.gke.behind() == [])
+
+
+def objects(gke: Gke) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = gke.kubernetes("mine").inventory()["objects"]
+    return {kind: names for kind, names in told.items() if kind != "events"}
+
+
+def deployments(api: Kubernetes) -> list[tuple[str, int]]:
+    """Returns which controllers there are, and how often somebody changed them."""
+    found = [api.get(DEPLOYMENT, part.deployment, part.namespace)["metadata"] for part in (JOBSET, KUEUE)]
+    return [(one["uid"], one["generation"]) for one in found]
+
+
+def test_killed_while_slices_are_added_to_a_cluster_that_others_set_up(made: Made) -> None:
+    """JobSet and Kueue of theirs stay as they are; what is added goes, with its queue, at each moment."""
+    gke = made.gke
+    key = gke.put("mine", pools=[{"name": "theirs", "config": {"machine_type": "e2-standard-16"}}])
+    until(lambda: "kubernetes" in gke.store.read()["clusters"][key], 60)
+    api = Kubernetes(by_context("standin", str(gke.kubernetes("mine").kubeconfig)))
+    for part in (JOBSET, KUEUE):
+        for one in release(part.name):
+            api.apply(one)
+        await_ready(api, part, SOON)
+    standing, theirs = objects(gke), deployments(api)
+    made.calls()
+    made.done(made.create)
+    calls = made.calls()
+    assert not [call for call in calls if "deployments" in call or "customresource" in call], calls
+    made.done(made.delete)
+    for at in moments(calls):
+        made.killed(made.create, *at)
+        made.swept("released", at)
+        assert (objects(gke), gke.inventory()) == (standing, [key, f"{key}/nodePools/theirs"]), at
+    made.done(made.create)
+    made.done(made.delete)
+    assert objects(gke) == standing
+    assert deployments(api) == theirs
 
 
 @pytest.mark.parametrize(("begin", "end"), [(1, 2), (2, 1), (1, 0)])

@@ -52,7 +52,7 @@ CASES = {
     "made": Case("mine", [MADE, POOL, UNMADE], [DRY, MAKE, HIDE, DELETE]),
     "added to": Case("theirs", [POOL, UNPOOL], [DRY, DRY, MAKE, HIDE, DELETE]),
     "with a queue": Case(
-        "theirs", [POOL, UNPOOL], [*QUEUE, DRY, MAKE, HIDE, DELETE, *UNQUEUE], "multislice-queue"
+        "theirs", [POOL, UNPOOL], [DRY, *QUEUE, DRY, MAKE, HIDE, DELETE, *UNQUEUE], "multislice-queue"
     ),
 }
 

@@ -260,3 +260,15 @@ def test_gpus_of_several_hosts_have_their_networks_or_are_refused(
     assert request["config"].get("labels", {}).get("cloud.google.com/gke-networking-dra-driver") == (
         "true" if joined else None
     )
+
+
+@pytest.mark.parametrize("kind", ["v5litepod-16", "h200-141gb-8", "n2-standard-32-4"])
+def test_what_is_apart_is_found_by_its_label_and_keeps_others_off(kind: str) -> None:
+    wanted = config(type=kind, zone=PLACES.get(kind, "us-east5-b"))
+    request = pool(wanted, apart=True)
+    accepted(request, wanted.zone)
+    name, value = next(iter(LABELS.items()))
+    assert request["config"]["labels"][name] == value
+    assert request["config"]["taints"] == [{"key": name, "value": value, "effect": "NO_SCHEDULE"}]
+    assert "taints" not in pool(wanted)["config"]
+    assert name not in pool(wanted)["config"].get("labels", {})
