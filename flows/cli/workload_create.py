@@ -52,7 +52,7 @@ def create(words: Sequence[str]) -> int:
     ledger, intent = _ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
     stage.check(kube, config, asked, say)
-    asked = _with_image(told, asked)
+    asked = _with_image(told, config, asked)
     with _held_back() as heard:
         made = stage.submit(kube, config, asked, ledger, intent)
     flags = _flags(told)
@@ -144,9 +144,10 @@ def _repository(told: Namespace) -> str | None:
     return told.repository or os.environ.get("SLICEBENCH_REPOSITORY")
 
 
-def _with_image(told: Namespace, asked: Submission) -> Submission:
+def _with_image(told: Namespace, config: GkeTargetConfig, asked: Submission) -> Submission:
     """Returns the same with the image by digest: looked up, or made of the folder. Last, for it writes."""
-    if "@sha256:" in asked.image or asked.image == "none":
+    pathways = config.pathways
+    if asked.image == "none" or ("@sha256:" in asked.image and pathways is None):
         return asked
     from dataclasses import replace
 
@@ -155,14 +156,21 @@ def _with_image(told: Namespace, asked: Submission) -> Submission:
 
     with Registry() as registry:
         if asked.image != "to-be-made":
-            return replace(asked, image=image.given(asked.image, registry).image)
-        from pathlib import Path
+            named = asked.image
+            found = named if "@sha256:" in named else image.given(named, registry).image
+        else:
+            from pathlib import Path
 
-        made = image.layer(
-            Path(told.script_dir or "."), str(_repository(told)), registry, say,
-            base=told.base_image or image.DEFAULT_BASE,
-        )  # fmt: skip
-        return replace(asked, image=made.image)
+            named = told.base_image or image.DEFAULT_BASE
+            made = image.layer(
+                Path(told.script_dir or "."), str(_repository(told)), registry, say, base=named
+            )
+            found = made.image
+        if pathways is not None:
+            from tasks.targets.pathways_match import check_image
+
+            check_image(pathways, found, named, registry, say)
+    return replace(asked, image=found)
 
 
 def _cluster(told: Namespace, config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:

@@ -20,6 +20,7 @@ from tasks.stages.image_build import build as build_image
 from tasks.stages.image_build import plan as plan_image
 from tasks.stages.recipes import built_before, pinned
 from tasks.stages.usercode import needs_orbax_classes
+from tasks.targets.pathways_match import refuse_mismatch
 from tasks.targets.types import Image
 
 
@@ -40,6 +41,7 @@ def build_container(run: Run, config: GkeTargetConfig, lock: Lock) -> Image:
             if folder_of(config) is None:
                 spec = replace(spec, source=pinned(spec.source, before))
         made = _made(spec, config, registry, run.say, lock)
+    _match(config, made)
     source = {**made.source, "image": f"{made.repository}:{made.tag}", "base": made.base}
     image = Image("container", made.image, "python", source, dict(made.versions), made.reused)
     run.say(f"image {made.image}, {made.tag}: {'is there already' if made.reused else 'built and pushed'}")
@@ -52,7 +54,9 @@ def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say)
     folder, how = folder_of(config), config.build
     with Registry() as registry:
         if how is None or how.base is None or folder is None:
-            return plan_image(wanted_of(spec, config), registry, say, lock=lock).made
+            made = plan_image(wanted_of(spec, config), registry, say, lock=lock).made
+            _match(config, made)
+            return made
         with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
             return plan_layer(folder, how.repository, registry, Path(work), base=how.base).made
 
@@ -78,6 +82,12 @@ def _made(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, 
     if how is None or how.base is None or folder is None:
         return build_image(wanted_of(spec, config), registry, say, lock=lock)
     return layer(folder, how.repository, registry, say, base=how.base)
+
+
+def _match(config: GkeTargetConfig, made: Made) -> None:
+    """Raises BadInput where Pathways' images are of another JAX or Python than the image that is made."""
+    if config.pathways is not None:
+        refuse_mismatch(config.pathways, made.versions.get("jax"), made.versions.get("python"))
 
 
 def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:

@@ -18,6 +18,7 @@ from tasks.cloud.disk import on_disk
 from tasks.cloud.image_builders import Builder, Job, build_image, choose_builder, push_image, run_in
 from tasks.cloud.image_names import ImageName, image_name, made_tag
 from tasks.cloud.image_smoke import smoke_command, smoke_failures, smoke_steps
+from tasks.cloud.image_versions import JAX_LABEL, said_by
 from tasks.cloud.kits import make_kit, prune_kits, shown_versions
 from tasks.cloud.registry import Registry
 from tasks.cloud.registry_login import engine_logins
@@ -188,10 +189,8 @@ def _check_python(python: str | None) -> None:
 
 def _said_python(config: Mapping[str, Any], base: str) -> str:
     """Returns the version of Python that a base has, as the official images say it."""
-    for line in (config.get("config") or {}).get("Env") or ():
-        name, _, value = str(line).partition("=")
-        if name == "PYTHON_VERSION" and _PYTHON.fullmatch(value):
-            return value
+    if (python := said_by(config).python) is not None:
+        return python
     raise BadInput(
         f"{base} does not say which Python it has (PYTHON_VERSION)", fix="add --python 3.12, or what it has"
     )
@@ -205,7 +204,7 @@ def _job(planned: Planned, wanted: Wanted, work: Path, say: Say) -> Job:
         context.mkdir()
         fill_context(kit, context)
         pip = _secret(work)
-    labels = {KEY_LABEL: planned.key, "slicebench.jax": made.versions.get("jax", ""), **_labels(made.source)}
+    labels = {KEY_LABEL: planned.key, JAX_LABEL: made.versions.get("jax", ""), **_labels(made.source)}
     return Job(context, planned.base, planned.target, labels, wanted.fresh, pip)
 
 

@@ -13,7 +13,7 @@ from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import ClusterGone, access_to, place_of, place_of_cluster, signed
 from tasks.cloud.labels import read_labels
-from tasks.cloud.registry import pinned
+from tasks.cloud.registry import Registry, pinned
 from tasks.cloud.storage import Folder, open_folder
 from tasks.cloud.timing import Timing
 from tasks.config.gke_target import GkeTargetConfig
@@ -28,6 +28,7 @@ from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset
 from tasks.targets.kube_submission import Submission
 from tasks.targets.kube_template import SLICE_JOB
+from tasks.targets.pathways_match import check_image
 from tasks.targets.types import (
     Bundle,
     Event,
@@ -125,6 +126,9 @@ class GkeTarget:
                 fix="write build: {repository: HOST/PATH} into the target file, or image: and one that is there",
             )
         reference = pinned(self._config.image).pinned()
+        if self._config.pathways is not None:
+            with Registry() as registry:
+                check_image(self._config.pathways, reference, self._config.image, registry, self._say)
         return Image("container", reference, "python", {"image": self._config.image}, {}, True)
 
     def interpreter(self) -> None:

@@ -285,6 +285,54 @@ def test_a_target_file_says_what_flags_do_not(
     assert "multitier-checkpoint" in json.dumps(pod["volumes"])
 
 
+@pytest.fixture
+def pathways(cluster: KubernetesStandIn, tmp_path: Path) -> Any:
+    """Writes a target of Pathways on the cluster; returns its path."""
+
+    def write(**more: Any) -> str:
+        images = {"server_image": "r/server:jax_0.10.0", "proxy_image": "r/proxy_server:jax_0.10.0"}
+        where = {"context": "standin", "kubeconfig": str(cluster.kubeconfig), "queue": None, "priority": None}
+        parts = {"pathways": {**images, **more}, "limits": {"workload_s": 600}}
+        file = tmp_path / "pathways.yaml"
+        file.write_text(
+            yaml.safe_dump({"kind": "gke", "type": "v5litepod-16", "slices": 2, **where, **parts})
+        )
+        return str(file)
+
+    return write
+
+
+def test_pathways_runs_without_a_program_until_it_is_deleted(
+    api: Plain, pathways: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["workload", "create", "headless", "--target", pathways(headless=True)]
+    assert main([*words, "--", "x"]) == 2
+    assert "a headless Pathways runs no command" in capsys.readouterr().err
+    assert main(words) == 0
+    spec = api.get(f"{JOBSETS}/headless")["spec"]
+    head, workers = spec["replicatedJobs"]
+    pod = head["template"]["spec"]["template"]["spec"]
+    assert [one["name"] for one in pod["containers"]] == ["pathways-proxy", "pathways-rm"]
+    assert not (spec.get("successPolicy") or {}).get("targetReplicatedJobs") and workers["replicas"] == 2
+    assert main(["workload", "delete", "headless", "--target", pathways(headless=True)]) == 0
+
+
+def test_pathways_of_another_jax_or_python_than_the_program_is_refused(
+    api: Plain, pathways: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store()
+    push_image(
+        store, "mine", "v1", config={"config": {"Env": ["PYTHON_VERSION=3.12.1", "JAX_VERSION=0.9.0"]}}
+    )
+    target = pathways(colocated_python_image="r/sidecar:python_3.11-jax_0.10.0")
+    with serve_registry(store) as address:
+        words = ["workload", "create", "n", "--target", target, "--docker-image", f"{address}/mine:v1"]
+        assert main([*words, "--", "x"]) == 2
+    said = capsys.readouterr().err
+    assert "r/server:jax_0.10.0 has JAX 0.10.0, and the program JAX 0.9.0" in said
+    assert "has Python 3.11, and the program Python 3.12" in said and not api.names(JOBSETS)
+
+
 def test_a_folder_is_put_on_a_base_and_pods_get_the_digest(
     api: Plain, cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

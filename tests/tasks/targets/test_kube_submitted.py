@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,19 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 PRINTS = "import json, os, sys; print(json.dumps([dict(os.environ), sys.argv[1:]]))"
 
 
+UPLOADS = "#!/bin/sh\necho uploads; exec sleep 600\n"
+
+
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plain]:
     nodes = [{"pool": "cpus", "count": 2, "resources": {"cpu": "8", "memory": "32Gi"}}]
-    with KubernetesStandIn.started(tmp_path_factory.mktemp("cluster"), nodes=nodes) as started:
+    folder = tmp_path_factory.mktemp("cluster")
+    uploader = folder / "bin" / "tb-gcp-uploader"
+    uploader.parent.mkdir()
+    uploader.write_text(UPLOADS)
+    uploader.chmod(0o755)
+    env = {"PATH": f"{uploader.parent}:/usr/bin:/bin"}
+    with KubernetesStandIn.started(folder, nodes=nodes, image_env=env) as started:
         yield Plain(started.url)
 
 
@@ -60,6 +70,33 @@ def test_a_program_finds_what_it_was_given(api: Plain) -> None:
 def test_pathways_is_taken(api: Plain) -> None:
     made = jobset(config(pathways=PATHWAYS), submission(name="a" * 39))
     api.post(JOBSETS, made, dryRun="All", fieldValidation="Strict")
+
+
+AFTER_IT = """
+import pathlib, time
+while not pathlib.Path({mark!r}).exists():
+    time.sleep(0.02)
+"""
+
+
+def test_an_uploader_that_still_uploads_does_not_hold_up_success(api: Plain, tmp_path: Path) -> None:
+    board = {
+        "instance": "projects/p/locations/l/tensorboards/1",
+        "logdir": "gs://bucket/logs",
+        "image": "r/tb:1",
+    }
+    target = config(
+        type="cpu", slices=1, queue=None, priority=None, cpu="100m", tensorboard=board,
+        limits={"termination_grace_s": 1},
+    )  # fmt: skip
+    mark = tmp_path / "uploads"
+    command = ["python", "-c", AFTER_IT.format(mark=str(mark))]
+    api.post(JOBSETS, jobset(target, submission(name="board", command=command)))
+    selector = "jobset.sigs.k8s.io/jobset-name=board,jobset.sigs.k8s.io/replicatedjob-name=tensorboard"
+    until(lambda: any("uploads" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)), 60)
+    mark.touch()
+    assert api.ended("board", 60)["status"]["terminalState"] == "Completed"
+    until(lambda: not running(api, selector), 60)  # it goes with the rest
 
 
 # Waits in its first attempt until it is taken away or told how to end; later attempts end at once.
