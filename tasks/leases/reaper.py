@@ -58,14 +58,16 @@ def reap(
     """
     # Labels are listed before leases: what carries one was written down first, so its lease is in the later
     # list.
-    labelled, findings = _labelled(inventories)
+    labelled, silent, findings = _labelled(inventories)
     listing = ledger.listing()
     findings += [Finding(error.where, "unreadable", str(error)) for error in listing.unreadable]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
     judged = [(lease, unless_idle(lease, verdict, inventories)) for lease, verdict in judged]
     judged = watch(ledger, judged, confirm_s, sleep)
-    judged = [(lease, settled(lease, verdict, inventories, labelled, now())) for lease, verdict in judged]
+    judged = [
+        (lease, settled(lease, verdict, inventories, labelled, silent, now())) for lease, verdict in judged
+    ]
     for lease in standing:
         lately = lease.state is State.GONE and now() - lease.renewed_at < _LATELY_S
         if lately and not dry_run and (death := tell_death(lease)):
@@ -121,18 +123,21 @@ def _of_the_last_out(
     return findings
 
 
-def _labelled(inventories: Inventories) -> tuple[list[Found], list[Finding]]:
+def _labelled(inventories: Inventories) -> tuple[list[Found], frozenset[str], list[Finding]]:
+    """Returns what carries our labels, which places did not answer, and what is to be said about that."""
     labelled: list[Found] = []
+    silent: frozenset[str] = frozenset()
     findings: list[Finding] = []
     for kind, inventory in inventories.items():
         try:
             labelled += inventory.list(None)
         except PartlyListed as error:
             labelled += error.found
+            silent |= error.silent
             findings.append(Finding(f"all {kind}", "not listed", str(error)))
         except InfrastructureError as error:
             findings.append(Finding(f"all {kind}", "not listed", str(error)))
-    return labelled, findings
+    return labelled, silent, findings
 
 
 def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> list[Lease]:

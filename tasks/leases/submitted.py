@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tasks.leases.beyond import is_there
 from tasks.leases.finding import Judgement
@@ -11,12 +11,18 @@ from tasks.leases.lease import HELD, Lease, is_submitted
 
 
 def settled(
-    lease: Lease, verdict: Judgement, inventories: Inventories, labelled: Sequence[Found], now: float
+    lease: Lease,
+    verdict: Judgement,
+    inventories: Inventories,
+    labelled: Sequence[Found],
+    silent: Collection[str],
+    now: float,
 ) -> Judgement:
     """Returns what is to become of a lease, once its cluster was asked as well where it is of such a workload.
 
     One that its cluster took away, its time to live being over, is closed. One that has ended and is still to be read
-    stays for that time, though its deadline has passed: it holds no hardware. `labelled`: what was found just now.
+    stays for that time, though its deadline has passed: it holds no hardware. `labelled`: what was found just now;
+    `silent`: the places that did not answer.
     """
     if not is_submitted(lease) or lease.owner is not None or lease.state not in HELD:
         return verdict
@@ -26,6 +32,7 @@ def settled(
         return (
             Judgement("keep", "it has ended, and stays to be read for its time to live") if over else verdict
         )
-    if not found and all(is_there(inventories, ref) is False for ref in lease.resources):
+    heard = all(ref.scope.partition("/")[0] not in silent for ref in lease.resources)
+    if not found and heard and all(is_there(inventories, ref) is False for ref in lease.resources):
         return Judgement("release", "it has ended, and its cluster took it away")
     return verdict

@@ -135,6 +135,14 @@ def test_without_an_answer_of_its_cluster_nothing_is_closed(
     assert lease_of("silent").state is State.LIVE and api.names(JOBSETS) == ["silent"]
 
 
+def test_what_cannot_be_written_down_is_not_made(
+    api: Plain, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLICEBENCH_LEDGER", "/proc/ledger")
+    code, _, said = call("create unwritten", *python("pass"))
+    assert code == 3 and "cannot write the lease ledger" in said and not api.names(JOBSETS)
+
+
 def test_what_was_refused_leaves_no_lease(api: Plain, call: Any, cluster: KubernetesStandIn) -> None:
     cluster.fault(verb="create", kind="jobsets", action="error", code=422, times=9)
     assert call("create refused", *python("pass"))[0] == 2
