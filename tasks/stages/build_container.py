@@ -58,7 +58,7 @@ def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say)
             _match(config, made)
             return made
         with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
-            return plan_layer(folder, how.repository, registry, Path(work), base=how.base).made
+            return plan_layer(folder, _repository(how.repository), registry, Path(work), base=how.base).made
 
 
 def folder_of(config: GkeTargetConfig) -> Path | None:
@@ -66,6 +66,17 @@ def folder_of(config: GkeTargetConfig) -> Path | None:
     if config.build is None or config.build.script_dir is None:
         return None
     return Path(config.build.script_dir).expanduser()
+
+
+def _repository(text: str) -> str:
+    """Returns where the image goes. Raises BadInput for a name with a tag, in the words of a target."""
+    name = image_name(text)
+    if name.tag or name.digest:
+        raise BadInput(
+            f"build.repository {text!r} names one image of it",
+            fix=f"write {name.repository}: the tag is made of what is in the image",
+        )
+    return text
 
 
 def no_builder(config: GkeTargetConfig) -> str:
@@ -81,7 +92,7 @@ def _made(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, 
     folder, how = folder_of(config), config.build
     if how is None or how.base is None or folder is None:
         return build_image(wanted_of(spec, config), registry, say, lock=lock)
-    return layer(folder, how.repository, registry, say, base=how.base)
+    return layer(folder, _repository(how.repository), registry, say, base=how.base)
 
 
 def _match(config: GkeTargetConfig, made: Made) -> None:
@@ -96,6 +107,6 @@ def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:
         raise BadInput(f"target {spec.target_name} names neither image: nor build:")
     how = config.build
     return Wanted(
-        how.repository, spec.source, config.platform, how.base or DEFAULT_BASE, python=how.python,
+        _repository(how.repository), spec.source, config.platform, how.base or DEFAULT_BASE, python=how.python,
         orbax_classes=needs_orbax_classes(spec), builder=how.builder, smoke=how.smoke, trusted=True,
     )  # fmt: skip

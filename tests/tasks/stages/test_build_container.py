@@ -243,3 +243,16 @@ def test_a_folder_excludes_what_is_for_engines(fields: dict[str, Any], told: str
 def test_a_folder_that_nobody_means_is_refused_by_plans(folder: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=told):
         explain_build(a_run(tmp_path, layered("gcr.io/p", Path(folder))).spec)
+
+
+@pytest.mark.parametrize("of_a_folder", [False, True])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("gcr.io/p/i:v1", "names one image of it, write gcr.io/p/i: the tag"), ("P/i", "small")],
+)
+def test_a_repository_that_is_none_is_refused_by_plans(
+    name: str, told: str, of_a_folder: bool, folder: Path, tmp_path: Path
+) -> None:
+    target = layered("x", folder, repository=name) if of_a_folder else config("x", repository=name)
+    with pytest.raises(BadInput, match=told):
+        explain_build(a_run(tmp_path, target).spec)
