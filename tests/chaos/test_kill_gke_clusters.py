@@ -96,7 +96,7 @@ def others(gke: Gke, tmp_path: Path) -> tuple[list[str], KubernetesStandIn]:
     pool = {"name": "np-0", "initial_node_count": 1, "config": {"machine_type": "n2-standard-4"}}
     theirs = gke.put("theirs", location="us-east5-b", pools=[pool])
     for key in (foreign, theirs):
-        until(lambda key=key: "kubernetes" in gke.store.read()["clusters"][key], 60)  # type: ignore[misc]
+        until(lambda key=key: "kubernetes" in gke.store.read()["clusters"][key])  # type: ignore[misc]
     return sorted([foreign, theirs, f"{theirs}/nodePools/np-0"]), gke.kubernetes("theirs")
 
 

@@ -23,7 +23,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
     """Two workers in the second of three points, which waits for ever."""
     crew = Crew(tmp_path, workers=2, do={"0.1": "wait", "1.1": "wait"}).start()
     try:
-        until(lambda: all(any(one.point == 1 for one in crew.bodies(Operation, w)) for w in (0, 1)), 60)
+        until(lambda: all(any(one.point == 1 for one in crew.bodies(Operation, w)) for w in (0, 1)))
         yield crew
     finally:
         crew.end()

@@ -18,7 +18,7 @@ from tasks.leases.tpus import NODE, QUEUED, TpuNodeInventory, TpuQueuedInventory
 
 ZONE = "us-east5-b"
 SCOPE = f"proj/{ZONE}"
-QUICK = Timing(try_s=2.0, total_s=6.0, first_pause_s=0.01, longest_pause_s=0.1)
+QUICK = Timing(try_s=20.0, total_s=60.0, first_pause_s=0.01, longest_pause_s=0.1)
 _PACE = Pace(look_every_s=0.05, goes_within_s=1.0, remote=True)
 
 

@@ -30,7 +30,7 @@ from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE
 from tests.cloud.tpu.running import Cloud
 from tests.waiting import until
 
-QUICK = Timing(try_s=2.0, total_s=6.0, first_pause_s=0.01, longest_pause_s=0.1)
+QUICK = Timing(try_s=20.0, total_s=60.0, first_pause_s=0.01, longest_pause_s=0.1)
 ZONE = "us-east5-b"
 LABELS = labels_for("run-1-e1", "abc", "jan@here", 1_700_000_000.5)
 REQUEST = NodeRequest("v6e-16", "v2-alpha-tpuv6e", LABELS, metadata={"ssh-keys": "jan:ssh-ed25519 AAAA"})

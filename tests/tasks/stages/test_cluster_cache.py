@@ -76,8 +76,8 @@ def test_what_nobody_takes_away_goes_by_itself(api: Kubernetes, cluster: Kuberne
     with pytest.raises(NotCached):
         cached(api, limit_s=0.5, linger_s=0.5)
     cluster.fault()
-    until(lambda: api.list(DAEMON_SET).items == [], 30)
-    until(lambda: api.list(JOB).items == [], 30)
+    until(lambda: api.list(DAEMON_SET).items == [])
+    until(lambda: api.list(JOB).items == [])
 
 
 def test_pools_and_images_that_are_none_are_refused(api: Kubernetes) -> None:

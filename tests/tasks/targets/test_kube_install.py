@@ -154,7 +154,7 @@ def test_what_is_down_comes_up_again_kueue_first(place: Place) -> None:
             headers={"Content-Type": "application/merge-patch+json"},
         )
         assert patched.status_code == 200
-    until(lambda: _down(place.kube), 10)
+    until(lambda: _down(place.kube))
     place.set_up()
     place.kube.create(JOB_SET, jobset("w", "print(1)", slices=1, pods=4, queue="multislice-queue"))
     _until_done(place.kube, "w")
