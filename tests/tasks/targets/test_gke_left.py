@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
+from runtime.contract.pod import stream_file
+from runtime.contract.progress import Exited as Finished
+from runtime.contract.progress import encode
+from tasks.cloud.kubernetes_access import Access
+from tasks.cloud.kubernetes_places import ClusterGone
 from tasks.cloud.storage import open_folder
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
@@ -17,6 +22,9 @@ from tasks.stages.attempts import read_attempts
 from tasks.stages.explain import explain
 from tasks.stages.logs import has_ended
 from tasks.stages.past import past_runs
+from tasks.targets.gke import GkeTarget
+from tasks.targets.streams import LOST
+from tasks.targets.types import Exited, WorkloadRef
 from tests.cloud.kubernetes.client import JOBSETS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
@@ -122,3 +130,20 @@ def test_what_has_ended_holds_up_nothing_else_that_was_made_for_it(pods: Pods) -
     found = reaped()
     assert found.did == "released"
     assert found.why.startswith("its workload has ended, and nobody came back for it")
+
+
+@pytest.mark.parametrize(("left_behind", "ends"), [((0, 1), [0, 0]), ((0,), [0, LOST])])
+def test_of_a_cluster_that_is_gone_only_what_its_pods_left_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_behind: tuple[int, ...], ends: list[int]
+) -> None:
+    def gone(scope: str) -> Access:
+        raise ClusterGone("cluster c of p is deleted")
+
+    monkeypatch.setattr("tasks.targets.gke.access_to", gone)
+    folder = open_folder(str(tmp_path))
+    for worker in left_behind:
+        said = encode(Finished(ExitCode.DONE, ""), seq=1, at=0.0)
+        folder.write(stream_file(1, worker), f"{said}\n".encode())
+    ref = WorkloadRef("gke", "cluster c of p in z/default", "sb-r-e1", "u", 1, (str(tmp_path),))
+    told = list(GkeTarget(gke_runs.config()).follow(ref, {}))
+    assert [(one.worker, one.code) for one in told if isinstance(one, Exited)] == list(enumerate(ends))
