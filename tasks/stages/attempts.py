@@ -26,7 +26,7 @@ class Started:
     `points` are the numbers of those it runs; None: all. What an attempt measured that does not `count` is
     measured again by the next: somebody asked for the whole run once more. `restart` is where it went on, and `reached`
     how far it came, of a benchmark that goes on from its checkpoints. `left_until`: it was left to itself, nobody need
-    follow it until then (seconds since the epoch).
+    follow it until then (seconds since the epoch). `code` is the exit code it ended by, where one is known.
     """
 
     n: int
@@ -38,6 +38,7 @@ class Started:
     restart: Restart | None = None
     reached: Restart | None = None
     left_until: float | None = None
+    code: int | None = None
 
     def __str__(self) -> str:
         return f"attempt {self.n} {self.end}" + (f": {self.cause}" if self.cause else "")

@@ -97,14 +97,29 @@ def how_it_ended(exits: Mapping[int, Exited]) -> tuple[str, str]:
     """Returns the end of an attempt and its root cause, from how each worker's supervisor ended. Pure."""
     if not exits:
         return "lost", "no worker said how it ended"
+    end, root = _root(exits)
+    return end, root.cause if end != "succeeded" else ""
+
+
+def code_of(exits: Mapping[int, Exited]) -> int | None:
+    """Returns the exit code of the worker that an attempt ended by, as containers have it: who was killed has 137."""
+    if not exits:
+        return None
+    code = _root(exits)[1].code
+    return code if code >= 0 else _KILLED
+
+
+def _root(exits: Mapping[int, Exited]) -> tuple[str, Exited]:
     by_end: dict[str, list[Exited]] = {}
     for exited in exits.values():
         by_end.setdefault(_END_OF.get(exited.code, "lost"), []).append(exited)
     end = next(end for end in ("interrupted", "lost", "failed", "succeeded") if end in by_end)
     # One that was killed can only say that; those who saw it know more.
     told = sorted(by_end[end], key=lambda exited: (exited.code == LOST, not exited.cause, exited.worker))
-    return end, told[0].cause if end != "succeeded" else ""
+    return end, told[0]
 
+
+_KILLED = 137
 
 _END_OF: Mapping[int, str] = {
     ExitCode.DONE: "succeeded",

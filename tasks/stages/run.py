@@ -12,7 +12,7 @@ from tasks.leases.holding import Holding
 from tasks.stages import leaving
 from tasks.stages.attempts import Started, mark_ended, read_attempts, results_of, write_attempts
 from tasks.stages.context import Run
-from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
+from tasks.stages.following import GRACE_S, Listener, OnProgress, code_of, follow, judged
 from tasks.stages.missing import missing_points
 from tasks.stages.provision import provision
 from tasks.stages.recovery import Hearing, goes_on, write_recovery
@@ -32,8 +32,9 @@ def run_workload(
     Called again it goes on: an attempt that still runs is followed from where its logs end. After one that
     had failed or was lost the next begins, with the points that have not passed on every worker; those that
     passed keep their samples. One that was preempted is followed by the next on new hardware, as often as the
-    plan allows. When the stage has finished, what it wrote down is returned. While errors and signals unwind
-    the stage, the workload is stopped first. Where the plan says so the first attempt is left to itself, RUNNING.
+    plan allows, and one that failed as often as it may for that, by a code after which it may. When the stage
+    has finished, what it wrote down is returned. While errors and signals unwind the stage, the workload is
+    stopped first. Where the plan says so the first attempt is left to itself, RUNNING.
     `once_heard` is called in each attempt when its workers are up. Raises Fenced when the lease was lost.
     """
     finished = outcome_of(run)
@@ -56,8 +57,18 @@ def run_workload(
         last = _next(run, uploaded, lease, attempts, listener)
     if last.is_left:
         return Outcome([Attempt(last.n, RUNNING)], results_of(run))
-    while last.end == "preempted" and len(attempts) < limit:
-        run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {limit}")
+    restarts = 0
+    while True:
+        if last.end == "preempted" and len(attempts) - restarts < limit:
+            most = limit + restarts
+            run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {most}")
+        elif last.end in ("failed", "lost") and restarts < run.plan.restarts.most and _again(run, last):
+            restarts += 1
+            run.say(f"{last}: started again, {restarts} of at most {run.plan.restarts.most} times")
+            if last.ref is not None:
+                run.target.stop(last.ref, GRACE_S)  # of its workers none must still be at it
+        else:
+            break
         uploaded = _on_new_hardware(run, uploaded, lease)
         last = _next(run, uploaded, lease, attempts, listener)
     outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], results_of(run))
@@ -65,6 +76,10 @@ def run_workload(
     if last.end in ("succeeded", "failed"):
         mark_ended(run, attempts)
     return outcome
+
+
+def _again(run: Run, last: Started) -> bool:
+    return run.plan.restarts.after(last.code)
 
 
 def something_to_measure(run: Run) -> bool:
@@ -180,7 +195,9 @@ def _play(
         raise
     lease.check()  # workers that end because the lease was lost are not what a benchmark came to
     end, cause = judged(exits, taken, stop)
-    attempts[attempt.n - 1] = attempt = replace(attempt, end=end, cause=cause, reached=hearing.reached())
+    attempts[attempt.n - 1] = attempt = replace(
+        attempt, end=end, cause=cause, reached=hearing.reached(), code=code_of(exits)
+    )
     write_attempts(run, attempts)
     write_recovery(run, attempt.n, hearing.recovery())
     listener.taken_at = hearing.taken_at

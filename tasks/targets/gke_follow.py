@@ -25,7 +25,14 @@ from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_waiting import Waiting
-from tasks.targets.gke_watch import Seen, lost_nodes, objects_of, taken_away, waiting
+from tasks.targets.gke_watch import (
+    Seen,
+    failed_and_restarted,
+    lost_nodes,
+    objects_of,
+    taken_away,
+    waiting,
+)
 from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_queue import position
 from tasks.targets.kube_states import Found, KubeState
@@ -107,6 +114,7 @@ class Following:
         self._seen = Seen(config, ref.uid)
         self._waits = Waiting(ref.name, config.limits)
         self._began: int | None = None
+        self._counted = 0
 
     def events(self, since: Mapping[int, int]) -> Iterator[Event]:
         """Yields what workers say after their cursors, and states, until all have ended. See Target.
@@ -125,7 +133,7 @@ class Following:
             for one in followed:
                 yield from self._told(one, workers)
                 taken = self._taken()
-                if taken or len(workers.ended) + len(workers.held) == self._count:
+                if taken or self._failed() or len(workers.ended) + len(workers.held) == self._count:
                     break
         yield from self._left_behind(workers)
         yield from self._how_it_ended(workers, taken)
@@ -181,6 +189,7 @@ class Following:
                 if worker is not None:
                     if self._began is None:
                         self._began = self._seen.found.attempt if self._seen.found else 1
+                        self._counted = self._seen.found.counted if self._seen.found else 0
                     if workers.pods.setdefault(worker, one.source.uid) == one.source.uid:
                         event = workers.said(worker, one.text)
                         if event is not None:
@@ -211,9 +220,15 @@ class Following:
 
     def _taken(self) -> str:
         """Returns why what was begun does not go on; empty for what never began, or what we end ourselves."""
-        if self._began is None or self._seen.found is None or self._stopping():
+        if self._began is None or self._seen.found is None or self._stopping() or self._failed():
             return ""
         return taken_away(self._seen.found, self._began)
+
+    def _failed(self) -> str:
+        """Returns why what was begun failed, where JobSet has started it again by now; empty: it has not."""
+        if self._began is None or self._seen.found is None or self._stopping():
+            return ""
+        return failed_and_restarted(self._seen.found, self._counted)
 
     def _left_behind(self, workers: Workers) -> Iterator[Event]:
         """Yields what pods left in the run's folder and nobody could hear: they are deleted with their logs."""
@@ -260,6 +275,8 @@ class Following:
                 unknown = f"nobody can say why: {error}"
             if taken:
                 return taken, ""
+            if found is not None and (failed := self._failed()):
+                return "", failed
             if found is not None and found.over:
                 return "", _in_words(found)
             if time.monotonic() > until:

@@ -20,8 +20,9 @@ from tasks.leases.resource import ResourceRef
 from tasks.targets.cluster_requests import pool_name
 from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import jobset_name, name_problem
+from tasks.targets.kube_policy import restarting_codes
 from tasks.targets.local_plan import bytes_of
-from tasks.targets.types import Plan
+from tasks.targets.types import Plan, Restarts
 
 _GOES_WITHIN_S = 600
 """For the end of what nobody waits for: pods, their last words, and the cluster's own look at the time."""
@@ -60,6 +61,7 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         locks=[("gke", scope)] if config.lock else (),
         lock_wait_s=spec.wait_for_lock_s,
         attempts=config.limits.attempts,
+        restarts=Restarts(config.max_restarts, restarting_codes(config)),
         capacity=config.cluster.capacity_made if config.cluster and _makes_cluster(config) else "",
         left_s=left_s(config),
     )

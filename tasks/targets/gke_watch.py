@@ -131,9 +131,19 @@ def lost_nodes(cluster: Kubernetes, nodes: Mapping[str, str]) -> str:
     return "; ".join(told.values())
 
 
+def failed_and_restarted(found: Found, counted: int) -> str:
+    """Returns why JobSet started a workload again by its own fault, which counts there; empty: it did not. `counted` is
+    how often it had before.
+    """
+    if found.counted <= counted:
+        return ""
+    cause = found.causes.get(found.restarts - 1) or found.cause
+    return f"JobSet started it again{f' after: {cause}' if cause else ''}"
+
+
 def taken_away(found: Found, began: int) -> str:
     """Returns why a workload does not go on as the start that is followed: it was preempted, or started again by JobSet
-    or Kueue; empty: it does. `began` is which start that was.
+    or Kueue for what was no fault of its own; empty: it does. `began` is which start that was.
     """
     if found.state == KubeState.PREEMPTED:
         return f"{found.reason}: {found.message}" if found.reason else found.message

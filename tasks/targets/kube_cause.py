@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tasks.targets.kube_objects import Condition, Object, is_true, name
-from tasks.targets.kube_pods import End, attempt_of, disruption, failures, is_being_deleted, job_of
+from tasks.targets.kube_pods import (
+    End,
+    asked_to_go,
+    attempt_of,
+    disruption,
+    failures,
+    is_being_deleted,
+    job_of,
+)
 
 Kind = Literal["exit", "out_of_memory", "preempted", "evicted", "deleted", "deadline", "job"]
 """`exit`: the program ended with an error. `preempted`: its hardware was taken away. `evicted`: its node ran short of
@@ -17,7 +25,10 @@ something that it took. `deleted`: somebody deleted a pod. `job`: nothing is kno
 _NAMED_IN_POLICY = re.compile(r"Container (\S+) for pod (?:\S+/)?(\S+) failed with exit code (\d+)")
 """What a Job says whose podFailurePolicy matched; it stays when the pod is gone."""
 
-_BY_SIGNAL = (137, 143)
+_STOPPED = 130
+"""With this our own supervisors end that were told to: by their pod's deletion, or by one of the others."""
+
+_BY_SIGNAL = (_STOPPED, 137, 143)
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,8 @@ def _of_pods(pods: Iterable[Object], attempt: int, failed: dict[str, Condition])
         reason = taken.reason if taken is not None and kind == "preempted" else end.reason
         message = end.message or (taken.message if taken is not None and kind == "preempted" else "")
         job = job_of(pod)
-        cause = Cause(kind, attempt, end.pod, end.container, end.exit_code, reason, message, job, at=end.at)
+        at = asked_to_go(pod) or end.at if kind == "deleted" else end.at
+        cause = Cause(kind, attempt, end.pod, end.container, end.exit_code, reason, message, job, at=at)
         yield _with_job(cause, failed)
 
 
@@ -147,6 +159,8 @@ def _rank(cause: Cause) -> tuple[int, float, int]:
     """Orders causes: hardware that was taken away brings the others down before the API server knows of it; a Job
     whose pods all are gone tells the least. A sibling of a failed pod is deleted after it, in the same second at worst.
     """
-    weight = {"preempted": 0, "evicted": 0, "job": 2}.get(cause.kind, 1)
+    weight = {"preempted": 0, "evicted": 0, "job": 3}.get(cause.kind, 1)
+    if cause.kind == "exit" and cause.exit_code == _STOPPED:
+        weight = 2  # it ended because another did
     nth = {"deleted": 1}.get(cause.kind, 0)
     return weight, cause.at if cause.at is not None else float("inf"), nth

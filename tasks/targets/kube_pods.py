@@ -114,6 +114,12 @@ def current(pods: Iterable[Object], restarts: int, admitted_at: float | None) ->
     return list(latest.values())
 
 
+def asked_to_go(pod: Object) -> float | None:
+    """Returns when somebody asked for a pod's deletion, in seconds since the epoch: its grace ends when it says."""
+    ends = seconds(metadata(pod).get("deletionTimestamp"))
+    return None if ends is None else ends - number(metadata(pod).get("deletionGracePeriodSeconds"))
+
+
 def is_being_deleted(pod: Object) -> bool:
     """Says whether somebody deleted the pod: it ends within its grace, and is gone then."""
     return bool(metadata(pod).get("deletionTimestamp"))

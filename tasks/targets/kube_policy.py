@@ -19,13 +19,21 @@ _BY_THE_SYSTEM = (42, *range(127, 256))
 """Exit codes that are no verdict of the program: it was not found, or was ended by a signal; 42 asks for a restart."""
 
 
+def restarting_codes(config: GkeTargetConfig) -> frozenset[int] | None:
+    """Returns the exit codes after which a workload is started again, as often as `max_restarts`; None: after any."""
+    if config.restart_on_user_code_failure:
+        return None
+    return frozenset({*_BY_THE_SYSTEM, *config.restart_exit_codes})
+
+
 def pod_failure_policy(config: GkeTargetConfig, containers: Sequence[str]) -> Object:
     """Returns what makes a Job fail at once, by reason PodFailurePolicy: a disruption, or exit codes that are final."""
     rules: list[Object] = [
         {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     ]
-    if not config.restart_on_user_code_failure:
-        values = sorted({*_BY_THE_SYSTEM, *config.restart_exit_codes})
+    codes = restarting_codes(config)
+    if codes is not None:
+        values = sorted(codes)
         rules += [
             {
                 "action": "FailJob",

@@ -73,8 +73,9 @@ class Found:
     """What a look at a JobSet came to. Given to the next look it is the memory of it.
 
     `reason` is a word, `message` the evidence for people; `since` is seconds since the epoch, as the cluster tells it.
-    `restarts` are those that JobSet counted, `evictions` those of Kueue. `causes` says by attempt, from 0, why it
-    failed; of attempts that failed before the first look nothing may be left. `seen`: its JobSet was there once.
+    `restarts` are those of JobSet, `counted` those of them that its limit is for, `evictions` those of Kueue. `causes`
+    says by attempt, from 0, why it failed; of attempts that failed before the first look nothing may be left. `seen`:
+    its JobSet was there once.
     """
 
     state: KubeState
@@ -82,6 +83,7 @@ class Found:
     message: str = ""
     since: float | None = None
     restarts: int = 0
+    counted: int = 0
     evictions: int = 0
     evicted: bool = False
     position: Position | None = None
@@ -126,6 +128,7 @@ def look(now: Objects, last: Found | None = None) -> Found:
     base = Found(
         KubeState.QUEUED,
         restarts=restarts,
+        counted=max(number(status(jobset).get("restartsCountTowardsMax")), last.counted if last else 0),
         evictions=max(evictions(now.workload), _seen_evictions(evicted, last)),
         evicted=evicted is not None,
         causes=_causes(now, pods, restarts, evicted, last),

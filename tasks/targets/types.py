@@ -15,6 +15,18 @@ from tasks.leases.resource import ResourceRef as ResourceRef
 
 
 @dataclass(frozen=True)
+class Restarts:
+    """How often a workload is started again after it failed, at `most`, and after which exit codes; None: any."""
+
+    most: int = 0
+    codes: frozenset[int] | None = None
+
+    def after(self, code: int | None) -> bool:
+        """Says whether it is started again after it ended with a code; None: nobody knows with which."""
+        return bool(self.most) and code != 0 and (self.codes is None or code in self.codes)
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a run would make and use.
 
@@ -24,8 +36,9 @@ class Plan:
     `keepable` are the kinds of what is made that may stay after the run when somebody asks for it. `locks` are
     (scope, name) of hardware that is there already and that one run at a time may use, and `lock_wait_s` how long to
     wait for it, in seconds. `attempts` is how often the workload is started at most, when the hardware is taken away
-    under it. `capacity` is how accelerators that are made are paid for, empty where none are, or none is chosen.
-    `left_s`: the workload is left to itself once it is started, for so many seconds at most; None: it is followed.
+    under it, and `restarts` how often when it failed, which does not count there, nor the other here. `capacity` is
+    how accelerators that are made are paid for, empty where none are, or none is chosen. `left_s`: the workload is
+    left to itself once it is started, for so many seconds at most; None: it is followed.
     """
 
     target: str
@@ -44,6 +57,7 @@ class Plan:
     locks: Sequence[tuple[str, str]] = ()
     lock_wait_s: float = 0.0
     attempts: int = 1
+    restarts: Restarts = Restarts()
     capacity: str = ""
     left_s: float | None = None
 

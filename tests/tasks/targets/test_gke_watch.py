@@ -1,0 +1,68 @@
+"""When a workload that is followed has been taken away, and when it failed and was started again: never both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.gke_plan import restarting_codes
+from tasks.targets.gke_watch import failed_and_restarted, taken_away
+from tasks.targets.kube_cause import Cause
+from tasks.targets.kube_objects import select
+from tasks.targets.kube_states import Found, KubeState, look
+from tasks.targets.types import Restarts
+from tests.tasks.targets.gke_runs import config
+
+EXIT = Cause("exit", 0, "p-0", "worker", 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "taken", "failed"),
+    [
+        (Found(KubeState.RUNNING), "", ""),
+        (Found(KubeState.PREEMPTED, "Preempted", "for another"), "Preempted: for another", ""),
+        (Found(KubeState.STARTING, restarts=1), "it was started again", ""),
+        (Found(KubeState.RUNNING, evictions=1), "it was started again", ""),
+        (
+            Found(KubeState.STARTING, restarts=1, counted=1, causes={0: EXIT}),
+            "it was started again after: pod p-0: container worker exited with 1",
+            "JobSet started it again after: pod p-0: container worker exited with 1",
+        ),
+    ],
+)
+def test_what_became_of_a_start(found: Found, taken: str, failed: str) -> None:
+    """Whoever asks for both asks first whether it failed."""
+    assert taken_away(found, 1) == taken
+    assert failed_and_restarted(found, 0) == failed
+    assert failed_and_restarted(found, 1) == "", "it had been when it was followed"
+
+
+def test_restarts_that_count_are_told_apart_and_remembered() -> None:
+    def jobset(**status: int) -> dict[str, Any]:
+        return {"kind": "JobSet", "metadata": {"uid": "u", "name": "n"}, "spec": {}, "status": status}
+
+    found = look(select("u", [jobset(restarts=2, restartsCountTowardsMax=1)]))
+    assert (found.restarts, found.counted) == (2, 1)
+    assert look(select("u", [jobset(restarts=2)]), found).counted == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "restarts", "by", "not_by"),
+    [
+        ({}, 0, [], [1, 3, 137]),
+        ({"max_restarts": 2}, 2, [42, 137, 143, None], [1, 3]),
+        ({"max_restarts": 2, "restart_exit_codes": "1,3-4"}, 2, [1, 3, 4, 137], [2, 0]),
+        ({"max_restarts": 2, "restart_on_user_code_failure": True}, 2, [1, 2, 3, 137, None], [0]),
+    ],
+)
+def test_after_which_codes_a_run_is_started_again(
+    fields: dict[str, Any], restarts: int, by: list[int | None], not_by: list[int]
+) -> None:
+    given: GkeTargetConfig = config(**fields)
+    told = Restarts(given.max_restarts, restarting_codes(given))
+    assert told.most == restarts
+    known = [code for code in by if code is not None or told.codes is None]
+    assert all(told.after(code) for code in known)
+    assert not any(told.after(code) for code in not_by)
