@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from flows.cli.main import main
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_config import by_context
-from tasks.cloud.kubernetes_errors import KubernetesError
+from tasks.cloud.kubernetes_errors import KubernetesError, Refused
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
+    JOB,
     JOB_SET,
     LOCAL_QUEUE,
     NAMESPACE,
@@ -23,11 +26,16 @@ from tasks.cloud.kubernetes_kinds import (
     RESOURCE_FLAVOR,
     Kind,
 )
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.kube_check import job_of
 from tasks.targets.kube_jobset import jobset
+from tasks.targets.kube_submission import Submission
 from tests.tasks.config.test_gke_target import FIELDS
 from tests.tasks.targets.kube_made import PATHWAYS, config, submission
+from tests.tasks.targets.test_kube_agreement import REQUESTS
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 CONTEXT = os.environ.get("SLICEBENCH_TEST_CONTEXT", "")
 IMAGE = os.environ.get("SLICEBENCH_TEST_IMAGE", "python:3.11-slim")
 STAYS = ["python", "-c", "import time; time.sleep(300)"]
@@ -112,6 +120,44 @@ def test_whatever_a_target_says_the_server_takes_it(cluster: Kubernetes) -> None
         except KubernetesError as error:
             refused.append((fields, str(error)))
     assert not refused
+
+
+def test_what_agrees_with_xpk_and_the_examples_the_server_takes_with_their_pods(cluster: Kubernetes) -> None:
+    examples = sorted((ROOT / "configs" / "targets").glob("gke-*.yaml"))
+    given = {
+        case: {"context": CONTEXT, "container_name": "jax-tpu", **fields} for case, fields in REQUESTS.items()
+    }
+    given |= {one.stem: yaml.safe_load(one.read_text()) for one in examples}
+    refused = []
+    for name, fields in given.items():
+        config = GkeTargetConfig.model_validate(
+            {"kind": "gke", **fields, "namespace": cluster.access.namespace}
+        )
+        made = jobset(config, Submission("golden", IMAGE, ["true"], secrets={"TOKEN": "x"}))
+        jobs = [job_of(made, one["name"]) for one in made["spec"]["replicatedJobs"]]
+        for kind, manifest in [(JOB_SET, made), *((JOB, one) for one in jobs)]:
+            try:
+                cluster.try_create(kind, manifest)
+            except KubernetesError as error:
+                refused.append((name, kind.name, str(error)))
+    assert len(examples) >= 4
+    assert not refused
+
+
+def test_what_is_wrong_is_called_so_and_not_the_server_in_trouble(cluster: Kubernetes) -> None:
+    space, right = cluster.access.namespace, config(context=CONTEXT)
+    wrong = jobset(right, submission(name="wrong"))
+    for change in ({"suspend": "yes"}, {"bogus": 1}, {"coordinator": {"replicatedJob": "nope"}}):
+        manifest = {
+            **wrong,
+            "metadata": {**wrong["metadata"], "namespace": space},
+            "spec": {**wrong["spec"], **change},
+        }
+        with pytest.raises(Refused):
+            cluster.try_create(JOB_SET, manifest)
+        with pytest.raises(Refused):
+            cluster.apply(manifest, kind=JOB_SET)
+    assert cluster.find(JOB_SET, "wrong") is None
 
 
 def test_a_workload_runs_and_goes(cluster: Kubernetes, call: Any) -> None:
