@@ -15,6 +15,7 @@ import pytest
 from flows.cli.main import main
 from tasks.cloud.labels import read_labels
 from tasks.config.home import ledger_uri
+from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import Lease, State
 from tasks.leases.opening import open_ledger
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
@@ -158,8 +159,9 @@ def test_what_was_made_without_its_secret_is_given_back_at_once(
 
 
 def test_killed_between_jobset_and_secret_the_same_call_again_ends_well(
-    api: Plain, call: Any, cluster: KubernetesStandIn
+    api: Plain, call: Any, cluster: KubernetesStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(JobSetInventory, "settle_s", 0.2)  # the stand-in is never late
     cluster.fault(verb="create", kind="secrets", action="kill_before")
     words = words_of(cluster, "killed", "--env", "MY_TOKEN=x", *python("pass"))
     if (pid := os.fork()) == 0:
