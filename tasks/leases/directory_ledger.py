@@ -101,7 +101,8 @@ class DirectoryLedger:
 
     def _sweep(self) -> None:
         """Removes what writers who were killed left behind an hour ago or more."""
-        for left in self._path.glob(".*.*.*"):
+        drafts = (file for file in self._path.iterdir() if file.name[0] == "." and file.name.count(".") > 2)
+        for left in drafts:
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - left.stat().st_mtime > 3600:
                     left.unlink()
