@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tasks.cloud.kubernetes_access import AGENT, Access
 from tasks.cloud.kubernetes_errors import (
@@ -43,8 +42,7 @@ _STRICT = {"fieldManager": AGENT, "fieldValidation": "Strict"}
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What was there at one moment; a watch goes on from `version` without a gap."""
 
     items: Sequence[Object]

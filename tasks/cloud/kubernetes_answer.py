@@ -6,14 +6,13 @@ Nothing is read here. Who reads, waiting or not, hands over what came; it costs 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LONGEST_HEAD = 64 << 10
 _BODILESS = (204, 304)
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """What an answer begins with; names of headers in lower case."""
 
     status: int

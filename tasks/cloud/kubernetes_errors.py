@@ -22,8 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.contract.errors import InfrastructureError
 
@@ -97,8 +96,7 @@ class Unreachable(NotDone):
     """No connection came about."""
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What an answer that is none says. `object_named`: it is one object that the answer speaks of."""
 
     code: int

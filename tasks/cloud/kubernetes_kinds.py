@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 Object: TypeAlias = Mapping[str, Any]
@@ -13,8 +12,7 @@ Object: TypeAlias = Mapping[str, Any]
 ALL_NAMESPACES = "*"
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind in one version. `plural` is its name in paths; `group` is empty for the core of Kubernetes."""
 
     group: str

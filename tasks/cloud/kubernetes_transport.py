@@ -7,8 +7,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tasks.cloud.calls import Call, calling
 from tasks.cloud.kubernetes_errors import (
@@ -35,8 +34,7 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """One request. `doing` completes "cannot …"; `body` is sent as JSON, `content` says what JSON it is."""
 
     doing: str

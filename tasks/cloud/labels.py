@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runtime.contract.errors import BadInput
 
@@ -21,8 +21,7 @@ _LONGEST = 63
 _LEGAL = re.compile(r"[a-z0-9_-]*")
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(NamedTuple):
     """What labels tell: whose lease in which ledger. `expires_at` is the expiry when it was made, seconds."""
 
     lease_id: str

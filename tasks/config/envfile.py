@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from runtime.contract.errors import BadInput, Place, Problem
 
@@ -20,8 +20,7 @@ _SET_FOR_WORKERS = {"PYTHONPATH": "workers import only what slicebench brings th
 _LARGEST = 1 << 20
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One line or flag: a name, and a value unless the caller's environment is to give it."""
 
     name: str
