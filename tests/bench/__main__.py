@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.bench.bars import Bar, table
 from tests.bench.machine import commit, load, machine, now
 
-NAMES = ("runtime", "agreement", "overhead", "ssh", "loop", "pod_start", "follow", "workload")
+NAMES = ("runtime", "agreement", "overhead", "ssh", "loop", "pod_start", "follow", "workload", "detection")
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 

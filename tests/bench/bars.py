@@ -114,7 +114,9 @@ def interval(ratios: Sequence[float] | np.ndarray, groups: int | None = None) ->
 
 
 def in_unit(value: float, unit: str) -> str:
-    """Returns seconds in `s` or `ms`, or a number of `MiB`, as many digits as mean something."""
+    """Returns seconds in `s` or `ms`, a number of `MiB`, or a number of nothing, as many digits as mean something."""
+    if not unit:
+        return f"{value:.3g}"
     if unit == "MiB":
         return f"{value:.0f} MiB"
     return f"{value * 1e3:.1f} ms" if unit == "ms" else f"{value:.2f} s"

@@ -1,0 +1,87 @@
+"""Where a series stands from night to night: its level, an alert that is open, getting better. Pure.
+
+    level ──(worse)──> alert open ──(two runs back at the level)──> level
+      │                    └──(a person accepts it)──> a new level from the alert's first night on
+      └──(better, `SETTLED_NIGHTS` in a row)──> a new level from the first of them on
+
+One alert per series: while it is open, the level stays what it was before, so that nothing is told twice and a
+recovery is seen for what it is. Getting better for a night or two moves nothing: the level would be one that the
+series may never reach again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tasks.history.detection.baseline import Baseline
+from tasks.history.detection.evidence import evidence
+from tasks.history.detection.night import Change, Finding
+from tasks.history.detection.series import Night, Series
+
+SETTLED_NIGHTS = 5
+"""Nights in a row that values must be better before that is what is expected of them."""
+
+_STILL_OFF = 0.01
+"""At this chance or less of being that far off the level without a change, a series has not recovered."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """`began`: the first night. `effect`: of logarithms, as it was found then, positive where values grew."""
+
+    began: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`level`: the first night of the level that the series is held to, None from its first. `better`: the nights
+    in a row, latest last, in which it was better than that."""
+
+    level: str | None = None
+    alert: Alert | None = None
+    better: tuple[str, ...] = ()
+
+
+def series_of(nights: Sequence[Night], standing: Standing) -> Series:
+    """Returns what a night is to be judged by: the nights of the level, and those since something changed."""
+    here = tuple(itertools.dropwhile(lambda night: standing.level not in (None, night.name), nights))
+    since = standing.alert.began if standing.alert else standing.better[0] if standing.better else None
+    names = [night.name for night in here]
+    return Series(here, names.index(since) if since in names else None)
+
+
+def after(standing: Standing, series: Series, finding: Finding, worse: Change) -> Standing:
+    """Returns where a series stands after a night. `worse`: the side to which it gets worse."""
+    tonight = series.nights[-1].name
+    if standing.alert:
+        return replace(standing, alert=None) if recovered(series, finding, standing.alert) else standing
+    if finding.change is worse and finding.evidence:
+        return Standing(standing.level, Alert(tonight, finding.evidence.effect))
+    if finding.change is Change.NONE:
+        return replace(standing, better=())
+    better = (*standing.better, tonight)
+    return Standing(level=better[0]) if len(better) == SETTLED_NIGHTS else replace(standing, better=better)
+
+
+def accepted(standing: Standing) -> Standing:
+    """Returns where a series stands once a person has said that its alert is what is expected from now on."""
+    return Standing(level=standing.alert.began) if standing.alert else standing
+
+
+def recovered(series: Series, finding: Finding, alert: Alert) -> bool:
+    """Says whether the last two runs are back at the level: nearer to it than to the alert's, and not off it."""
+    baseline = finding.baseline
+    runs = [run for night in series.nights[-2:] for run in night.runs][-2:]
+    if baseline is None or len(runs) < 2:
+        return False
+    side = 1 if alert.effect > 0 else -1
+    nearer = all(side * (run.centre - baseline.centre) < side * alert.effect / 2 for run in runs)
+    return nearer and not _off(series, baseline, side)
+
+
+def _off(series: Series, baseline: Baseline, side: int) -> bool:
+    last = Series(series.nights[-1:], level=0)
+    return evidence(last, baseline, side).probability < _STILL_OFF

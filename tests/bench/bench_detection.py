@@ -1,0 +1,110 @@
+"""How well changes are found in made series, and how rarely where nothing changed, beside Otava, asv and the ideal."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tests.bench.bars import Bar
+from tests.bench.detection_data import KINDS, SPIKES, Drawn, Noise, mixed, quiet, stepped
+from tests.bench.detection_play import Alarms, ideal, ours, peer
+
+NOISES = (0.005, 0.01, 0.02, 0.04)
+"""Between runs, as standard deviations of logarithms; within a run it is 2 % of five repeats."""
+
+HIT_NIGHTS = 2
+SERIES, NIGHTS = 100, 30
+
+
+@dataclass(frozen=True)
+class Score:
+    """What alarms were worth: changes found in time, missed or found late, and alarms without a change."""
+
+    hits: int
+    missed: int
+    false: int
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.hits / max(1, 2 * self.hits + self.missed + self.false)
+
+
+def measure() -> list[Bar]:
+    """Returns all bars: false alarms, power, power beside the ideal test's, F1 beside peers'."""
+    return [*_false_alarms(), *_power(), *_f1()]
+
+
+def score(drawn: Drawn, alarms: Alarms) -> Score:
+    """Returns what alarms were worth. One that comes late is no hit, and no false alarm either."""
+    hits = missed = false = 0
+    for onset, nights in zip(drawn.onset, alarms, strict=True):
+        if onset < 0:
+            false += len(nights)
+            continue
+        false += sum(night < onset for night in nights)
+        hit = any(onset <= night < onset + HIT_NIGHTS for night in nights)
+        hits, missed = hits + hit, missed + (not hit)
+    return Score(hits, missed, false)
+
+
+def _false_alarms() -> Iterator[Bar]:
+    for history, between, spikes in itertools.product((10, 60), NOISES, (0.0, SPIKES)):
+        plays = [
+            quiet(Noise(between), history=history, nights=NIGHTS, series=SERIES, seed=seed, spikes=spikes)
+            for seed in range(4)
+        ]
+        count = [score(play, ours(play)).false for play in plays]
+        theirs = score(plays[0], peer("otava", plays[0])).false
+        words = "quiet but for spikes" if spikes else "quiet"
+        what = f"false alarms, {words}, {between:.1%}, after {history} nights (Otava's: {theirs})"
+        yield _bar(what, sum(count) / len(count), 1.0, len(count), at_most=1.0)
+
+
+def _power() -> Iterator[Bar]:
+    for between in NOISES:
+        noise, size = Noise(between), 0.05
+        plays = [stepped(noise, size, history=60, series=SERIES, changed=10, seed=seed) for seed in range(20)]
+        found = sum(score(play, ours(play)).hits for play in plays) / (10 * len(plays))
+        best = sum(score(play, ideal(play, noise)).hits for play in plays) / (10 * len(plays))
+        what = f"5 % steps found within {HIT_NIGHTS} nights, {between:.1%}"
+        if between <= 0.01:
+            yield _bar(what, found, 1.0, len(plays), at_least=0.95)
+        yield _bar(f"{what}, ours / ideal test's", found, best, len(plays), at_least=0.9)
+
+
+def _f1() -> Iterator[Bar]:
+    for between in NOISES[:3]:
+        plays = {
+            kind: mixed(kind, Noise(between), history=40, nights=NIGHTS, series=SERIES, seed=7)
+            for kind in KINDS
+        }
+        mine = {kind: score(play, ours(play)) for kind, play in plays.items()}
+        for name in ("otava", "asv"):
+            other = {kind: score(play, peer(name, play)) for kind, play in plays.items()}
+            for kind in KINDS:
+                what = f"{kind}, {between:.1%}: F1, ours / {name}'s"
+                false = f"(false alarms {mine[kind].false}, {other[kind].false})"
+                yield _bar(f"{what} {false}", mine[kind].f1, other[kind].f1, 1)
+            all_of = sum_of(mine.values()), sum_of(other.values())
+            false = f"(false alarms {all_of[0].false}, {all_of[1].false})"
+            what = f"all kinds, {between:.1%}: F1, ours / {name}'s {false}"
+            yield _bar(what, all_of[0].f1, all_of[1].f1, len(KINDS), at_least=1.0)
+
+
+def sum_of(scores: Iterable[Score]) -> Score:
+    """Returns what several plays were worth together."""
+    counted = list(scores)
+    return Score(
+        sum(one.hits for one in counted),
+        sum(one.missed for one in counted),
+        sum(one.false for one in counted),
+    )
+
+
+def _bar(
+    what: str, value: float, of: float, rounds: int, *, at_least: float = 0.0, at_most: float = math.inf
+) -> Bar:
+    ratio = value / of if of else (1.0 if value == 0 else math.inf)
+    return Bar(what, value, of, "", rounds, ratio, ratio, ratio, at_least, at_most)
