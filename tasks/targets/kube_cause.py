@@ -14,6 +14,7 @@ from tasks.targets.kube_pods import (
     attempt_of,
     disruption,
     failures,
+    has_ended,
     is_being_deleted,
     job_of,
 )
@@ -88,7 +89,7 @@ def first_cause(
         if not _is_sibling(cause, first_failed_at)
     ]
     found.sort(key=lambda cause: cause.pod)
-    if known is not None:
+    if known is not None and not any(_knows_more(one, known) for one in found):
         found.insert(0, _with_job(known, failed))  # of two in the same second the one that was seen first
     return min(found, key=_rank, default=None)
 
@@ -100,6 +101,9 @@ def _of_pods(pods: Iterable[Object], attempt: int, failed: dict[str, Condition])
         taken = disruption(pod)
         end = next(iter(failures(pod)), None)
         if taken is None and end is None:
+            if is_being_deleted(pod) and not has_ended(pod):  # it may be gone before its end is seen
+                going = Cause("deleted", attempt, name(pod), job=job_of(pod), at=asked_to_go(pod))
+                yield _with_job(going, failed)
             continue
         end = end or End(
             name(pod), "", None, taken.reason if taken else "", "", taken.since if taken else None
@@ -111,6 +115,12 @@ def _of_pods(pods: Iterable[Object], attempt: int, failed: dict[str, Condition])
         at = asked_to_go(pod) or end.at if kind == "deleted" else end.at
         cause = Cause(kind, attempt, end.pod, end.container, end.exit_code, reason, message, job, at=at)
         yield _with_job(cause, failed)
+
+
+def _knows_more(cause: Cause, known: Cause) -> bool:
+    """Says whether a cause is the known one, whose end had not been seen by then."""
+    same = (cause.pod, cause.kind) == (known.pod, known.kind)
+    return same and known.exit_code is None and cause.exit_code is not None
 
 
 def _is_sibling(cause: Cause, first_failed_at: float | None) -> bool:
