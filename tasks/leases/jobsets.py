@@ -18,20 +18,17 @@ from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
 from tasks.cloud.kubernetes_places import ClusterGone, cluster_at, is_by_name, is_known_here
 from tasks.cloud.labels import LEDGER, read_labels
 from tasks.cloud.timing import Timing
+from tasks.leases.cluster_scopes import scopes_with
 from tasks.leases.inventory import Found, Pace, PartlyListed
-from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger
+from tasks.leases.resource import JOBSET as JOBSET
 from tasks.leases.resource import ResourceRef
-
-JOBSET = "jobset"
 
 _NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
 _ENDS = ("Completed", "Failed")
 _TIMING = Timing(total_s=30.0)
 """Short: whoever releases looks again and again, and renews in between."""
 _LOOK_S, _KILLED_S = 0.2, 5.0
-_LATE_S = 86400.0
-"""So long after a lease is gone it is still looked for what came late. Then its cluster need not be there any more."""
 _SAME_S = 3.0
 """For so long a cluster is taken to be where it was; that it is deleted shows later by as much."""
 
@@ -56,7 +53,7 @@ class JobSetInventory:
         """See Inventory. Looks wherever the lease made some; for a lease that is not known, wherever any did."""
         found: list[Found] = []
         silent: dict[str, InfrastructureError] = {}
-        for scope in self._scopes(lease_id):
+        for scope in scopes_with(self._ledger, JOBSET, lease_id):
             try:
                 cluster = self._at(scope)
                 found += (one for one in self._in(cluster, scope) if lease_id in (None, one.lease_id))
@@ -116,11 +113,6 @@ class JobSetInventory:
             self._open[scope] = (time.monotonic(), cluster)
         return cluster
 
-    def _scopes(self, lease_id: str | None) -> Sequence[str]:
-        lease = self._ledger.read(lease_id) if lease_id else None
-        leases = [lease] if lease else [one for one in self._ledger.listing().leases if _may_have_some(one)]
-        return sorted({ref.scope for one in leases for ref in one.resources if ref.kind == JOBSET})
-
     def _in(self, cluster: Kubernetes, scope: str) -> Iterator[Found]:
         """Yields what carries this ledger's label: JobSets, and those of which only pods are left."""
         ours = {LEDGER: self._ledger.id}
@@ -141,10 +133,6 @@ class JobSetInventory:
     def _is_ours(self, jobset: Object) -> bool:
         labelled = read_labels(jobset["metadata"].get("labels") or {})
         return labelled is not None and labelled.ledger_id == self._ledger.id
-
-
-def _may_have_some(lease: Lease) -> bool:
-    return lease.state is not State.GONE or lease.renewed_at > time.time() - _LATE_S
 
 
 def _stays_until(jobset: Object) -> float | None:

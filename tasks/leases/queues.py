@@ -23,9 +23,10 @@ from tasks.cloud.kubernetes_kinds import (
     Object,
 )
 from tasks.cloud.kubernetes_places import ClusterGone, cluster_at, is_known_here
-from tasks.cloud.labels import LEDGER, labels_for, read_labels
+from tasks.cloud.labels import LEDGER, read_labels
 from tasks.cloud.resource_names import name_of
 from tasks.cloud.timing import Timing
+from tasks.leases.cluster_scopes import scopes_with
 from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
@@ -68,7 +69,7 @@ class QueueInventory:
         """See Inventory. Looks wherever the lease made some; for a lease that is not known, wherever any did."""
         found: dict[str, Found] = {}
         silent: dict[str, InfrastructureError] = {}
-        for scope in self._scopes(lease_id):
+        for scope in scopes_with(self._ledger, QUEUE, lease_id):
             try:
                 whose = {
                     read_labels(labels) for _, _, labels in _parts(cluster_at(scope, _TIMING), self._ours())
@@ -113,16 +114,6 @@ class QueueInventory:
 
     def _ours(self) -> Mapping[str, str]:
         return {LEDGER: self._ledger.id}
-
-    def _scopes(self, lease_id: str | None) -> Sequence[str]:
-        lease = self._ledger.read(lease_id) if lease_id else None
-        leases = [lease] if lease else self._ledger.listing().leases
-        return sorted({ref.scope for one in leases for ref in one.resources if ref.kind == QUEUE})
-
-
-def queue_labels(lease_id: str, ledger_id: str) -> Mapping[str, str]:
-    """Returns what every part of a queue is labelled with."""
-    return labels_for(lease_id, ledger_id)
 
 
 def _parts(

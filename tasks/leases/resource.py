@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+JOBSET = "jobset"
+"""The kind of a JobSet: here for those who do without what looks at them, which takes long to import."""
+
 
 @dataclass(frozen=True)
 class ResourceRef:

@@ -14,9 +14,9 @@ from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, NODE
 from tasks.cloud.kubernetes_places import place_of_cluster, signed
-from tasks.cloud.labels import LEASE, read_labels
+from tasks.cloud.labels import LEASE, labels_for, read_labels
 from tasks.leases.holding import Holding
-from tasks.leases.queues import QUEUE, queue_labels, queue_name
+from tasks.leases.queues import QUEUE, queue_name
 from tasks.targets.kube_queues import MANAGED, Names, flavors, manifests, priority_classes
 from tasks.targets.kube_room import held_in, room_of
 
@@ -41,7 +41,7 @@ def make(
     scope = signed(f"{place}/{api.access.namespace}", api.access)
     lease_id = own.lease.lease_id
     name = queue_name(lease_id)
-    labels = queue_labels(lease_id, own.ledger.id)
+    labels = labels_for(lease_id, own.ledger.id)
     names = Names(name, name, f"{name}-", {**MANAGED, **labels}, {LEASE: labels[LEASE]}, LEASE)
     wanted = flavors(held_in(_ours(there, lease_id)), room_of(api.list(NODE).items), *limits)
 
@@ -64,7 +64,7 @@ def make(
 def lead_to(api: Kubernetes, name: str, lease_id: str, ledger_id: str) -> None:
     """Lets a way lead to the queue from this namespace, which may be another than that of the run that made it."""
     if api.find(LOCAL_QUEUE, name) is None:
-        labels = {**MANAGED, **queue_labels(lease_id, ledger_id)}
+        labels = {**MANAGED, **labels_for(lease_id, ledger_id)}
         there = {"name": name, "namespace": api.access.namespace, "labels": labels}
         api.apply({"metadata": there, "spec": {"clusterQueue": name}}, kind=LOCAL_QUEUE)
 

@@ -18,6 +18,7 @@ from tasks.leases.inventory import Found, PartlyListed
 from tasks.leases.jobsets import JOBSET, JobSetInventory
 from tasks.leases.lease import Lease, State
 from tasks.leases.owner import this_process
+from tasks.leases.queues import QueueInventory
 from tasks.leases.resource import ResourceRef
 from tasks.leases.submitted import settled
 
@@ -81,19 +82,27 @@ def test_a_cluster_that_did_not_answer_is_not_asked_once_more_for_each_lease() -
     assert cluster.asked == 0
 
 
+@pytest.mark.parametrize("kind", [JobSetInventory, QueueInventory])
 @pytest.mark.parametrize(
     ("state", "days", "looks"), [(State.LIVE, 9, True), (State.GONE, 0.5, True), (State.GONE, 2, False)]
 )
 def test_a_cluster_is_forgotten_a_day_after_the_last_of_it_is_gone(
-    tmp_path: Path, state: State, days: float, looks: bool
+    tmp_path: Path,
+    state: State,
+    days: float,
+    looks: bool,
+    kind: type[JobSetInventory] | type[QueueInventory],
 ) -> None:
     ledger = DirectoryLedger(tmp_path)
     scope = f"context nosuch of {tmp_path}/none/default"
     lease = replace(
-        LEASE, state=state, renewed_at=time.time() - days * 86400, resources=(replace(REF, scope=scope),)
+        LEASE,
+        state=state,
+        renewed_at=time.time() - days * 86400,
+        resources=(replace(REF, kind=kind.kind, scope=scope),),
     )
     ledger.write(lease)
-    inventory = JobSetInventory(ledger)
+    inventory = kind(ledger)
     if looks:
         with pytest.raises(PartlyListed, match="does not know the way to context nosuch"):
             inventory.list(None)
