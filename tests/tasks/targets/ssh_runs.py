@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,13 +22,16 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
-from tasks.leases.holding import Holding
+from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import open_inventories
+from tasks.leases.lease import State
 from tasks.stages.context import Run
+from tasks.stages.upload import upload
 from tasks.targets.ssh import SshTarget
-from tasks.targets.types import Image
+from tasks.targets.types import Image, Uploaded, WorkloadRef
 from tests.cloud.sshd import Sshd, a_user
 from tests.tasks.targets.local_runs import STANDIN, point
+from tests.waiting import PATIENCE_S
 
 
 def python_of(user: str) -> str:
@@ -134,3 +137,43 @@ def wait_for_hosts(pool: Pool, seconds: float, monkeypatch: pytest.MonkeyPatch) 
     for place in pool._places.values():
         if place.link is not None and place.link._sftp is not None:
             place.link._sftp.get_channel().settimeout(seconds)
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool(connect_s=PATIENCE_S)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with host_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def holding_of() -> Iterator[Callable[[Run], Holding]]:
+    """Holds runs, and releases what the test left."""
+    held: list[Holding] = []
+
+    def take(run: Run) -> Holding:
+        held.append(hold(run))
+        return held[-1]
+
+    yield take
+    for holding in held:
+        if holding.lease.state not in (State.GONE, State.LEAKED):
+            try:
+                holding.release("the test is over")
+            except Fenced:
+                continue
+
+
+def prepare(run: Run, holding: Holding) -> Uploaded:
+    workers = run.target.acquire(run.target.plan(run.spec), holding)
+    return upload(run, workers, image_of(run))
+
+
+def pids(ref: WorkloadRef) -> list[int]:
+    return [int(uid.split("@")[0]) for uid in ref.uid.split()]
