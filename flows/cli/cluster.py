@@ -43,8 +43,9 @@ def resize(
 ) -> int:
     """Give a cluster that `create` made another number of slices or machines; idle ones go first."""
     show_calls(verbose)
+    from flows.cli.wrong_flags import checked_range
     from flows.signals import interrupting
-    from tasks.stages.clusters import preview, resized
+    from tasks.stages.clusters import Unit, preview, resized
     from tasks.stages.clusters import resize as change
 
     size = slices if slices is not None else nodes
@@ -52,11 +53,13 @@ def resize(
         raise BadInput(
             "give the size that the cluster is to have: --slices N, or --nodes N for GPUs and CPUs"
         )
+    unit: Unit = "nodes" if slices is None else "slices"
+    checked_range(f"--{unit}", size, 0)
     desk = office(project)
     if dry_run:
-        return show_plan(preview(desk, name, resized(desk, name, size)), json)
+        return show_plan(preview(desk, name, resized(desk, name, size, unit)), json)
     with interrupting(say):
-        standing = change(desk, name, size, agree=agreeing(force))
+        standing = change(desk, name, size, unit, agree=agreeing(force))
     show(standing, json)
     return ExitCode.DONE
 

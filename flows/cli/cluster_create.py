@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,7 +10,7 @@ from flows.cli import cluster
 from flows.cli.cluster import DryRun, Force, Name, Project, agreeing, show, show_plan
 from flows.cli.said import Json, say
 from flows.cli.verbose import Verbose, show_calls
-from runtime.contract.errors import BadInput, ExitCode, Problem
+from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
     from tasks.config.cluster import ClusterConfig
@@ -25,7 +24,9 @@ def create(
         str | None, Parameter(help="Accelerator type of one slice, e.g. v5litepod-16; none: CPUs")
     ] = None,
     zone: Annotated[str | None, Parameter(help="Where its machines are; else from the environment")] = None,
-    slices: Annotated[int, Parameter(help="Slices of that type; 0: give them back, keep the rest")] = 1,
+    slices: Annotated[
+        int | None, Parameter(help="Slices of that type, else 1; 0: give them back, keep the rest")
+    ] = None,
     nodes: Annotated[int | None, Parameter(help="Machines of a GPU or CPU type")] = None,
     topology: Annotated[str | None, Parameter(help="Which shape, where a type has several")] = None,
     capacity: Annotated[
@@ -72,8 +73,9 @@ def create(
         bool, Parameter(negative="", help="Start containers before their image is there as a whole")
     ] = False,
     gpu_networks: Annotated[
-        Literal["auto", "none"], Parameter(help="For GPUs of several hosts: GKE's own, or TCP")
-    ] = "auto",
+        Literal["auto", "none"] | None,
+        Parameter(help="For GPUs of several hosts: auto (GKE's own, the default), or none (TCP)"),
+    ] = None,
     autoprovision: Annotated[
         int | None, Parameter(help="Chips that GKE may add itself, with --slices 0")
     ] = None,
@@ -111,7 +113,8 @@ def create(
 ) -> int:
     """Make a cluster, or finish, repair and resize the one of this name. What works is taken away only if you agree."""
     show_calls(verbose)
-    from flows.cli.tpu import seconds
+    from flows.cli.cluster_flags import config_of
+    from flows.cli.tpu import lifetime
     from flows.signals import interrupting
     from tasks.cloud.google_place import choose_zone
     from tasks.stages.clusters import create as make
@@ -121,13 +124,14 @@ def create(
     cpu = {
         "machine_type": cpu_machine_type,
         "nodes": cpu_nodes,
-        "disk_gb": disk_gb or None,
+        "disk_gb": disk_gb if cpu_disk is not None else None,
         "disk_type": disk_type or None,
     }
     config = config_of(
-        type=type, zone=zone or choose_zone(None).value, slices=slices, nodes=nodes, topology=topology,
-        capacity=capacity, reservations=reservation, max_run=max_run, placement_policy=placement_policy,
-        regional=not zonal, channel=channel, version=version, maintenance=maintenance,
+        type=type, zone=choose_zone(None).value if zone is None else zone, slices=slices, nodes=nodes,
+        topology=topology, capacity=capacity, reservations=reservation, max_run=max_run,
+        placement_policy=placement_policy, regional=not zonal, channel=channel, version=version,
+        maintenance=maintenance,
         network=network, subnetwork=subnetwork, pods_range=pods_range, services_range=services_range,
         private=private, private_endpoint=private_endpoint, global_access=global_access, dns_access=dns_access,
         authorized_networks=authorized_network, workload_identity=workload_identity,
@@ -136,15 +140,13 @@ def create(
         cpu_pool={field: value for field, value in cpu.items() if value is not None},
         queueing={
             "install": install, "cpu_limit": cpu_limit, "memory_limit": memory_limit,
-            **({"jobset": {"version": jobset_version}} if jobset_version else {}),
-            **({"kueue": {"version": kueue_version}} if kueue_version else {}),
+            **({"jobset": {"version": jobset_version}} if jobset_version is not None else {}),
+            **({"kueue": {"version": kueue_version}} if kueue_version is not None else {}),
         },
-        cluster_fields=_fields(cluster_field, "--cluster-field"),
-        cpu_pool_fields=_fields(cpu_pool_field, "--cpu-pool-field"),
-        pool_fields=_fields(pool_field, "--pool-field"),
+        cluster_fields=cluster_field, cpu_pool_fields=cpu_pool_field, pool_fields=pool_field,
     )  # fmt: skip
     _warn(config)
-    ttl_s = seconds(ttl, "--ttl") if ttl else None
+    ttl_s = lifetime(ttl) if ttl is not None else None
     desk = cluster.office(project)
     if dry_run:
         return show_plan(preview(desk, name, config), json)
@@ -154,36 +156,6 @@ def create(
     if not json:
         say(f"give it back with: slicebench cluster delete {name}")
     return ExitCode.DONE
-
-
-def config_of(**fields: Any) -> ClusterConfig:
-    """Returns the flags as a config. Raises BadInput in the words of the model."""
-    import pydantic
-
-    from tasks.config.cluster import ClusterConfig
-
-    given = {field: value for field, value in fields.items() if value is not None}
-    try:
-        return ClusterConfig.model_validate(given)
-    except pydantic.ValidationError as error:
-        problems = []
-        for one in error.errors():
-            what = one["ctx"]["error"] if one["type"] == "value_error" else one["msg"]
-            where = ".".join(map(str, one["loc"]))
-            problems.append(Problem("error", None, f"{where}: {what}" if where else f"{what}"))
-        raise BadInput(problems) from None
-
-
-def _fields(given: tuple[str, ...], flag: str) -> Mapping[str, str]:
-    fields = {}
-    for one in given:
-        path, separator, value = one.partition("=")
-        if not separator or not path:
-            raise BadInput(
-                f"{flag} {one}: write PATH=VALUE", fix="e.g. network_config.enable_l4_ilb_subsetting=true"
-            )
-        fields[path] = value
-    return fields
 
 
 def _warn(config: ClusterConfig) -> None:

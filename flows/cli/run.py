@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -13,6 +12,7 @@ from pydantic import Field
 from flows.attempt import run_uri
 from flows.cli.said import print_json
 from flows.cli.verbose import show_calls
+from flows.cli.wrong_flags import refuse_empty
 from flows.server import known_server
 from flows.terminal import Terminal
 from runtime.contract.errors import BadInput, ExitCode, Interrupted
@@ -171,7 +171,7 @@ def _show(folder: Folder, outcome: dict[str, Any], terminal: Terminal) -> list[s
 def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunRequest:
     """Returns the request that arguments and flags make. Raises BadInput for those that exclude each other."""
     given = flags.model_dump(exclude={"suite", "resume"})
-    _refuse_empty({"SUITE": suite, "--resume": resume} | {f"--{_flag(name)}": given[name] for name in given})
+    refuse_empty({"SUITE": suite, "--resume": resume} | {f"--{_flag(name)}": given[name] for name in given})
     if resume is not None:
         if suite is not None or flags.run_id is not None:
             raise BadInput(
@@ -191,15 +191,6 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
     if flags.from_stage is not None:
         raise BadInput("--from is for a run that exists", fix="add --resume RUN, or leave it out")
     return RunRequest(**given | {"suite": suite})
-
-
-def _refuse_empty(given: Mapping[str, Any]) -> None:
-    """Raises BadInput for words that are empty: a default in their place would be a surprise."""
-    if empty := [name for name, value in given.items() if value == ""]:
-        raise BadInput(
-            f"{', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty",
-            fix="give a value, or leave it out; a shell variable that is not set looks like this",
-        )
 
 
 def _flag(name: str) -> str:

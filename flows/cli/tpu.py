@@ -69,7 +69,7 @@ def create(
         limits = config.limits.model_copy(update={"queue_s": seconds(queue_limit, "--queue-limit")})
         config = config.model_copy(update={"limits": limits})
     _check_type(type)
-    ttl_s = seconds(ttl, "--ttl")
+    ttl_s = lifetime(ttl)
     with interrupting(say):
         standing = make(office(project), name, config, ttl_s, wait=wait)
     _show(standing, json)
@@ -158,6 +158,14 @@ def seconds(span: str, flag: str) -> float:
         return duration.seconds(span)
     except ValueError as error:
         raise BadInput(f"{flag}: {error}") from None
+
+
+def lifetime(ttl: str) -> float:
+    """Returns the seconds of --ttl. Raises BadInput for what is none, or over at once."""
+    ttl_s = seconds(ttl, "--ttl")
+    if not ttl_s:
+        raise BadInput(f"--ttl {ttl} would be over at once", fix="give it some time, such as --ttl 8h")
+    return ttl_s
 
 
 def _show(standing: Standing, json: bool) -> None:

@@ -49,6 +49,15 @@ def checked_range(flag: str, value: int, least: int, most: float = math.inf) -> 
     raise BadInput(f"{flag} must be {wanted}, not {value}")
 
 
+def refuse_empty(given: Mapping[str, Any]) -> None:
+    """Raises BadInput for words that are empty: a default in their place would be a surprise."""
+    if empty := [name for name, value in given.items() if value == ""]:
+        raise BadInput(
+            f"{', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty",
+            fix="give a value, or leave it out; a shell variable that is not set looks like this",
+        )
+
+
 def _problem(error: Mapping[str, Any]) -> Problem:
     name = str(error["loc"][0]) if error["loc"] else ""
     flag = _RENAMED.get(name, f"--{name.replace('_', '-')}")

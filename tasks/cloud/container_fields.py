@@ -27,11 +27,15 @@ def with_fields(kind: Kind, request: Fields, more: Fields, flag: str) -> dict[st
         _check_path(kind, steps, path, flag)
         if steps[0] in ("name", "resource_labels") or steps[:2] == ["config", "resource_labels"]:
             raise BadInput(f"{flag} {path}: that is set by slicebench itself", fix="leave it out")
-        _put(changed, steps, _value(value))
-    try:
-        message_of(kind, changed)
-    except ValueError as error:
-        raise BadInput(f"{flag}: {error}") from None
+        wanted = _read(value, f"{flag} {path}")
+        alone: dict[str, Any] = {}
+        _put(alone, steps, wanted)
+        _put(changed, steps, wanted)
+        for request in (alone, changed):
+            try:
+                message_of(kind, request)
+            except ValueError as error:
+                raise BadInput(f"{flag} {path}: {value!r} does not fit there: {error}") from None
     return changed
 
 
@@ -82,8 +86,8 @@ def _put(into: dict[str, Any], steps: list[str], value: Any) -> None:
     into[steps[-1]] = value
 
 
-def _value(value: Any) -> Any:
-    """Returns what a text on a command line stands for: YAML, as in a file."""
+def _read(value: Any, where: str) -> Any:
+    """Returns what a text on a command line stands for: YAML, as in a file. Raises BadInput."""
     if not isinstance(value, str):
         return value
     import yaml
@@ -91,4 +95,5 @@ def _value(value: Any) -> Any:
     try:
         return yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise BadInput(f"{value!r} is no value: {error}") from None
+        why = getattr(error, "problem", None) or error
+        raise BadInput(f"{where}: {value!r} is no value: {why}", fix="quote it as in a YAML file") from None

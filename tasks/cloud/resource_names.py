@@ -31,7 +31,7 @@ def problem_with(name: str, longest: int = LONGEST, of: str = "a TPU") -> Proble
         what = f"the name {name!r} has {len(name)} characters, and at most {longest} are allowed"
         return Problem("error", None, what, fix="choose a shorter one")
     if not _ID.fullmatch(name):
-        legal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789") or "mine"
+        legal = re.sub(r"[^a-z0-9]+", "-", name.lower()).lstrip("-0123456789").rstrip("-") or "mine"
         what = f"{name!r} cannot be the name of {of}"
         return Problem("error", None, what, "a letter, then a-z, 0-9 and -", f"for example {legal!r}")
     return None

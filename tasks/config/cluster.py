@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput, Problem
-from tasks.config import duration
+from tasks.config import duration, patterns
 from tasks.config.accelerators import Accelerator, Capacity, accelerator
 from tasks.config.cluster_make import ClusterMake
 
-_ZONE = re.compile(r"[a-z]+(-[a-z]+)*-[a-z]+\d+-[a-z]")
 _LONGEST_FLEX_S = 7 * 86400.0
 
 _MOST_NODES = 15_000
@@ -23,7 +21,7 @@ _MOST_NODES = 15_000
 class ClusterConfig(ClusterMake):
     """A cluster as it is to be. Called again for another number of slices, it is a cluster that changes."""
 
-    zone: str = Field(pattern=f"^{_ZONE.pattern}$", description="Where all machines are")
+    zone: str = Field(pattern=patterns.ZONE, description="Where all machines are")
     type: str | None = Field(
         None, description="Accelerator type of one slice, e.g. v5litepod-16; none: CPU machines only"
     )
@@ -58,7 +56,9 @@ class ClusterConfig(ClusterMake):
         return self
 
     def _contradictions(self) -> Iterator[str]:
-        if (self.capacity == "reservation") != bool(self.reservations):
+        if self.capacity == "reservation" and not self.reservations:
+            yield "capacity: reservation names no reservation: add reservations: [NAME]"
+        elif self.capacity != "reservation" and self.reservations:
             yield f"capacity: {self.capacity} and reservations: do not go together"
         if (
             self.capacity == "flex_start"

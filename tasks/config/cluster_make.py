@@ -9,11 +9,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tasks.config import duration
+from tasks.config import duration, patterns
 from tasks.config.queueing import Queueing
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
-_TIME = r"^([01]\d|2[0-3]):[0-5]\d$"
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+|default")
+_NETWORK = re.compile(
+    r"(projects/[^/\s]+/(global/networks|regions/[^/\s]+/subnetworks)/)?[a-z]([-a-z0-9]*[a-z0-9])?"
+)
+_DISK_TYPE = re.compile(r"(pd|hyperdisk)-[a-z]+(-[a-z]+)*")
 
 Channel = Literal["rapid", "regular", "stable", "extended"]
 
@@ -32,6 +36,11 @@ class CpuPool(BaseModel):
     )
     disk_gb: int = Field(100, ge=10, description="Boot disk of each")
     disk_type: str | None = Field(None, description="Its type, e.g. pd-balanced; not given: GKE's default")
+
+    @field_validator("disk_type")
+    @classmethod
+    def _is_a_type(cls, given: str | None) -> str | None:
+        return _like(given, _DISK_TYPE, "type of disks, such as pd-balanced")
 
 
 class ClusterMake(BaseModel):
@@ -56,7 +65,9 @@ class ClusterMake(BaseModel):
         None, description="Version of GKE, e.g. 1.33; not given: the channel's default"
     )
     maintenance: str | None = Field(
-        None, pattern=_TIME, description="When GKE may upgrade, each day from this time of UTC: 03:00"
+        None,
+        pattern=patterns.TIME_OF_DAY,
+        description="When GKE may upgrade, each day from this time of UTC: 03:00",
     )
     network: str | None = Field(None, description="VPC network; not given: default")
     subnetwork: str | None = Field(None, description="Its subnetwork, with addresses for every node")
@@ -101,6 +112,24 @@ class ClusterMake(BaseModel):
     queueing: Queueing = Field(
         default_factory=lambda: Queueing.model_validate({}), description="JobSet, Kueue and the queue in it"
     )
+
+    @field_validator("max_run")
+    @classmethod
+    def _is_some_time(cls, given: str | None) -> str | None:
+        if given is not None and not duration.seconds(given):
+            raise ValueError(f"{given!r} is no time at all: write 90s, 30m, 4h or 2d")
+        return given
+
+    @field_validator("service_account")
+    @classmethod
+    def _is_an_account(cls, given: str | None) -> str | None:
+        example = "nodes@my-project.iam.gserviceaccount.com"
+        return _like(given, _EMAIL, f"e-mail of a service account, such as {example}")
+
+    @field_validator("network", "subnetwork")
+    @classmethod
+    def _is_a_name(cls, given: str | None) -> str | None:
+        return _like(given, _NETWORK, "name of a network, such as my-network")
 
     @field_validator("authorized_networks", mode="before")
     @classmethod
@@ -147,3 +176,10 @@ class ClusterMake(BaseModel):
     def by_dns(self) -> bool:
         """Whether the control plane answers at its DNS name from outside: to nobody without permission, by IAM."""
         return not self.private_endpoint if self.dns_access is None else self.dns_access
+
+
+def _like(given: str | None, form: re.Pattern[str], what: str) -> str | None:
+    """Returns what was given; raises ValueError where it has not the form of what it is to be."""
+    if given is not None and not form.fullmatch(given):
+        raise ValueError(f"{given!r} is no {what}")
+    return given

@@ -1,4 +1,4 @@
-"""What some fields of GKE targets must look like, each with the words that say so to people."""
+"""What some fields of GKE targets and clusters must look like, each with the words that say so to people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ BUCKET = r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"
 PROCESSORS = r"^\d+(\.\d+)?m?$"
 TENSORBOARD = r"^projects/[^/]+/locations/[^/]+/tensorboards/[^/]+$"
 EXPERIMENT = r"^[a-z0-9][a-z0-9-]{0,127}$"
+ZONE = r"^[a-z]+(-[a-z]+)*-[a-z]+\d+-[a-z]$"
+TIME_OF_DAY = r"^([01]\d|2[0-3]):[0-5]\d$"
+RELEASE = r"^v\d+\.\d+\.\d+$"
+SHA256 = r"^[0-9a-f]{64}$"
 
 WORDS = {
     CLUSTER_NAME: "a name of a cluster: a letter, then a-z, 0-9 and -, up to 40 in all",
@@ -14,4 +18,8 @@ WORDS = {
     PROCESSORS: "a number of processors, such as 24 or 500m",
     TENSORBOARD: "projects/P/locations/L/tensorboards/ID",
     EXPERIMENT: "a name of a-z, 0-9 and -, up to 128",
+    ZONE: "a zone, such as us-east5-b",
+    TIME_OF_DAY: "a time of the day, such as 03:00",
+    RELEASE: "a release, such as v0.12.0",
+    SHA256: "a SHA-256: 64 digits of 0-9 and a-f",
 }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.config import size
+from tasks.config import patterns, size
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
-_VERSION, _SHA256 = r"^v\d+\.\d+\.\d+$", r"^[0-9a-f]{64}$"
 _RELEASE = "https://github.com/kubernetes-sigs/{}/releases/download/{}/manifests.yaml"
 
 
@@ -16,13 +15,13 @@ class Controller(BaseModel):
 
     model_config = _FORBID
 
-    version: str = Field(pattern=_VERSION, description="Release, e.g. v0.12.0")
+    version: str = Field(pattern=patterns.RELEASE, description="Release, e.g. v0.12.0")
     manifests: str | None = Field(
         None, description="Address (https) or file of its manifests; not given: the release's own"
     )
     sha256: str | None = Field(
         None,
-        pattern=_SHA256,
+        pattern=patterns.SHA256,
         description="What the manifests hash to; not given: as when they were first seen",
     )
 
@@ -30,7 +29,7 @@ class Controller(BaseModel):
 class JobSetController(Controller):
     """JobSet."""
 
-    version: str = Field("v0.12.0", pattern=_VERSION, description="Release, e.g. v0.12.0")
+    version: str = Field("v0.12.0", pattern=patterns.RELEASE, description="Release, e.g. v0.12.0")
 
     @property
     def address(self) -> str:
@@ -41,7 +40,7 @@ class JobSetController(Controller):
 class KueueController(Controller):
     """Kueue."""
 
-    version: str = Field("v0.19.2", pattern=_VERSION, description="Release, e.g. v0.19.2")
+    version: str = Field("v0.19.2", pattern=patterns.RELEASE, description="Release, e.g. v0.19.2")
 
     @property
     def address(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from pydantic import ValidationError
 
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
 from tasks.cloud.prices import load_prices
@@ -22,13 +23,17 @@ from tasks.leases.ledger import latest
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.targets.cluster_check import against
-from tasks.targets.cluster_find import find
+from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
 from tasks.targets.cluster_plan import ClusterPlan, plan
+from tasks.targets.cluster_requests import check_requests
 from tasks.targets.kube_install import NotReady
 
 LONGEST = 40
 """Characters that the name of a cluster may have."""
+
+Unit = Literal["slices", "nodes"]
+"""What the size of a cluster is told in: TPU slices, or GPU and CPU machines."""
 
 Agree = Callable[[ClusterPlan], bool]
 """Is shown what is about to be done; says whether to go on."""
@@ -39,8 +44,8 @@ class Declined(BadInput):
 
 
 def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
-    """Returns what `create` would do. Asks the API, and changes nothing anywhere."""
-    _check_name(name)
+    """Returns what `create` would do, having checked what it checks. Asks the API, and changes nothing anywhere."""
+    check(office, name, config)
     lease = latest(office.ledger, lease_name(office.container.project, name))
     held = lease.lease_id if lease and lease.state in HELD else ""
     there = find(office.container, name, config.location)
@@ -51,6 +56,12 @@ def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
 
     busy = office.inside.busy(there) if there and there.state != "ERROR" and office.inside else None
     ours = there is None or mine(there.labels)
+    if there is not None:
+        refuse_others(there, config, mine, beside=False)
+    try:
+        _ready(office, config)
+    except InfrastructureError as error:
+        office.say(f"warning: it would not be made now: {error}")
     return plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
 
 
@@ -69,10 +80,8 @@ def create(
     be had as a whole is given back, unless `partly` says to keep what there is; one that was kept before stays.
     Raises BadInput, Declined, Taken, NotWhole, NotReady, ContainerError, Leaked.
     """
-    _check_name(name)
-    check_place(office, config)
-    if office.inside is not None:
-        office.inside.ready(config)
+    check(office, name, config)
+    _ready(office, config)
     kept = _kept(office, name)
     holding = claim(
         office.ledger, office.inventories, lease_name(office.container.project, name), None, say=office.say
@@ -98,17 +107,22 @@ def create(
     return describe(office, name)
 
 
-def resize(office: Office, name: str, size: int, *, agree: Agree = lambda planned: True) -> Standing:
+def resize(
+    office: Office, name: str, size: int, unit: Unit | None = None, *, agree: Agree = lambda planned: True
+) -> Standing:
     """Gives a cluster that `create` made another number of slices (or GPU and CPU machines). Otherwise as `create`."""
-    config = resized(office, name, size)
+    config = resized(office, name, size, unit)
     lease = _kept(office, name)
     until = lease.stands_until if lease else None
     ttl_s = max(0.0, until - time.time()) if until is not None else None
     return create(office, name, config, ttl_s=ttl_s, agree=agree)
 
 
-def resized(office: Office, name: str, size: int) -> ClusterConfig:
-    """Returns the config with which a cluster was made, for another size. Raises BadInput when there is none."""
+def resized(office: Office, name: str, size: int, unit: Unit | None = None) -> ClusterConfig:
+    """Returns the config with which a cluster was made, for another size.
+
+    Raises BadInput when there is none, or when its size is not told in `unit`.
+    """
     lease = _kept(office, name)
     written = lease.shape.get("config") if lease else None
     if written is None:
@@ -117,7 +131,13 @@ def resized(office: Office, name: str, size: int) -> ClusterConfig:
             fix="see slicebench cluster list; `cluster create` with the same flags finishes one that is half made",
         )
     config = ClusterConfig.model_validate(json.loads(written))
-    change = {"nodes": size} if config.counts_nodes else {"slices": size}
+    if config.type is None and size:
+        fix = f"slicebench cluster create {name} --type TYPE --slices {size}, with the flags it was made with"
+        raise BadInput(f"cluster {name} was made without accelerators", fix=fix)
+    counted: Unit = "nodes" if config.counts_nodes else "slices"
+    if unit not in (None, counted) and config.type is not None:
+        raise BadInput(f"cluster {name} is of {config.type}, counted in {counted}", fix=f"--{counted} {size}")
+    change = {counted: size}
     try:
         return ClusterConfig.model_validate({**json.loads(written), **change})
     except ValidationError as error:  # such as GPUs of several hosts, which nothing joins
@@ -135,6 +155,15 @@ def delete(office: Office, name: str) -> int:
         office.ledger, office.inventories, lease_name(office.container.project, name), name,
         what=f"cluster {name!r}", listed_by="slicebench cluster list", say=office.say,
     )  # fmt: skip
+
+
+def check(office: Office, name: str, config: ClusterConfig) -> None:
+    """Refuses what cannot be made: first what needs nobody to be asked. Raises as `check_place`."""
+    problem = problem_with(name, LONGEST, "a cluster")
+    if problem is not None:
+        raise BadInput(problem)
+    check_requests(name, config, office.container.project, {})
+    check_place(office, config)
 
 
 def check_place(office: Office, config: ClusterConfig) -> None:
@@ -199,10 +228,10 @@ def _kept(office: Office, name: str) -> Lease | None:
     return lease if lease is not None and lease.state in HELD and lease.stands else None
 
 
-def _check_name(name: str) -> None:
-    problem = problem_with(name, LONGEST, "a cluster")
-    if problem is not None:
-        raise BadInput(problem)
+def _ready(office: Office, config: ClusterConfig) -> None:
+    """Sees that what is put into the cluster can be had: only now, for it may be fetched from far away."""
+    if office.inside is not None:
+        office.inside.ready(config)
 
 
 def _shape(config: ClusterConfig) -> Mapping[str, str]:

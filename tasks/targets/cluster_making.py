@@ -27,10 +27,10 @@ from tasks.targets.cluster_placing import placed
 from tasks.targets.cluster_plan import ClusterPlan, Step, plan
 from tasks.targets.cluster_requests import (
     CPU_POOL,
+    check_requests,
     cluster_request,
     cpu_pool_request,
     dead_man,
-    pool_name,
     pool_request,
 )
 
@@ -102,12 +102,8 @@ class Works:
                 self.holding.create(ref.kind, ref.scope, ref.name, lambda uid=uid: uid, dead_man=ref.dead_man)  # type: ignore[misc]
 
     def check(self) -> None:
-        """Builds every request without asking: what the API could not read is refused before anything is made."""
-        labels = self.holding.resource_labels
-        cluster_request(self.name, self.config, self.container.project, labels)
-        shape = self.config.shape
-        if shape is not None:
-            pool_request(pool_name(0), self.config, shape, labels)
+        """Raises BadInput for what the API could not read, before anything is made."""
+        check_requests(self.name, self.config, self.container.project, self.holding.resource_labels)
 
     def carry_out(self, planned: ClusterPlan, there: Cluster | None) -> Cluster:
         """Does what was planned; returns the cluster as it then is.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.cloud.container_fields import with_fields
+from runtime.contract.errors import BadInput
+from tasks.cloud.container_fields import Kind, with_fields
 from tasks.cloud.labels import LEASE
 from tasks.config import duration
 from tasks.config.accelerators import Accelerator
@@ -19,6 +20,21 @@ from tasks.targets.cluster_size import (
 
 CPU_POOL = "cpu"
 _SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
+_PASSED: Mapping[str, tuple[Kind, Mapping[str, str]]] = {
+    "cluster_fields": ("cluster", {"node_pools": "cpu_pool_fields or pool_fields"}),
+    "cpu_pool_fields": ("pool", {"config.machine_type": "cpu_pool", "config.disk_size_gb": "cpu_pool"}),
+    "pool_fields": (
+        "pool",
+        {
+            "config.machine_type": "type",
+            "config.spot": "capacity",
+            "config.flex_start": "capacity",
+            "config.max_run_duration": "max_run",
+            "initial_node_count": "slices or nodes",
+        },
+    ),
+}
+"""What fields of the API are put into, and those that are said elsewhere: what is there would differ from the plan."""
 
 
 def pool_name(index: int) -> str:
@@ -55,7 +71,7 @@ def cluster_request(
         request["maintenance_policy"] = {"window": window}
     if config.workload_identity:
         request["workload_identity_config"] = {"workload_pool": f"{project}.svc.id.goog"}
-    return with_fields("cluster", request, config.cluster_fields, "cluster_fields")
+    return passed_through("cluster_fields", request, config.cluster_fields)
 
 
 def cpu_pool_request(config: ClusterConfig, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -79,7 +95,7 @@ def cpu_pool_request(config: ClusterConfig, labels: Mapping[str, str]) -> dict[s
         "management": {"auto_repair": True, "auto_upgrade": True},
         "max_pods_constraint": {"max_pods_per_node": PODS_ON_CPU},
     }
-    return with_fields("pool", request, config.cpu_pool_fields, "cpu_pool_fields")
+    return passed_through("cpu_pool_fields", request, config.cpu_pool_fields)
 
 
 def pool_request(
@@ -129,7 +145,28 @@ def pool_request(
             if config.placement_policy
             else {"type": "COMPACT", "tpu_topology": shape.topology}
         )
-    return with_fields("pool", request, config.pool_fields, "pool_fields")
+    return passed_through("pool_fields", request, config.pool_fields)
+
+
+def passed_through(
+    field: str, request: Mapping[str, Any], given: Mapping[str, Any], flag: str = ""
+) -> dict[str, Any]:
+    """Returns a request with the API's fields that `field` of a config names. Raises BadInput, naming `flag`."""
+    kind, elsewhere = _PASSED[field]
+    for path in given:
+        if path in elsewhere:
+            raise BadInput(f"{flag or field} {path}: that is said by {elsewhere[path]}", fix="leave it out")
+    return with_fields(kind, request, given, flag or field)
+
+
+def check_requests(name: str, config: ClusterConfig, project: str, labels: Mapping[str, str]) -> None:
+    """Builds every request without asking: raises BadInput for what the API could not read."""
+    cluster_request(name, config, project, labels)
+    shape = config.shape
+    if shape is None:
+        passed_through("pool_fields", {}, config.pool_fields)
+    else:
+        pool_request(pool_name(0), config, shape, labels)
 
 
 def dead_man(config: ClusterConfig) -> str:

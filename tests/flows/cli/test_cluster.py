@@ -80,6 +80,7 @@ def test_it_asks_before_it_takes_away_what_works(
     ("words", "told"),
     [
         (("cluster", "create", "Mine", *CREATE[3:]), "cannot be the name of a cluster"),
+        (("cluster", "create", "C1", *CREATE[3:]), "for example 'c1'"),
         ((*CREATE, "--capacity", "spot", "--reservation", "r"), "do not go together"),
         ((*CREATE, "--topology", "2x2x2"), "does not fit v5litepod-16"),
         ((*CREATE[:4], "h100-80gb-8", "--nodes", "2", *CREATE[5:]), "GPUDirect-TCPX"),
@@ -88,7 +89,9 @@ def test_it_asks_before_it_takes_away_what_works(
         ((*CREATE, "--cluster-field", "nope"), "write PATH=VALUE"),
         ((*CREATE, "--version", "1.2"), "none of the channel regular"),
         ((*CREATE, "--ttl", "soon"), "--ttl: 'soon' is no length of time"),
+        ((*CREATE, "--ttl", "0s"), "--ttl 0s would be over at once"),
         (("cluster", "resize", "mine"), "give the size"),
+        (("cluster", "resize", "mine", "--slices", "-1"), "--slices must be at least 0, not -1"),
         (("cluster", "resize", "mine", "--slices", "3"), "keeps a cluster 'mine'"),
         (("cluster", "delete", "mine"), "made cluster 'mine'"),
         (("cluster", "describe", "mine"), "there is no cluster 'mine' in proj"),
@@ -100,6 +103,55 @@ def test_wrong_input_makes_nothing(
     assert main(list(words)) == 2
     assert told in capsys.readouterr().err
     assert gke.mutations() == []
+
+
+BARE = ("cluster", "create", "mine", "--zone", ZONE)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((*BARE, "--cluster-field", "foo.bar=1"), "--cluster-field foo.bar: Cluster has no field 'foo'"),
+        ((*BARE, "--cluster-field", "description=["), "--cluster-field description: '[' is no value"),
+        ((*BARE, "--cluster-field", "description={a: 1}"), "'{a: 1}' does not fit there"),
+        ((*BARE, "--cluster-field", "node_pools=[]"), "--cluster-field node_pools: that is said by"),
+        ((*BARE, "--cluster-field", "name=other"), "that is set by slicebench itself"),
+        ((*BARE, "--cpu-pool-field", "config.machine_type=x"), "that is said by cpu_pool"),
+        ((*CREATE, "--pool-field", "config.machine_type=n1-standard-1"), "that is said by type"),
+        ((*CREATE, "--pool-field", "config.spot=true"), "that is said by capacity"),
+        ((*CREATE, "--version", "1.2"), "none of the channel regular"),
+        ((*CREATE, "--max-run", "0h"), "--max-run: '0h' is no time at all"),
+        ((*BARE, "--ttl", "0s"), "--ttl 0s would be over at once"),
+        ((*BARE, "--service-account", "foo"), "--service-account: 'foo' is no e-mail"),
+        ((*BARE, "--network", "a b"), "--network: 'a b' is no name of a network, such as my-network"),
+        ((*BARE, "--cpu-disk", "200:foo"), "--cpu-disk: 'foo' is no type of disks, such as pd-balanced"),
+        ((*BARE, "--cpu-machine-type", "e2-nothing-7"), "CPU machines of e2-nothing-7 are not to be had"),
+        (("cluster", "create", "C1", *BARE[3:]), "for example 'c1'"),
+    ],
+)
+def test_a_dry_run_refuses_what_would_not_be_made(
+    gke: Gke, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    assert main([*words, "--dry-run"]) == 2
+    assert told in capsys.readouterr().err
+    assert gke.mutations() == []
+
+
+def test_a_dry_run_refuses_what_another_made(gke: Gke, capsys: pytest.CaptureFixture[str]) -> None:
+    gke.put("mine", labels={"slicebench-lease": "x-e1", "slicebench-ledger": "y", "slicebench-owner": "bob"})
+    assert main([*CREATE, "--dry-run"]) == 2
+    assert "was made by bob's lease x-e1" in capsys.readouterr().err
+
+
+def test_a_size_is_told_in_what_the_cluster_is_counted_in(
+    gke: Gke, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*BARE]) == 0
+    assert main(["cluster", "resize", "mine", "--slices", "2"]) == 2
+    assert "cluster mine was made without accelerators" in capsys.readouterr().err
+    assert main([*CREATE]) == 0
+    assert main(["cluster", "resize", "mine", "--nodes", "2"]) == 2
+    assert "counted in slices, --slices 2" in capsys.readouterr().err
 
 
 def test_a_stockout_is_an_infrastructure_failure_and_leaves_nothing(

@@ -20,7 +20,7 @@ def config(**fields: Any) -> ClusterConfig:
         ({"type": "v5litepod-7"}, "did you mean"),
         ({"topology": "2x2x2"}, "does not fit v5litepod-16"),
         ({"capacity": "spot", "reservations": ["r"]}, "capacity: spot and reservations: do not go together"),
-        ({"capacity": "reservation"}, "do not go together"),
+        ({"capacity": "reservation"}, "names no reservation"),
         ({"capacity": "flex_start", "max_run": "8d"}, "7d at most"),
         ({"capacity": "cheap"}, "'spot', 'on_demand', 'reservation' or 'flex_start'"),
         ({"type": "v4-16", "capacity": "flex_start"}, "v4-16 is not given as flex_start"),
