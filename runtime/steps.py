@@ -17,13 +17,10 @@ import jax
 from runtime import pytree, verify
 from runtime.contract.disruption import Disruption, Restart
 from runtime.contract.errors import WorkloadFailed
-from runtime.contract.metrics import TIME
+from runtime.contract.metrics import RECOVERY, TIME
 from runtime.contract.progress import StepState
 from runtime.contract.suite import Point, TreeSpec
 from runtime.measure import Block, Recorder
-
-RECOVERY = "recovery"
-"""The operation whose time is that of recovering, on the workers that were struck."""
 
 _STRUCK_WITHIN_S = 30.0
 """How long supervisors may take for a blow that is due."""
@@ -164,10 +161,8 @@ class Steps:
             parts["detection_s"] = restart.ended_at - restart.killed_at
             parts["start_s"] = self._ready_at - restart.ended_at
             parts[TIME] = sum(parts.values())
-        for (
-            metric,
-            seconds,
-        ) in parts.items():  # after an attempt that was taken away the rest is known elsewhere
+        # After an attempt that was taken away, whoever started this one knows the rest.
+        for metric, seconds in parts.items():
             self._recorder.value(RECOVERY, metric, seconds, "s")
         self._recorder.value(RECOVERY, "resumed_from_step", resumed, "1")
         self._recorder.value(RECOVERY, "lost_steps", max(0, restart.begun - resumed), "1")

@@ -157,8 +157,8 @@ def delete(
         wait_gone(desk, found, limit_s, say)
         for one in found:
             close(ledger, one)
-        for lease in left.values():
-            give_back(ledger, lease.name)
+    for lease in left.values():
+        give_back(ledger, lease.name)
     gone = [*map(name_of, found), *left]
     if json:
         print_json({"deleted": gone})

@@ -39,7 +39,7 @@ def create(words: Sequence[str]) -> int:
 
         tell_calls(say)
     limit_s = _wait_limit(told)
-    config, gke = _config(told), None
+    config = _config(told)
     wanted = _wanted(told, config)
     from tasks.stages import workload_create as stage
     from tasks.stages import workload_lease
@@ -48,7 +48,7 @@ def create(words: Sequence[str]) -> int:
     stage.check_offline(config, asked)
     if told.dry_run:
         return _show_manifest(config, asked)
-    kube, gke = _cluster(told, config)
+    kube, gke = _cluster(config)
     ledger, intent = _ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
     stage.check(kube, config, asked, say)
@@ -173,7 +173,7 @@ def _with_image(told: Namespace, config: GkeTargetConfig, asked: Submission) -> 
     return replace(asked, image=found)
 
 
-def _cluster(told: Namespace, config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
+def _cluster(config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.kubernetes_plain import PlainWire, plain_enough
 

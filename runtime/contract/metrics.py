@@ -25,6 +25,8 @@ class Metric:
 
 TIME = "time_s"
 THROUGHPUT = "bytes_per_s"
+RECOVERY = "recovery"
+"""The operation whose time is that of going on after workers were struck, or an attempt was taken away."""
 
 METRICS: Mapping[str, Metric] = {
     TIME: Metric("s", "lower", True, "wall time of the block", "perf_counter"),

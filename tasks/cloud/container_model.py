@@ -48,6 +48,11 @@ class Pool:
     network_profile: str = ""
     """How GKE makes networks for its accelerators: auto, or not at all."""
 
+    @property
+    def machines(self) -> int:
+        """How many nodes it is to have, or may come to have, in all its zones."""
+        return (self.most if self.autoscaled else self.size) * max(1, len(self.zones))
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -177,13 +177,14 @@ def _trust(context: str, cluster: Entry, user: Entry) -> ssl.SSLContext | None:
 
 def _tokens(context: str, user: Entry) -> Tokens | None:
     file, token, program = user.text("tokenFile"), user.text("token"), user.program
-    if not (file or program):
-        return (lambda refused: token) if token else None
-    from tasks.cloud.kubernetes_exec import ExecTokens, FileTokens
-
     if file:
+        from tasks.cloud.kubernetes_exec import FileTokens
+
         return FileTokens(Path(file))
     if token:
         return lambda refused: token
-    assert program is not None
-    return ExecTokens(context, program)
+    if program is not None:
+        from tasks.cloud.kubernetes_exec import ExecTokens
+
+        return ExecTokens(context, program)
+    return None

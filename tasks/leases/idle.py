@@ -8,7 +8,6 @@ from runtime.contract.errors import InfrastructureError
 from tasks.leases.finding import Judgement
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
-from tasks.leases.left import NOTE
 from tasks.leases.resource import ResourceRef
 
 
@@ -25,12 +24,8 @@ def unless_idle(lease: Lease, verdict: Judgement, inventories: Inventories) -> J
 
     A workload that has ended holds nothing by itself, and is kept to be looked at; a cluster costs money.
     """
-    if (
-        verdict.act != "keep"
-        or lease.owner is not None
-        or lease.state is not State.LIVE
-        or lease.note != NOTE
-    ):
+    left = lease.owner is None and lease.stands and lease.state is State.LIVE
+    if verdict.act != "keep" or not left:
         return verdict
     ours = [ref for ref in lease.resources if ref.ours]
     watched: list[tuple[Watched, ResourceRef]] = []

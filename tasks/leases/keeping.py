@@ -16,10 +16,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.release import USUAL, Patience, sweep
-from tasks.leases.resource import ResourceRef
-
-_WORKLOAD = "jobset"
-"""The kind of what a run may leave to itself: whatever else it made belongs to that."""
+from tasks.leases.resource import JOBSET, ResourceRef
 
 
 def keep(
@@ -104,7 +101,7 @@ def _why_not(lease: Lease, shape: Mapping[str, str], now: float) -> list[str]:
         return [f"it is {lease.state}" + (f": {lease.note}" if lease.note else "")]
     if lease.owner is not None:
         return [f"it is held by {lease.owner} for run {lease.run_id}, and not kept"]
-    if any(ref.kind == _WORKLOAD for ref in lease.resources):
+    if any(ref.kind == JOBSET for ref in lease.resources):
         return ["a workload was left to itself under it"]
     if lease.holders:
         return [f"it is used by {', '.join(lease.holders)}"]

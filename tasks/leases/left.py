@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tasks.cloud.storage import Folder, is_there, read_json
 from tasks.config.commands import resume
@@ -26,6 +28,16 @@ class Left:
     until: float
 
 
+def last_attempt(folder: Folder) -> Mapping[str, Any]:
+    """Returns the latest start of the workload as it was written down; nothing where none was, or the file is damaged.
+
+    Raises InfrastructureError when the storage fails.
+    """
+    attempts = read_json(folder, ATTEMPTS_FILE)
+    last = attempts[-1] if isinstance(attempts, list) and attempts else None
+    return last if isinstance(last, dict) else {}
+
+
 def left_in(folder: Folder) -> Left | None:
     """Returns what a run has left to itself; None where it has nothing, or its workload is known to have ended.
 
@@ -33,14 +45,11 @@ def left_in(folder: Folder) -> Left | None:
     """
     if is_there(folder, OUTCOME_FILE):
         return None
-    attempts = read_json(folder, ATTEMPTS_FILE)
-    last = attempts[-1] if isinstance(attempts, list) and attempts else None
-    if not isinstance(last, dict) or last.get("end") or not isinstance(last.get("ref"), dict):
+    last = last_attempt(folder)
+    ref, until = last.get("ref"), last.get("left_until")
+    if last.get("end") or not isinstance(ref, dict) or not isinstance(until, int | float):
         return None
-    until = last.get("left_until")
-    if not isinstance(until, int | float):
-        return None
-    return Left(str(last["ref"].get("name", "")), str(last["ref"].get("scope", "")), float(until))
+    return Left(str(ref.get("name", "")), str(ref.get("scope", "")), float(until))
 
 
 def told(left: Left) -> str:
@@ -51,15 +60,16 @@ def told(left: Left) -> str:
 
 def commands(left: Left, run_uri: str, lease: str) -> list[tuple[str, str]]:
     """Returns what can be done about a workload that nobody follows, and the command for each."""
-    from tasks.cloud.kubernetes_places import flags_to
-
-    where = flags_to(left.scope)
     return [
         ("follow it, collect and give all back", resume(run_uri)),
-        (
-            "why it waits, or what it does",
-            shlex.join(["slicebench", "workload", "explain", left.name, *where]),
-        ),
-        ("what it says", shlex.join(["slicebench", "workload", "logs", left.name, *where, "--follow"])),
+        ("why it waits, or what it does", about("explain", left.name, left.scope)),
+        ("what it says", about("logs", left.name, left.scope, "--follow")),
         ("give it up", shlex.join(["slicebench", "reap", "--lease", lease])),
     ]
+
+
+def about(word: str, workload: str, scope: str, *flags: str) -> str:
+    """Returns the command `slicebench workload WORD` about a workload, wherever it is."""
+    from tasks.cloud.kubernetes_places import flags_to
+
+    return shlex.join(["slicebench", "workload", word, workload, *flags_to(scope), *flags])

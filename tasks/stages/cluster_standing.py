@@ -114,7 +114,6 @@ def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None)
 
 
 def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
-    expected = (pool.most if pool.autoscaled else pool.size) * max(1, len(pool.zones))
     present = healthy = used = None
     if nodes is not None:
         seen = nodes.get(pool.name, Nodes(0, 0, 0))
@@ -122,14 +121,14 @@ def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
     elif pool.state in ("ERROR", "PROVISIONING", "STOPPING"):
         present = healthy = 0
     elif pool.state == "RUNNING" and not pool.autoscaled:  # GKE calls it so once every machine has registered
-        present = healthy = expected
+        present = healthy = pool.machines
     return Slice(
         pool.name,
         pool.state,
         pool.machine_type,
         pool.topology,
         pool.capacity,
-        expected,
+        pool.machines,
         present,
         healthy,
         used,

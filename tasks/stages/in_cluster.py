@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.cloud.storage import Folder, read_json
+from tasks.cloud.storage import Folder
 from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
-from tasks.stages.files import ATTEMPTS_FILE
+from tasks.leases.left import about, last_attempt
 
 
 def ask_there(folder: Folder) -> str:
     """Returns the command that asks the cluster about the workload that was started last; empty where none was."""
     ref = _workload(folder)
-    if ref is None:
-        return ""
-    from tasks.cloud.kubernetes_places import flags_to
-
-    return shlex.join(["slicebench", "workload", "explain", str(ref["name"]), *flags_to(str(ref["scope"]))])
+    return about("explain", str(ref["name"]), str(ref["scope"])) if ref is not None else ""
 
 
 def links(folder: Folder) -> list[tuple[str, str]]:
@@ -41,9 +36,7 @@ def links(folder: Folder) -> list[tuple[str, str]]:
 
 
 def _workload(folder: Folder) -> Mapping[str, Any] | None:
-    attempts = read_json(folder, ATTEMPTS_FILE)
-    last = attempts[-1] if isinstance(attempts, list) and attempts else None
-    ref = last.get("ref") if isinstance(last, dict) else None
+    ref = last_attempt(folder).get("ref")
     if not isinstance(ref, dict) or ref.get("kind") != "gke" or not {"name", "scope"} <= ref.keys():
         return None
     return ref

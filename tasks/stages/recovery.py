@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract import progress
 from runtime.contract.disruption import Restart
-from runtime.contract.metrics import TIME
+from runtime.contract.metrics import RECOVERY, TIME
 from runtime.contract.names import RESULTS_FOLDER
 from tasks.stages.attempts import Started
 from tasks.stages.context import Run
@@ -22,10 +22,8 @@ from tasks.targets.types import PREEMPTED, Event, LogLine, Progress, State
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECOVERY = "recovery"
-"""The operation; the workers themselves tell `OF_WORKERS` of it."""
-
-OF_WORKERS = ("setup_s", "restore_s", "first_step_s")
+_OF_WORKERS = ("setup_s", "restore_s", "first_step_s")
+"""Parts of a recovery that the workers themselves tell."""
 
 _WITH_HARDWARE = frozenset({"provisioning", "starting", "running"})
 """States in which a workload has had its turn."""
@@ -181,10 +179,10 @@ def _rows(attempt: int, told: Mapping[str, Any], own: Sequence[Mapping[str, Any]
             for row in own
             if (row["attempt"], row["point"], row["repeat"], row["worker"]) == place
         }
-        if not all(name in mine for name in OF_WORKERS):
+        if not all(name in mine for name in _OF_WORKERS):
             continue  # it was stopped again before its first step
         parts = {"queue_s": float(told["queue_s"]), "start_s": float(start_s)}
-        whole = sum(parts.values()) + sum(mine[name]["value"] for name in OF_WORKERS)
+        whole = sum(parts.values()) + sum(mine[name]["value"] for name in _OF_WORKERS)
         made += [
             {**mine["restore_s"], "metric": metric, "value": value}
             for metric, value in {TIME: whole, **parts}.items()

@@ -17,7 +17,7 @@ from tasks.cloud.labels import read_labels
 from tasks.config import duration
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger, latest
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import JOBSET, ResourceRef
 from tasks.leases.submitting import Intent, lease_name
 from tasks.targets.kube_submission import Submission
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from tasks.cloud.kubernetes_gke import GkeName
     from tasks.config.gke_target import GkeTargetConfig
     from tasks.leases.inventory import Inventories
-
-JOBSET = "jobset"
-"""See tasks.leases.jobsets, which takes long to import."""
 
 DEADLINE_S = 24 * 3600
 """Of a workload of which nobody said how long it may run."""

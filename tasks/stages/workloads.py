@@ -91,7 +91,7 @@ def explanation(desk: Desk, workload: str, run: str = "") -> Explained:
     """Looks at a workload and says what keeps it. Raises BadInput when there is none of that name."""
     objects, unknown = everything(desk, workload)
     found = look(objects)
-    lines = list(_said(desk, objects, found))
+    lines = list(_said(desk, objects))
     classes: tuple[list[str] | None, list[str] | None] = None, None
     if objects.workload is None and not found.over:
         classes = _names(desk, PRIORITY_CLASS), _names(desk, WORKLOAD_PRIORITY_CLASS)
@@ -237,7 +237,7 @@ def _containers(pod: Object) -> list[str]:
     return [str(one.get("name")) for one in (pod.get("spec") or {}).get("containers") or ()]
 
 
-def _said(desk: Desk, objects: Objects, found: Found) -> Iterator[Line]:
+def _said(desk: Desk, objects: Objects) -> Iterator[Line]:
     """Yields the last lines of the pods that failed, else of the first that has any."""
     pods = sorted(objects.pods, key=lambda pod: (not failures(pod), slot_of(pod), name(pod)))
     for pod in pods[:_READ]:

@@ -47,7 +47,7 @@ def short_of(pools: Sequence[Pool], need: Need) -> Short:
     wrong = {pool.name: why for pool in alike if (why := unfit(pool, shape, need))}
     good = [pool for pool in alike if pool.name not in wrong]
     by_machine = shape.kind != "tpu"
-    there = sum(_machines(pool) if by_machine or shape.hosts == 1 else 1 for pool in good)
+    there = sum(pool.machines if by_machine or shape.hosts == 1 else 1 for pool in good)
     wanted = need.machines if by_machine else need.slices
     if there >= wanted:
         return Short(0)
@@ -71,8 +71,3 @@ def unfit(pool: Pool, shape: Accelerator, need: Need) -> str:
     if need.reservations and pool.reservation not in need.reservations:
         return f"it uses the reservation {pool.reservation}"
     return ""
-
-
-def _machines(pool: Pool) -> int:
-    size = pool.most if pool.autoscaled else pool.size
-    return size * max(1, len(pool.zones))

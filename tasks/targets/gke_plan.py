@@ -16,7 +16,7 @@ from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import JOBSET, ResourceRef
 from tasks.targets.cluster_requests import pool_name
 from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import jobset_name, name_problem
@@ -27,7 +27,7 @@ from tasks.targets.types import Plan, Restarts
 _GOES_WITHIN_S = 600
 """For the end of what nobody waits for: pods, their last words, and the cluster's own look at the time."""
 
-JOBSET, SECRET, CLUSTER, NODE_POOL = "jobset", "secret", "gke_cluster", "gke_node_pool"
+SECRET, CLUSTER, NODE_POOL = "secret", "gke_cluster", "gke_node_pool"
 POLICY = "gce_resource_policy"
 
 
@@ -52,7 +52,7 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         devices_per_worker=devices,
         platform=config.platform,
         price_per_hour=price_of(config),
-        warnings=list(_warnings(spec, config)),
+        warnings=list(_warnings(config)),
         output=spec.output,
         bytes_per_save=max((bytes_of(point.checkpoint) for point in fitting.points), default=0),
         points=fitting.points,
@@ -168,7 +168,7 @@ def _refused(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
             yield Problem("error", None, told, fix="take images of the program's JAX, or that JAX")
 
 
-def _warnings(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
+def _warnings(config: GkeTargetConfig) -> Iterator[Problem]:
     shape = config.shape
     if config.slices > 1:
         what = f"{config.type} is the type of one slice: {config.slices} slices x {shape}"

@@ -52,11 +52,10 @@ def held_in(cluster: Cluster, config: ClusterConfig | None = None) -> tuple[Held
         shape = _shape(pool)
         if shape is None or pool.state not in ("RUNNING", "RECONCILING"):
             continue
-        machines = (pool.most if pool.autoscaled else pool.size) * max(1, len(pool.zones))
         key = (shape.label, shape.topology, shape.machine_type)
         before = found.get(key, Held(shape, 0))
         common = before.common or pool.name == CPU_POOL
-        found[key] = Held(shape, before.machines + machines, common=common)
+        found[key] = Held(shape, before.machines + pool.machines, common=common)
     added = []
     if config is not None and config.autoprovision and config.shape is not None:
         added = [Held(config.shape, machines_at_most(config), any_topology=config.shape.kind == "tpu")]

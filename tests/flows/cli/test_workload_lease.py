@@ -182,7 +182,7 @@ def test_deleting_what_is_gone_already_closes_its_lease_and_deleting_it_again_fi
     assert call("delete twice", "--wait", "0s")[0] == 0
     api.eventually(JOBSETS, lambda told: not told["items"])
     assert lease_of("twice").state is State.LIVE
-    assert call("delete twice")[0] == 0
+    assert call("delete twice", "--wait", "0s")[0] == 0
     assert lease_of("twice").state is State.GONE
     code, _, said = call("delete twice")
     assert code == 2 and "there is no workload twice" in said
