@@ -67,7 +67,7 @@ class Crew:
             python=str(python),
             platform="cpu",
             deadlines=Deadlines(init_s=120.0, operation_s=60.0),
-            grace_s=1.0,
+            grace_s=60.0,  # for sealing the results; workers that heed SIGTERM are gone at once
         )
         for worker in range(self.workers):
             yield replace(base, **{"worker": worker, "scratch": str(self.folder / f"w{worker}"), **self.job})

@@ -27,7 +27,7 @@ from tests.waiting import PATIENCE_S, until
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_supervisor_told_to_stop_ends_everything(make: Make, number: signal.Signals) -> None:
-    crew = make(do={"0.1": "ignore_term"}).start()
+    crew = make(do={"0.1": "ignore_term"}, job={"grace_s": 1.0}).start()
     # What a worker prints and what it reports come by different ways.
     until(lambda: crew.says("ignoring SIGTERM") and any(one.point == 1 for one in crew.bodies(PointPhase)))
     crew.started[0].send_signal(number)
