@@ -55,12 +55,12 @@ class Shared(BaseModel):
 
     model_config = _FORBID
 
-    directory: str = Field(pattern=r"^/[^:]+$", description="Where it is, on this machine and in every pod")
+    directory: str = Field(pattern=patterns.FOLDER_TO_MOUNT, description="Where it is, here and in every pod")
     claim: str | None = Field(None, description="PersistentVolumeClaim of the namespace that it is on")
-    nfs: str | None = Field(None, pattern=r"^[^:/]+:/.*$", description="In place of a claim: SERVER:/PATH")
+    nfs: str | None = Field(None, pattern=patterns.NFS, description="In place of a claim: SERVER:/PATH")
     host_path: str | None = Field(
         None,
-        pattern=r"^/.+$",
+        pattern=patterns.FOLDER,
         description="In place of both: a folder that all nodes have, as those of kind can",
     )
 

@@ -11,6 +11,9 @@ ZONE = r"^[a-z]+(-[a-z]+)*-[a-z]+\d+-[a-z]$"
 TIME_OF_DAY = r"^([01]\d|2[0-3]):[0-5]\d$"
 RELEASE = r"^v\d+\.\d+\.\d+$"
 SHA256 = r"^[0-9a-f]{64}$"
+FOLDER = r"^/.+$"
+FOLDER_TO_MOUNT = r"^/[^:]+$"
+NFS = r"^[^:/]+:/.*$"
 
 WORDS = {
     CLUSTER_NAME: "a name of a cluster: a letter, then a-z, 0-9 and -, up to 40 in all",
@@ -22,4 +25,7 @@ WORDS = {
     TIME_OF_DAY: "a time of the day, such as 03:00",
     RELEASE: "a release, such as v0.12.0",
     SHA256: "a SHA-256: 64 digits of 0-9 and a-f",
+    FOLDER: "a whole path of a folder, such as /mnt/shared",
+    FOLDER_TO_MOUNT: "a whole path of a folder without a colon, such as /mnt/shared",
+    NFS: "SERVER:/PATH, such as 10.0.0.2:/share",
 }

@@ -41,5 +41,9 @@ def wanted(error: Mapping[str, Any]) -> str:
             return "a list"
         case "string_pattern_mismatch":
             return _PATTERNS[context["pattern"]]
+        case "string_too_short":
+            return "text that is not empty"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "a mapping of names to values"
         case _:
-            return str(error["msg"]).lower()
+            return str(error["msg"]).lower().removeprefix("input should be ")

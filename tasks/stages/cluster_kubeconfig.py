@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
 
 _PLUGIN = {
@@ -58,13 +59,20 @@ def write_kubeconfig(content: str, file: Path) -> None:
             f"{file} is your own kubeconfig, which slicebench never writes",
             fix="name another file, and use it with KUBECONFIG=FILE",
         )
+    whole, new = file.expanduser(), file.expanduser().with_name(f".{file.name}.new")
     try:
-        file.expanduser().unlink(missing_ok=True)  # its mode may be another's to read
-        descriptor = os.open(file.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(content)
+        new.unlink(missing_ok=True)  # its mode may be another's to read
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as stream:
+                stream.write(content)
+            new.replace(whole)
+        finally:
+            new.unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput(f"cannot write {file}: {error.strerror}") from None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        kind = InfrastructureError if full else BadInput
+        raise kind(f"cannot write {file}: {error.strerror}") from None
 
 
 def access_token() -> str:
