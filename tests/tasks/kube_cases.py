@@ -98,7 +98,7 @@ def _conditions(told: Told) -> list[Told]:
 
 
 def _meta(name: str, uid: str, at: float = 0, deleted: float | None = None, **more: Any) -> Told:
-    going = {} if deleted is None else {"deletionTimestamp": _at(deleted)}
+    going = {"deletionTimestamp": _at(deleted), "deletionGracePeriodSeconds": 30} if deleted else {}
     return {"name": name, "namespace": "n", "uid": uid, "creationTimestamp": _at(at), **going, **more}
 
 

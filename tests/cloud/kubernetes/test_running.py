@@ -63,10 +63,12 @@ def test_each_slice_is_on_one_node_pool(api: Space) -> None:
 
 def test_deleting_ends_the_processes_by_the_pods_grace(cluster: KubernetesStandIn, api: Space) -> None:
     stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(99)"
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('up', flush=True); time.sleep(99)"
     )
     api.post("jobsets", jobset("stays", stubborn, slices=1, pod={"terminationGracePeriodSeconds": 1}))
     until(lambda: api.phases() == ["Running"] * 2)
+    until(lambda: all("up" in api.log(pod) for pod in api.names("pods")))  # until then SIGTERM ends them
     assert len(cluster.processes()) == 2
     began = time.monotonic()
     api.delete("jobsets", "stays")
