@@ -97,8 +97,10 @@ def _conditions(told: Told) -> list[Told]:
     ]
 
 
-def _meta(name: str, uid: str, at: float = 0, deleted: float | None = None, **more: Any) -> Told:
-    going = {"deletionTimestamp": _at(deleted), "deletionGracePeriodSeconds": 30} if deleted else {}
+def _meta(
+    name: str, uid: str, at: float = 0, deleted: float | None = None, grace: int = 0, **more: Any
+) -> Told:
+    going = {"deletionTimestamp": _at(deleted), "deletionGracePeriodSeconds": grace} if deleted else {}
     return {"name": name, "namespace": "n", "uid": uid, "creationTimestamp": _at(at), **going, **more}
 
 
@@ -169,7 +171,7 @@ def _pod(number: int, told: Told) -> Told:
         ],
     }
     name = told.get("name", f"w-s-{job}-{index}-p{number}")
-    meta = _meta(name, name, told.get("at", 2), told.get("deleted"), labels=labels)
+    meta = _meta(name, name, told.get("at", 2), told.get("deleted"), told.get("grace", 0), labels=labels)
     return {"kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
 
