@@ -202,6 +202,7 @@ def _checked(request: RunRequest, terminal: Terminal, where: _Where) -> tuple[Ru
 
     A worker of the server starts elsewhere, so a relative path would mean another file there.
     """
+    from tasks.stages.named_image import refuse_missing_image
     from tasks.stages.prepare import admit, settled
 
     if not request.resume and (request.repo or request.branch or request.pr or request.commit):
@@ -210,6 +211,8 @@ def _checked(request: RunRequest, terminal: Terminal, where: _Where) -> tuple[Ru
         terminal.tell(f"looking for JAX {request.jax_version} …")
     chosen = known_server() if where == _THROUGH_SERVER else None
     spec, folder = admit(request, here=chosen is None or chosen.is_here)
+    if not request.resume and not request.skip_preflight:
+        refuse_missing_image(spec.target)
     if request.resume:
         return request.model_copy(update={"output": folder.uri.removesuffix(f"/{request.run_id}")}), spec
     return settled(request, spec), spec

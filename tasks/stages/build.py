@@ -98,7 +98,8 @@ def _brought(run: Run, image: Image) -> Image:
     _refuse_sources(run.spec)
     if isinstance(run.spec.target, LocalTargetConfig):  # else it lies on hosts
         check_generators(run.spec, image.python)
-    run.say(f"{image.reference}: {_told(image)}")
+    told = _told(image)
+    run.say(f"{image.reference}: {told}" if told else f"image {image.reference}, as the target names it")
     run.mark("build", key=image.reference, inputs={}, image=asdict(image))
     return image
 

@@ -14,6 +14,7 @@ from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.doctor import Check, Finding, Status
+from tasks.stages.named_image import look_at_image
 
 if TYPE_CHECKING:
     from tasks.cloud.tpu import CloudTpu
@@ -34,11 +35,14 @@ def target_checks(name: str, config: Any) -> list[Check]:
             *tunnels,
         ]
     if isinstance(config, GkeTargetConfig):
+        image = config.image
+        images = [Check("image", lambda: look_at_image(image), 15.0)] if image else []
         if config.cluster is None:
-            return [Check("cluster", lambda: look_at_cluster(config), 30.0)]
+            return [Check("cluster", lambda: look_at_cluster(config), 30.0), *images]
         return [
             Check("credentials", lambda: look_at_credentials(CONTAINER_ENDPOINT), 15.0),
             Check("cluster", lambda: look_at_cluster(config), 60.0),
+            *images,
         ]
     return [Check("target", lambda: look_at_local(name, config), 70.0)]
 
