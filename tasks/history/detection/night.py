@@ -2,7 +2,7 @@
 
     first runs ── suspects() ──> reruns ── decide() ──> REGRESSED, IMPROVED, neither; a shift common to all
 
-`suspects` asks for a rerun where the first run stands out enough that it would be seen once in some 20 nights.
+`suspects` asks for a rerun where the first run stands out: of series that did not change, one in six a night.
 `decide` calls a series changed only when, over a window of nights, its runs agree, the chance of that without
 a change is at most `PER_SERIES`, and it holds over all series of the night at once (Benjamini and Hochberg's
 false discovery rate `PER_NIGHT`).
@@ -22,7 +22,7 @@ from tasks.history.detection.moderation import moderated
 from tasks.history.detection.series import Series
 
 SUSPECT = 0.1
-"""The chance at which a first run is made again."""
+"""The chance, in one direction, at which a first run is made again."""
 
 PER_SERIES = 2.5e-4
 """The chance of a false alarm that one series is given in one night: once in eleven years."""

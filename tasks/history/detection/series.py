@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -63,8 +62,3 @@ def run_of(values: Sequence[float] | NDArray[np.float64], least: float = 0.0) ->
         return None
     logs = np.log(told)
     return Run(float(np.median(logs)), median_variance(logs) if len(logs) > 1 else None)
-
-
-def percent(log_ratio: float) -> float:
-    """Returns a difference of logarithms as a fraction: 0.05 where something takes 5 % longer."""
-    return math.expm1(log_ratio)
