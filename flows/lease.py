@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from runtime.contract.errors import Leaked
-from tasks.config.home import ledger_uri, scratch_folder
+from tasks.config.home import scratch_folder
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
 from tasks.leases.death import tell_death
@@ -18,7 +18,7 @@ from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, latest
-from tasks.leases.opening import open_ledger
+from tasks.leases.opening import the_ledger
 from tasks.leases.release import release
 from tasks.leases.shares import last_out, shared_by
 from tasks.stages.context import Run
@@ -30,7 +30,7 @@ _STANDING = (State.PLANNED, State.CREATING, State.LIVE)
 @contextmanager
 def hold(run: Run) -> Iterator[Holding]:
     """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the block."""
-    ledger = open_ledger(ledger_uri())
+    ledger = the_ledger()
     inventories = open_inventories(ledger, scratch_folder())
     run_id, folder = run.spec.run_id, run.folder.uri
     if run.spec.lease is None:
@@ -44,7 +44,7 @@ def hold(run: Run) -> Iterator[Holding]:
 
 def is_held(run_id: str, name: str) -> bool:
     """Whether a run has its lease of this name and its process lives, as far as can be known from here."""
-    lease = latest(open_ledger(ledger_uri()), name)
+    lease = latest(the_ledger(), name)
     if lease is None or lease.run_id != run_id or lease.state not in _STANDING:
         return False
     return judge_from_here(lease, time.time(), ended=True).act == "keep"
@@ -65,7 +65,7 @@ def release_run(
     Raises Leaked when something could not be proven gone.
     """
     log = logging.getLogger(__name__)
-    ledger = open_ledger(ledger_uri())
+    ledger = the_ledger()
     lease = latest(ledger, name)
     if lease is None or lease.run_id != run_id:
         return

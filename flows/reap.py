@@ -15,11 +15,11 @@ from prefect.states import Completed, Failed
 from flows.attempt import run_id_of
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
-from tasks.config.home import ledger_uri, scratch_folder
+from tasks.config.home import scratch_folder
 from tasks.leases import reaper
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease
-from tasks.leases.opening import open_ledger
+from tasks.leases.opening import the_ledger
 
 _LATEST = 200
 """How many flow runs are looked at, the latest first: leases older than those have expired by themselves."""
@@ -29,7 +29,7 @@ _LATEST = 200
 def reap() -> State[Any]:
     """Judges every lease; releases what nobody answers for. Fails when something could not be proven gone."""
     log = get_run_logger()
-    ledger = open_ledger(ledger_uri())
+    ledger = the_ledger()
     inventories = open_inventories(ledger, scratch_folder())
     findings = reaper.reap(ledger, inventories, ended=_ended_in_prefect())
     for finding in findings:

@@ -146,13 +146,13 @@ def office(project: str | None) -> Office:
     """Returns where clusters are asked for: the project, the ledger, the inventories."""
     from tasks.cloud.container import Container
     from tasks.cloud.google_place import choose_project
-    from tasks.config.home import ledger_uri, scratch_folder
+    from tasks.config.home import scratch_folder
     from tasks.leases.inventory import open_inventories
-    from tasks.leases.opening import open_ledger
+    from tasks.leases.opening import the_ledger
     from tasks.stages.cluster_inside import Inside
     from tasks.stages.cluster_standing import Office
 
-    ledger = open_ledger(ledger_uri())
+    ledger = the_ledger()
     inventories = open_inventories(ledger, scratch_folder())
     return Office(Container(choose_project(project).value), ledger, inventories, say, inside=Inside(say))
 

@@ -16,7 +16,6 @@ from runtime.contract.errors import BadInput, ExitCode
 if TYPE_CHECKING:
     from tasks.leases.finding import Finding
     from tasks.leases.lease import Lease
-    from tasks.leases.ledger import Ledger
 
 
 def leases(
@@ -29,8 +28,9 @@ def leases(
     """Show what slicebench holds, who holds it, and what would become of it now."""
     from tasks.leases.judging import judge_from_here
     from tasks.leases.lease import State
+    from tasks.leases.opening import the_ledger
 
-    ledger = ledger_here()
+    ledger = the_ledger()
     listing = ledger.listing()
     now = time.time()
     shown = [lease for lease in listing.leases if all or _counts(lease)]
@@ -82,8 +82,9 @@ def reap(
     from tasks.leases import reaper
     from tasks.leases.giving_up import give_up
     from tasks.leases.inventory import open_inventories
+    from tasks.leases.opening import the_ledger
 
-    ledger = ledger_here()
+    ledger = the_ledger()
     findings: list[Finding] = []
     if forget and lease is None:
         raise BadInput("--forget is for one lease", fix="name it with --lease: see slicebench leases")
@@ -108,14 +109,6 @@ def reap(
         if lease is None and not any(finding.did != "kept" for finding in findings):
             say(f"nothing to reap ({ledger.uri})")
     return code
-
-
-def ledger_here() -> Ledger:
-    """Returns the ledger that SLICEBENCH_LEDGER or SLICEBENCH_HOME names."""
-    from tasks.config.home import ledger_uri
-    from tasks.leases.opening import open_ledger
-
-    return open_ledger(ledger_uri())
 
 
 def _counts(lease: Lease) -> bool:

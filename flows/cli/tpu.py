@@ -118,12 +118,12 @@ def office(project: str | None) -> Office:
     """Returns where TPUs are asked for: the project, the ledger, the inventories."""
     from tasks.cloud.google_place import choose_project
     from tasks.cloud.tpu import CloudTpu
-    from tasks.config.home import ledger_uri, scratch_folder
+    from tasks.config.home import scratch_folder
     from tasks.leases.inventory import open_inventories
-    from tasks.leases.opening import open_ledger
+    from tasks.leases.opening import the_ledger
     from tasks.stages.tpus import Office
 
-    ledger = open_ledger(ledger_uri())
+    ledger = the_ledger()
     inventories = open_inventories(ledger, scratch_folder())
     return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), say)
 

@@ -134,13 +134,13 @@ def delete(
         raise BadInput("say which workloads: names, or --filter-by-job", fix="slicebench workload list")
     limit_s = seconds(wait, "--wait")
     show_calls(verbose)
-    from flows.cli.leases import ledger_here
+    from tasks.leases.opening import the_ledger
     from tasks.stages.workload_lease import close, give_back, left_behind
     from tasks.stages.workloads import chosen, wait_gone, whose
     from tasks.stages.workloads import delete as ask_to_go
     from tasks.targets.kube_objects import name as name_of
 
-    desk, ledger = office(where), ledger_here()
+    desk, ledger = office(where), the_ledger()
     left = {one: lease for one in names if (lease := left_behind(ledger, desk.kube, desk.namespace, one))}
     found = chosen(desk, [one for one in names if one not in left], filter_by_job)
     leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.kubernetes_gke import GkeName
     from tasks.config.gke_target import GkeTargetConfig
-    from tasks.leases.ledger import Ledger
     from tasks.stages.workload_create import Submitted, Wanted
     from tasks.targets.kube_submission import Submission
 
@@ -41,6 +40,7 @@ def create(words: Sequence[str]) -> int:
     limit_s = _wait_limit(told)
     config = _config(told)
     wanted = _wanted(told, config)
+    from tasks.leases.opening import the_ledger
     from tasks.stages import workload_create as stage
     from tasks.stages import workload_lease
 
@@ -49,7 +49,7 @@ def create(words: Sequence[str]) -> int:
     if told.dry_run:
         return _show_manifest(config, asked)
     kube, gke = _cluster(config)
-    ledger, intent = _ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
+    ledger, intent = the_ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
     stage.check(kube, config, asked, say)
     asked = _with_image(told, config, asked)
@@ -189,13 +189,6 @@ def _cluster(config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
     if plain_enough(access):
         return Kubernetes(access, wire=PlainWire), gke
     return Kubernetes(access), gke
-
-
-def _ledger() -> Ledger:
-    from tasks.config.home import ledger_uri
-    from tasks.leases.opening import open_ledger
-
-    return open_ledger(ledger_uri())
 
 
 @contextmanager

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
+from tasks.config.home import ledger_uri
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.ledger import Ledger
+
+
+def the_ledger() -> Ledger:
+    """Returns the ledger that this machine's commands and flows write to. Raises BadInput as `open_ledger` does."""
+    return open_ledger(ledger_uri())
 
 
 def open_ledger(uri: str) -> Ledger:

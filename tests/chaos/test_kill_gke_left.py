@@ -16,7 +16,7 @@ from tasks.stages.attempts import read_attempts
 from tests.chaos.driver import outcome
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import STANDING, Pods
+from tests.tasks.targets.gke_runs import Pods
 from tests.tasks.targets.left_runs import left, play, reaped, the_lease
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -30,10 +30,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
 
 @pytest.fixture
 def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    (tmp_path / "out").mkdir()
-    yield Pods(cluster, tmp_path / "out")
-    cluster.assert_nothing_left(but=STANDING)
+    with gke_runs.at_work(cluster, tmp_path, monkeypatch) as pods:
+        yield pods
 
 
 def die() -> None:

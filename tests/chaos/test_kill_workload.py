@@ -22,7 +22,7 @@ from tests.chaos.driver import Plug, PluggedLedger, outcome, sample, soon_enough
 from tests.chaos.test_kill_gke import OTHERS, mutations, somebodys, things
 from tests.cloud.kubernetes.client import JOBS, JOBSETS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
-from tests.flows.cli.test_workload_create import STAYS, python, words_of
+from tests.flows.cli.submitting import STAYS, python, words_of
 from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]

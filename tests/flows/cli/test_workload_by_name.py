@@ -10,7 +10,7 @@ import pytest
 from flows.cli.main import main
 from tasks.leases.lease import State
 from tests.cloud.container.running import Gke
-from tests.flows.cli.test_workload_create import IMAGE, STAYS, python
+from tests.flows.cli.submitting import IMAGE, STAYS, python
 from tests.flows.cli.test_workload_lease import lease_of
 from tests.waiting import until
 

@@ -19,51 +19,23 @@ from flows.cli.main import main
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.cloud.registry import Store, serve_registry
+from tests.flows.cli.submitting import IMAGE, SECRETS, STAYS, emptied, python, three_hosts, words_of
 from tests.tasks.cloud.test_registry import push_image
 from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[3]
-IMAGE = f"r.example/p/x@sha256:{'0' * 64}"
-SECRETS = "/api/v1/namespaces/default/secrets"
-STAYS = "import time; print('up', flush=True); time.sleep(120)"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
-    """One cluster for all tests of this file; each uses names of its own and deletes them."""
-    with KubernetesStandIn.started(
-        tmp_path_factory.mktemp("cluster"), nodes=[{"pool": "cpu", "count": 3}]
-    ) as started:
+    with three_hosts(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 
 @pytest.fixture
 def api(cluster: KubernetesStandIn) -> Iterator[Plain]:
-    plain = Plain(cluster.url)
-    yield plain
-    cluster.fault()
-    for name in plain.names(JOBSETS):
-        plain.delete(f"{JOBSETS}/{name}")
-    cluster.assert_nothing_left(but=("Workload",))
-
-
-def words_of(cluster: KubernetesStandIn, name: str, *more: str) -> list[str]:
-    """Returns the words of a command for one host of CPUs."""
-    fixed = ["workload", "create", *([name] if name else []), "--context", "standin"]
-    fixed += ["--kubeconfig", str(cluster.kubeconfig)]
-    fixed += [
-        "--type",
-        "cpu",
-        "--nodes",
-        "1",
-        "--queue",
-        "none",
-        "--priority",
-        "none",
-        "--docker-image",
-        IMAGE,
-    ]
-    return [*fixed, *more]
+    with emptied(cluster) as plain:
+        yield plain
 
 
 @pytest.fixture
@@ -77,10 +49,6 @@ def create(cluster: KubernetesStandIn, capsys: pytest.CaptureFixture[str]) -> An
         return code, told.out, told.err
 
     return run
-
-
-def python(program: str) -> list[str]:
-    return ["--", "python", "-c", program]
 
 
 def test_a_command_is_submitted_and_what_comes_next_is_said(api: Plain, create: Any) -> None:

@@ -20,25 +20,19 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.opening import open_ledger
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
-from tests.flows.cli.test_workload_create import SECRETS, STAYS, python, words_of
+from tests.flows.cli.submitting import SECRETS, STAYS, emptied, python, three_hosts, words_of
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
-    """One cluster for all tests of this file; each uses names of its own and deletes them."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with KubernetesStandIn.started(folder, nodes=[{"pool": "cpu", "count": 3}]) as started:
+    with three_hosts(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 
 @pytest.fixture
 def api(cluster: KubernetesStandIn) -> Iterator[Plain]:
-    plain = Plain(cluster.url)
-    yield plain
-    cluster.fault()
-    for name in plain.names(JOBSETS):
-        plain.delete(f"{JOBSETS}/{name}")
-    cluster.assert_nothing_left(but=("Workload",))
+    with emptied(cluster) as plain:
+        yield plain
 
 
 @pytest.fixture

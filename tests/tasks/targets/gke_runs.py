@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from runtime.contract.job import Deadlines
 from tasks.cloud.storage import open_folder
@@ -81,6 +83,17 @@ class Pods:
         say = say or self.said.append
         target = GkeTarget(made, say=say, lease_s=lease_s, poll_s=0.05)
         return Run(spec, open_folder(f"{self.folder}/{run_id}"), target, say)
+
+
+@contextmanager
+def at_work(
+    cluster: KubernetesStandIn, folder: Path, patch: pytest.MonkeyPatch, *, but: Sequence[str] = STANDING
+) -> Iterator[Pods]:
+    """A test's bench on a cluster, with a state root of its own; fails when more than these kinds is left behind."""
+    patch.setenv("SLICEBENCH_HOME", str(folder / "home"))
+    (folder / "out").mkdir()
+    yield Pods(cluster, folder / "out")
+    cluster.assert_nothing_left(but=tuple(but))
 
 
 def a_ledger() -> Ledger:

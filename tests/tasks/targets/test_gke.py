@@ -26,7 +26,7 @@ from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
+from tests.tasks.targets.gke_runs import RUN, Pods, hold, play
 from tests.waiting import PATIENCE_S
 
 
@@ -38,10 +38,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
 
 @pytest.fixture
 def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    (tmp_path / "out").mkdir()
-    yield Pods(cluster, tmp_path / "out")
-    cluster.assert_nothing_left(but=STANDING)
+    with gke_runs.at_work(cluster, tmp_path, monkeypatch) as pods:
+        yield pods
 
 
 def test_a_run_goes_through_and_leaves_nothing(pods: Pods) -> None:

@@ -28,7 +28,7 @@ from tasks.targets.types import Exited, WorkloadRef
 from tests.cloud.kubernetes.client import JOBSETS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, a_ledger, inventories
+from tests.tasks.targets.gke_runs import RUN, Pods, a_ledger, inventories
 from tests.tasks.targets.left_runs import left, play, reaped, the_lease
 
 
@@ -40,10 +40,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
 
 @pytest.fixture
 def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    (tmp_path / "out").mkdir()
-    yield Pods(cluster, tmp_path / "out")
-    cluster.assert_nothing_left(but=STANDING)
+    with gke_runs.at_work(cluster, tmp_path, monkeypatch) as pods:
+        yield pods
 
 
 def test_a_run_that_does_not_wait_is_followed_and_collected_by_who_comes_back(

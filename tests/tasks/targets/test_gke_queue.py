@@ -63,10 +63,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
 
 @pytest.fixture
 def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    (tmp_path / "out").mkdir()
-    yield Pods(cluster, tmp_path / "out")
-    cluster.assert_nothing_left(but=(*STANDING, *QUEUES))
+    with gke_runs.at_work(cluster, tmp_path, monkeypatch, but=(*STANDING, *QUEUES)) as pods:
+        yield pods
 
 
 def made_to_run_again(pods: Pods, run: Run, words: str, then: Callable[[], object]) -> Run:
