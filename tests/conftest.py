@@ -56,6 +56,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     home.mkdir(0o700)
     monkeypatch.setenv("SLICEBENCH_HOME", str(home))
     monkeypatch.delenv("SLICEBENCH_LEDGER", raising=False)
+    monkeypatch.delenv("SLICEBENCH_HISTORY", raising=False)
     for name in list(os.environ):
         if name.startswith(("PREFECT_", "GOOGLE_", "JAX_", "XLA_", "STORAGE_EMULATOR")):
             monkeypatch.delenv(name)

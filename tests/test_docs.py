@@ -31,11 +31,11 @@ def _blocks(page: str, language: str) -> list[str]:
 def test_every_command_in_a_page_is_one_that_parses(page: Path) -> None:
     from cyclopts import CycloptsError
 
-    from flows.cli.main import app
+    from flows.cli.main import app, in_full
     from flows.cli.workload_flags import fields_of, parsed
 
     for command in _commands(page):
-        words = shlex.split(command)[1:]
+        words = in_full(shlex.split(command)[1:])
         if "…" in command or "|" in words:
             continue
         if words[:2] == ["workload", "create"]:

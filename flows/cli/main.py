@@ -56,6 +56,14 @@ GROUPS = {
             ),
         },
     ),
+    "history": (
+        "The numbers of all runs, night by night. `slicebench history SERIES` shows one series.",
+        {
+            "show": ("flows.cli.history:show", "Show the nights of a series."),
+            "list": ("flows.cli.history:list_", "List the series that there are."),
+            "import": ("flows.cli.history:import_", "Take in runs that lie in a folder."),
+        },
+    ),
     "tpu": (
         "TPU VMs to keep at hand: one face over nodes and queued resources.",
         {
@@ -137,6 +145,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs one command; returns its exit code. Errors are printed, one problem a line, never as tracebacks."""
     gc.set_threshold(_GARBAGE)
     words = sys.argv[1:] if argv is None else argv
+    words = in_full(words)
     try:
         _refuse_unknown_word(words)
         if words[:2] == ["workload", "create"]:
@@ -153,6 +162,13 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output left (`slicebench runs | head`); nothing more can be told it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
+
+
+def in_full(words: list[str]) -> list[str]:
+    """Returns the words with what goes without saying: `history SERIES` is `history show SERIES`."""
+    verbs = GROUPS["history"][1]
+    series = len(words) > 1 and words[0] == "history" and words[1] not in verbs and words[1][:1] != "-"
+    return ["history", "show", *words[1:]] if series else words
 
 
 def _through_cyclopts(words: list[str]) -> int:

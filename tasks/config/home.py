@@ -7,6 +7,7 @@ from pathlib import Path
 
 HOME_VARIABLE = "SLICEBENCH_HOME"
 LEDGER_VARIABLE = "SLICEBENCH_LEDGER"
+HISTORY_VARIABLE = "SLICEBENCH_HISTORY"
 
 
 def home() -> Path:
@@ -27,6 +28,11 @@ def ledger_uri() -> str:
 def ledger_folder() -> Path:
     """Returns where leases are written down by default."""
     return home() / "ledger"
+
+
+def history_uri() -> str:
+    """Returns where the history lies: $SLICEBENCH_HISTORY (a path or gs://bucket/folder), else a folder here."""
+    return os.environ.get(HISTORY_VARIABLE) or str(home() / "history")
 
 
 def scratch_folder() -> Path:

@@ -11,6 +11,7 @@ Two tools, each for one question:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,14 +59,27 @@ def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Interval |
 
 def median_variance(values: Sequence[float] | NDArray[np.float64]) -> float:
     """Returns the estimated variance of the median of at least 2 values, corrected for small numbers by n / (n - 1)."""
+    return float(median_variances(np.asarray(values, dtype=np.float64)[None])[0])
+
+
+def median_variances(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Does the same for many rows of equally many values, shape (rows, values)."""
+    ordered = np.sort(rows, axis=1)
+    n = ordered.shape[1]
+    weights = _weights(n)
+    means = ordered @ weights
+    variances: NDArray[np.float64] = (ordered - means[:, None]) ** 2 @ weights * n / (n - 1)
+    return variances
+
+
+@functools.cache
+def _weights(n: int) -> NDArray[np.float64]:
+    """Returns how much each of n ordered values counts for their median."""
     from scipy.special import betainc
 
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    n = len(ordered)
     half = (n + 1) / 2
-    weights = np.diff(betainc(half, half, np.arange(n + 1) / n))
-    mean = float(weights @ ordered)
-    return float(weights @ (ordered - mean) ** 2) * n / (n - 1)
+    weights: NDArray[np.float64] = np.diff(betainc(half, half, np.arange(n + 1) / n))
+    return weights
 
 
 def t_quantile(degrees: float) -> float:

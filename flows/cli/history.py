@@ -1,0 +1,106 @@
+"""`slicebench history …`: the numbers of all runs, night by night: takes runs in, lists the series, shows one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from flows.cli.said import Json, print_json, say
+from flows.cli.wrong_flags import checked_range, refuse_empty
+from runtime.contract.counting import counted
+from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.stages.history import Looked
+
+History = Annotated[
+    str | None,
+    Parameter(
+        help="Where it lies: a path or gs://…; default: $SLICEBENCH_HISTORY, else $SLICEBENCH_HOME/history"
+    ),
+]
+Which = Annotated[str, Parameter(help="Id of the series, a beginning of it, or words of its name")]
+
+
+def import_(
+    paths: Annotated[tuple[str, ...], Parameter(help="Folders of runs, or outputs with many")],
+    /,
+    *,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Take runs that lie in folders into the history. What is in it already is not taken in twice."""
+    refuse_empty({"a path": min(paths), "--history": history})
+    from tasks.stages.history import open_history, take_in
+
+    dataset = open_history(history)
+    found = [one for path in paths for one in take_in(dataset, path)]
+    took = [one for one in found if not one.why_not]
+    if json:
+        told = [{"what": one.what, "series": one.series, "why_not": one.why_not or None} for one in found]
+        print_json({"history": dataset.folder.uri, "taken_in": told})
+    else:
+        for one in found:
+            if one.why_not:
+                say(f"not taken in: {one.what}: {one.why_not}")
+        print(f"{counted(len(took), 'run')} in {dataset.folder.uri}")
+    return ExitCode.DONE if len(took) == len(found) else ExitCode.INFRASTRUCTURE
+
+
+def list_(
+    words: Annotated[tuple[str, ...], Parameter(help="Only series whose names hold all of these")] = (),
+    /,
+    *,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """List the series of the history: what each measures, on what, how many nights, and the latest value."""
+    refuse_empty({"--history": history})
+    from tasks.history.dataset.lines import list_lines, series_object
+    from tasks.stages.history import look, matches, open_history
+
+    looked = look(open_history(history))
+    found = [one for one in looked.records.series.values() if matches(one, " ".join(words))]
+    found.sort(key=lambda one: (one.name, one.about["track"], one.id))
+    if json:
+        series = [series_object(one) for one in found]
+        print_json({"history": looked.where, "troubles": list(looked.troubles), "series": series})
+        return ExitCode.DONE
+    for line in list_lines(found):
+        print(line)
+    if not found:
+        say(f"no series in {looked.where}" if not words else f"no series of that name in {looked.where}")
+    _tell(looked)
+    return ExitCode.DONE
+
+
+def show(
+    series: Which,
+    /,
+    *,
+    last: Annotated[int, Parameter(help="How many nights to show")] = 20,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Show a series: its level, what it scatters by, and its latest nights, with what does not count and why."""
+    checked_range("--last", last, 1)
+    refuse_empty({"SERIES": series, "--history": history})
+    from tasks.history.dataset.lines import show_lines, shown_object
+    from tasks.stages.history import look, open_history
+
+    looked = look(open_history(history))
+    found = looked.find(series)
+    if json:
+        told: dict[str, Any] = shown_object(looked.records, found)
+        print_json({"history": looked.where, "troubles": list(looked.troubles), **told})
+        return ExitCode.DONE
+    for line in show_lines(looked.records, found, last):
+        print(line)
+    _tell(looked)
+    return ExitCode.DONE
+
+
+def _tell(looked: Looked) -> None:
+    for trouble in looked.troubles:
+        say(trouble)

@@ -1,0 +1,54 @@
+"""Which rows count where a run was recorded more than once: those that were collected last, each once. Pure.
+
+A run is known by its id and by when it was asked for. Two runs that somebody gave one id began at different times:
+they are two, and both count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def latest(table: pa.Table) -> pa.Table:
+    """Returns the rows that count, by series, then in the order in which their runs began."""
+    if len(table) == 0:
+        return table
+    series, run, point = (codes(table, name) for name in ("series", "run_id", "benchmark_key"))
+    began, collected = (np.nan_to_num(numbers(table, name)) for name in ("began_at", "collected_at"))
+    order = np.lexsort((series, point, -collected, began, run))
+    new_run = _changes(run[order], began[order])
+    first = np.flatnonzero(new_run)[np.cumsum(new_run) - 1]  # of each row: the first of its run
+    is_last = collected[order] == collected[order][first]
+    kept = order[is_last & (new_run | _changes(series[order], point[order]))]
+    return taken(table, kept[np.lexsort((began[kept], series[kept]))])
+
+
+def codes(table: pa.Table, name: str) -> NDArray[np.int32]:
+    """Returns a column of texts as numbers, equal where the texts are."""
+    return np.from_dlpack(table.column(name).combine_chunks().indices).astype(np.int32, copy=False)
+
+
+def numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
+    """Returns a column of numbers."""
+    return np.from_dlpack(table.column(name).combine_chunks()).astype(np.float64, copy=False)
+
+
+def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """Returns some rows, in their order. By way of a buffer: arrays that are made otherwise import pandas."""
+    import pyarrow as pa
+
+    chosen = np.ascontiguousarray(rows, dtype=np.int64)
+    return table.take(pa.Array.from_buffers(pa.int64(), len(chosen), [None, pa.py_buffer(chosen)]))
+
+
+def _changes(*columns: NDArray[np.int32] | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Says of each row whether it differs from the one before in any of the columns; the first does."""
+    changed = np.ones(len(columns[0]), dtype=np.bool_)
+    changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return changed

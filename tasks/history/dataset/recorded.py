@@ -1,0 +1,280 @@
+"""The series that the history holds, each with its nights as detection reads them and with what does not count. Pure.
+
+What does not count, and why, is told beside what does: nights that somebody excluded, runs whose clock was wrong,
+values in another unit than the latest ones.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.history.comparison import SMALLEST_MEMORY
+from tasks.history.dataset.latest import codes, numbers
+from tasks.history.dataset.medians import runs_of
+from tasks.history.dataset.notes import Note, Notes
+from tasks.history.dataset.rows import is_a_time
+from tasks.history.detection.series import Night, Run, Series
+from tasks.history.intervals import median
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FIRST_TIME = 1420070400.0
+"""2015: whatever claims to be older was written by a machine whose clock was never set."""
+_AHEAD_S = 86400.0
+"""Seconds after now from which on a run's clock is taken to be wrong: machines' clocks differ a little."""
+_BACK_S = 3600.0
+"""A run may be collected so long before it began, for the same reason."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run saw of a series. `run` is None where no value of it is a positive number.
+
+    `aside` says why it does not count; empty where it does.
+    """
+
+    night: str
+    run_id: str
+    began_at: float
+    run: Run | None
+    values: Sequence[float]
+    unit: str
+    versions: Mapping[str, str]
+    aside: str = ""
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A run that should have given a value and gave none."""
+
+    night: str
+    run_id: str
+    began_at: float
+    status: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A series. `about` is its latest row without values; `nights` those that count, latest last.
+
+    `latest` is the median of the last run that counts, in the series' unit; None where none does.
+    """
+
+    id: str
+    about: Mapping[str, Any]
+    nights: tuple[Night, ...]
+    set_aside: int
+    latest: float | None
+
+    @property
+    def name(self) -> str:
+        """Returns what people call it: suite, benchmark, operation and metric."""
+        told = self.about
+        return " / ".join(
+            (told["suite"], told["label"] or told["benchmark"], told["operation"], told["metric"])
+        )
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """Returns what its runs have in common of machine, devices and storage."""
+        found: Mapping[str, str] = json.loads(self.about["fingerprint"] or "{}")
+        return found
+
+    @property
+    def series(self) -> Series:
+        """Returns what detection reads, where nothing is known of alerts and levels."""
+        return Series(self.nights)
+
+
+class Records:
+    """All that the history holds, as series. `table`: as `Stored.table` gives it; `now`: seconds since the epoch."""
+
+    def __init__(self, table: pa.Table, notes: Notes, now: float) -> None:
+        self._table = table
+        self._notes = notes
+        self._now = now
+        self._bounds = _bounds(codes(table, "series"))
+        self._mentioned = {note.night for note in notes.notes if note.kind in ("exclude", "include")}
+
+    @cached_property
+    def series(self) -> Mapping[str, Recorded]:
+        """Returns every series by its id."""
+        names = self._texts("series")
+        return {names[first]: self._recorded(names[first], first, last) for first, last in self._measured}
+
+    def seen(self, series: str) -> list[Seen]:
+        """Returns what each run saw of a series, in the order of the nights: also what does not count."""
+        first, last = next(
+            (bounds for bounds in self._measured if self._texts("series")[bounds[0]] == series), (0, 0)
+        )
+        columns = self._table.slice(first, last - first)
+        values, units, versions = (
+            columns.column(name).to_pylist() for name in ("values", "unit", "versions")
+        )
+        found = [
+            Seen(
+                night=self._names[row],
+                run_id=self._texts("run_id")[row],
+                began_at=float(self._began[row]),
+                run=self._runs[row],
+                values=values[row - first],
+                unit=units[row - first],
+                versions=json.loads(versions[row - first] or "{}"),
+                aside=self._aside(series, row),
+            )
+            for row in range(first, last)
+        ]
+        return sorted(found, key=lambda one: (one.night, one.began_at))
+
+    def holes(self, recorded: Recorded) -> list[Hole]:
+        """Returns the runs that should have given a value of the series and gave none, in nights that have none."""
+        about, nights = recorded.about, {night.name for night in recorded.nights}
+        found = []
+        for row in self._unmeasured:
+            own = row["benchmark_key"] == about["benchmark_key"] and row["target"] == about["target"]
+            whole_run = not row["benchmark_key"] and all(
+                row[name] == about[name] for name in ("suite", "target")
+            )
+            if row["track"] == about["track"] and (own or whole_run) and row["name"] not in nights:
+                found.append(Hole(row["name"], row["run_id"], row["began_at"], row["status"], row["cause"]))
+        return sorted(found, key=lambda hole: (hole.night, hole.began_at))
+
+    @cached_property
+    def _measured(self) -> list[tuple[int, int]]:
+        names = self._texts("series")
+        return [bounds for bounds in self._bounds if names[bounds[0]]]
+
+    @cached_property
+    def _unmeasured(self) -> list[dict[str, Any]]:
+        names = self._texts("series")
+        rows = [row for first, last in self._bounds if not names[first] for row in range(first, last)]
+        found = self._table.slice(rows[0], len(rows)).to_pylist() if rows else []
+        return [{**told, "name": self._names[row]} for row, told in zip(rows, found, strict=True)]
+
+    @cached_property
+    def _began(self) -> NDArray[np.float64]:
+        return numbers(self._table, "began_at")
+
+    @cached_property
+    def _runs(self) -> Sequence[Run | None]:
+        least = [SMALLEST_MEMORY if unit == "bytes" else 0.0 for unit in self._texts("unit")]
+        return runs_of(*self._lists, np.asarray(least))
+
+    @cached_property
+    def _lists(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Returns the values of all rows, one row after the other, and where each begins."""
+        values = self._table.column("values").combine_chunks()
+        offsets = np.from_dlpack(values.offsets).astype(np.int32, copy=False)
+        return np.from_dlpack(values.flatten()).astype(np.float64), offsets - offsets[0]
+
+    def _values(self, row: int) -> NDArray[np.float64]:
+        values, offsets = self._lists
+        return values[offsets[row] : offsets[row + 1]]
+
+    @cached_property
+    def _names(self) -> Sequence[str]:
+        """Returns the name of each row's night: where a run belongs to none, when it began."""
+        began = self._began.tolist()
+        return [night or moment_name(at) for night, at in zip(self._texts("night"), began, strict=True)]
+
+    @cached_property
+    def _wrong_clock(self) -> NDArray[np.bool_]:
+        began, collected = self._began, numbers(self._table, "collected_at")
+        wrong: NDArray[np.bool_] = (
+            ~(began >= _FIRST_TIME) | (began > self._now + _AHEAD_S) | (collected < began - _BACK_S)
+        )
+        return wrong
+
+    @cached_property
+    def _other_unit(self) -> NDArray[np.bool_]:
+        units = codes(self._table, "unit")
+        other = np.zeros(len(units), dtype=np.bool_)
+        for first, last in self._measured:
+            other[first:last] = units[first:last] != units[last - 1]
+        return other
+
+    def _recorded(self, series: str, first: int, last: int) -> Recorded:
+        about = self._table.slice(last - 1, 1).drop_columns(["values"]).to_pylist()[0]
+        nights: dict[str, list[Run]] = {}
+        last_row: dict[str, int] = {}
+        doubtful, names, runs, aside = self._doubtful, self._names, self._runs, 0
+        for row in range(first, last):
+            if doubtful[row] and self._aside(series, row):
+                aside += 1
+            elif (run := runs[row]) is not None:
+                nights.setdefault(names[row], []).append(run)
+                last_row[names[row]] = row
+        counting = tuple(Night(name, tuple(nights[name])) for name in sorted(nights))
+        latest = middle(self._values(last_row[counting[-1].name])) if counting else None
+        return Recorded(series, about, counting, aside, latest)
+
+    @cached_property
+    def _doubtful(self) -> Sequence[bool]:
+        """Says of each row whether it may be that it does not count; `_aside` says whether, and why."""
+        found = self._wrong_clock | self._other_unit
+        if self._mentioned:
+            runs, names = self._texts("run_id"), self._names
+            said = (
+                not {run, name}.isdisjoint(self._mentioned) for run, name in zip(runs, names, strict=True)
+            )
+            found = found | np.fromiter(said, dtype=np.bool_, count=len(runs))
+        doubtful: list[bool] = found.tolist()
+        return doubtful
+
+    def _aside(self, series: str, row: int) -> str:
+        """Returns why a row does not count; empty when it does."""
+        names = (self._names[row], self._texts("run_id")[row])
+        if self._mentioned and (note := self._notes.excluded(series, names)):
+            return _by(note)
+        if self._wrong_clock[row]:
+            return f"its clock was wrong: it began {moment_name(float(self._began[row]))}"
+        if self._other_unit[row]:
+            return f"it is in {self._texts('unit')[row]}, the latest is not"
+        return ""
+
+    def _texts(self, name: str) -> Sequence[str]:
+        if name not in self._decoded:
+            column = self._table.column(name).combine_chunks()
+            words = np.asarray(column.dictionary.to_pylist(), dtype=object)
+            self._decoded[name] = words[np.from_dlpack(column.indices)].tolist() if len(words) else []
+        return self._decoded[name]
+
+    @cached_property
+    def _decoded(self) -> dict[str, list[str]]:
+        return {}
+
+
+def middle(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Returns the median of those values that are numbers, at least one."""
+    told = np.asarray(values)
+    return median(told[np.isfinite(told)])
+
+
+def moment_name(at: float) -> str:
+    """Returns a time as the name of a night: names sort as their times do, and beside dates."""
+    if not is_a_time(at):
+        return f"{at}"
+    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _by(note: Note) -> str:
+    return f"excluded by {note.by}: {note.text}" if note.text else f"excluded by {note.by}"
+
+
+def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
+    """Returns where each series begins and ends in a table that is ordered by them."""
+    if not len(series):
+        return []
+    edges = np.flatnonzero(np.diff(series)) + 1
+    starts = [0, *edges.tolist()]
+    return list(zip(starts, [*starts[1:], len(series)], strict=True))
