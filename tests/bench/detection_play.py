@@ -33,12 +33,12 @@ def ours(drawn: Drawn) -> Alarms:
         there = [one for one, row in enumerate(runs) if row[n]]
         for one in there:
             told[one].append(Night(str(n), (runs[one][n][0],)))
-        asked = suspects({str(one): series_of(told[one], standings[one]) for one in there})
+        asked = suspects({"": {str(one): series_of(told[one], standings[one]) for one in there}})
         again = {*asked, *(str(one) for one in there if standings[one].alert)}
         for one in map(int, again):
             told[one][-1] = Night(str(n), tuple(runs[one][n]))
         series = {str(one): series_of(told[one], standings[one]) for one in there}
-        outcome = decide(series)
+        outcome = decide({"": series})
         for one in there:
             before, finding = standings[one], outcome.findings[str(one)]
             standings[one] = after(before, series[str(one)], finding, Change.UP)

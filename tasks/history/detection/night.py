@@ -1,11 +1,11 @@
-"""One night's decisions over all series of a machine: which to run again, and which have changed. Pure.
+"""One night's decisions over all series of all machines: which to run again, and which have changed. Pure.
 
-    first runs ── suspects() ──> reruns ── decide() ──> REGRESSED, IMPROVED, neither; a shift common to all
+    first runs ── suspects() ──> reruns ── decide() ──> REGRESSED, IMPROVED, neither; what a whole machine was off by
 
 `suspects` asks for a rerun where the first run stands out: of series that did not change, one in six a night.
 `decide` calls a series changed only when, over a window of nights, its runs agree, the chance of that without
-a change is at most `PER_SERIES`, and it holds over all series of the night at once (Benjamini and Hochberg's
-false discovery rate `PER_NIGHT`).
+a change is at most `PER_SERIES`, it holds over all series of the night at once (Benjamini and Hochberg's
+false discovery rate `PER_NIGHT`), and it is as large as the series asks for.
 """
 
 from __future__ import annotations
@@ -48,66 +48,72 @@ class Finding:
     evidence: Evidence | None
 
 
+Machines = Mapping[str, Mapping[str, Series]]
+"""The series of a night by machine and name; names differ over all machines."""
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """A night's findings by series, and the shift that they were freed of."""
+    """A night's findings by series, and by machine the shift that its series were freed of, where there was one."""
 
     findings: Mapping[str, Finding]
+    shifts: Mapping[str, Shift]
+
+
+@dataclass(frozen=True)
+class _Freed:
+    """Of one machine: the baselines of the series that have one, the evidence of both sides, what it was off by."""
+
+    baselines: Mapping[str, Baseline]
+    both: Mapping[str, Mapping[Change, Evidence]]
     shift: Shift | None
 
 
-@dataclass(frozen=True)
-class _Look:
-    series: Series
-    baseline: Baseline
-
-
-def suspects(series: Mapping[str, Series]) -> list[str]:
+def suspects(machines: Machines) -> list[str]:
     """Returns the series to run again, from the first runs of a night."""
-    looks = _looks(series)
-    shift = _shift_of(looks)
     return [
         name
-        for name, look in looks.items()
-        if min(one.probability for one in _both(look, _size(shift)).values()) < SUSPECT
+        for series in machines.values()
+        for name, both in _freed(series).both.items()
+        if min(one.probability for one in both.values()) < SUSPECT
     ]
 
 
-def decide(series: Mapping[str, Series]) -> Outcome:
+def decide(machines: Machines) -> Outcome:
     """Returns what the latest night of each series shows, its reruns included."""
-    looks = _looks(series)
-    shift = _shift_of(looks)
-    found = {name: _both(look, _size(shift)) for name, look in looks.items()}
-    findings = {name: Finding(Change.NONE, None, None) for name in series}
-    changed = {side: _changed({name: both[side] for name, both in found.items()}) for side in _SIDES}
-    for name, both in found.items():
-        leaning = min(_SIDES, key=lambda side: both[side].probability)
-        change = leaning if name in changed[leaning] else Change.NONE
-        findings[name] = Finding(change, looks[name].baseline, both[leaning])
-    return Outcome(findings, shift)
+    freed = {machine: _freed(series) for machine, series in machines.items()}
+    both = {name: sides for one in freed.values() for name, sides in one.both.items()}
+    changed = {side: _changed({name: sides[side] for name, sides in both.items()}) for side in _SIDES}
+    findings = {}
+    for machine, series in machines.items():
+        for name, one in series.items():
+            findings[name] = Finding(Change.NONE, None, None)
+            if sides := both.get(name):
+                leaning, shown = min(sides.items(), key=lambda side: side[1].probability)
+                holds = name in changed[leaning] and abs(shown.effect) >= one.least
+                findings[name] = Finding(
+                    leaning if holds else Change.NONE, freed[machine].baselines[name], shown
+                )
+    return Outcome(findings, {machine: one.shift for machine, one in freed.items() if one.shift})
 
 
 _SIDES = (Change.UP, Change.DOWN)
 
 
-def _looks(series: Mapping[str, Series]) -> dict[str, _Look]:
-    """Returns the series that can be judged, with baselines that have learned from each other."""
+def _freed(series: Mapping[str, Series]) -> _Freed:
+    """Judges the series of one machine by baselines that have learned from each other, what all show taken off."""
     known = {name: made for name, one in series.items() if (made := baseline_of(before(one)))}
-    shared = moderated(list(known.values()))
-    return {name: _Look(series[name], one) for name, one in zip(known, shared, strict=True)}
-
-
-def _shift_of(looks: Mapping[str, _Look]) -> Shift | None:
-    off = [look.series.nights[-1].settled.centre - look.baseline.centre for look in looks.values()]
-    return common_shift(off, [math.sqrt(look.baseline.variance) for look in looks.values()])
-
-
-def _size(shift: Shift | None) -> float:
-    return shift.size if shift else 0.0
-
-
-def _both(look: _Look, shift: float) -> dict[Change, Evidence]:
-    return {side: evidence(look.series, look.baseline, side.value, shift) for side in _SIDES}
+    baselines = dict(zip(known, moderated(list(known.values())), strict=True))
+    shift = common_shift(
+        [series[name].nights[-1].settled.centre - one.centre for name, one in baselines.items()],
+        [math.sqrt(one.variance) for one in baselines.values()],
+    )
+    size = shift.size if shift else 0.0
+    both = {
+        name: {side: evidence(series[name], one, side.value, size) for side in _SIDES}
+        for name, one in baselines.items()
+    }
+    return _Freed(baselines, both, shift)
 
 
 def _changed(of_side: Mapping[str, Evidence]) -> set[str]:

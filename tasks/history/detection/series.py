@@ -48,6 +48,7 @@ class Series:
 
     nights: tuple[Night, ...]
     level: int | None = None
+    least: float = 0.0
 
 
 def run_of(values: Sequence[float] | NDArray[np.float64], least: float = 0.0) -> Run | None:

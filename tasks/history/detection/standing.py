@@ -45,12 +45,12 @@ class Standing:
     better: tuple[str, ...] = ()
 
 
-def series_of(nights: Sequence[Night], standing: Standing) -> Series:
+def series_of(nights: Sequence[Night], standing: Standing, least: float = 0.0) -> Series:
     """Returns what a night is to be judged by: the nights of the level, and those since something changed."""
     here = tuple(itertools.dropwhile(lambda night: standing.level not in (None, night.name), nights))
     since = standing.alert.began if standing.alert else standing.better[0] if standing.better else None
     names = [night.name for night in here]
-    return Series(here, names.index(since) if since in names else None)
+    return Series(here, names.index(since) if since in names else None, least)
 
 
 def after(standing: Standing, series: Series, finding: Finding, worse: Change) -> Standing:

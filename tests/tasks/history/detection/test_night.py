@@ -13,14 +13,14 @@ from tests.tasks.history.detection.nights import QUIET, appended, night, nights,
 
 
 def found(series: Series) -> Finding:
-    return decide({"one": series}).findings["one"]
+    return decide({"here": {"one": series}}).findings["one"]
 
 
 @pytest.mark.parametrize(
     ("percent", "again"), [(0.5, False), (-0.9, False), (3.0, True), (-4.0, True), (400.0, True)]
 )
 def test_a_run_that_stands_out_is_made_again(percent: float, again: bool) -> None:
-    assert suspects({"one": with_nights(night("now", percent))}) == (["one"] if again else [])
+    assert suspects({"here": {"one": with_nights(night("now", percent))}}) == (["one"] if again else [])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_effect_is_that_of_the_window_that_tells_most() -> None:
 def test_too_short_a_history_says_nothing() -> None:
     series = Series((*QUIET[:7], night("now", 30.0, 30.0)))
     assert found(series) == Finding(Change.NONE, None, None)
-    assert suspects({"one": series}) == []
+    assert suspects({"here": {"one": series}}) == []
     assert found(Series((*QUIET[:8], night("now", 30.0, 30.0)))).change is Change.UP
 
 
@@ -97,10 +97,10 @@ def test_what_a_whole_machine_shows_is_told_once() -> None:
         name: appended(one, "now", [Run(0.08 + generator.normal(0, 0.005)) for _ in range(2)])
         for name, one in many.items()
     }
-    outcome = decide(slower)
-    assert outcome.shift and outcome.shift.size == pytest.approx(0.08, abs=0.01)
+    outcome = decide({"here": slower})
+    assert outcome.shifts["here"].size == pytest.approx(0.08, abs=0.01)
     assert {finding.change for finding in outcome.findings.values()} == {Change.NONE}
-    assert suspects(slower) == []
+    assert suspects({"here": slower}) == []
 
 
 def test_a_series_off_beyond_what_the_machine_shows_is_still_found() -> None:
@@ -112,7 +112,7 @@ def test_a_series_off_beyond_what_the_machine_shows_is_still_found() -> None:
         )
         for name, one in many.items()
     }
-    changes = {name: finding.change for name, finding in decide(slower).findings.items()}
+    changes = {name: finding.change for name, finding in decide({"here": slower}).findings.items()}
     assert [name for name, change in changes.items() if change is Change.UP] == ["7"]
 
 
@@ -121,8 +121,8 @@ def test_series_that_differ_by_themselves_are_no_shift_of_the_machine() -> None:
     some = {
         name: appended(one, "now", [Run(0.06 if int(name) < 6 else 0.0)] * 2) for name, one in many.items()
     }
-    outcome = decide(some)
-    assert outcome.shift is None
+    outcome = decide({"here": some})
+    assert not outcome.shifts
     assert sum(finding.change is Change.UP for finding in outcome.findings.values()) == 6
 
 
@@ -132,4 +132,27 @@ def test_false_discoveries_are_held_over_the_night() -> None:
     few = found(one)
     assert few.change is Change.UP and few.evidence
     others = quiet_series(2000, 33, 0.0075)
-    assert decide({**others, "one": one}).findings["one"].change is Change.NONE
+    assert decide({"here": {**others, "one": one}}).findings["one"].change is Change.NONE
+
+
+def test_machines_have_shifts_of_their_own_and_share_the_chance_of_false_alarms() -> None:
+    generator = np.random.default_rng(3)
+    quiet = {f"a{name}": one for name, one in quiet_series(20, 40, 0.005).items()}
+    slower = {
+        f"b{name}": appended(one, "now", [Run(0.08 + generator.normal(0, 0.005)) for _ in range(2)])
+        for name, one in quiet_series(20, 40, 0.005, seed=1).items()
+    }
+    outcome = decide({"a": quiet, "b": slower})
+    assert list(outcome.shifts) == ["b"]
+    assert {finding.change for finding in outcome.findings.values()} == {Change.NONE}
+    one = with_nights(night("now", 2.6, 2.5))
+    crowd = {f"a{name}": one for name, one in quiet_series(2000, 33, 0.0075).items()}
+    assert decide({"a": crowd, "b": {"one": one}}).findings["one"].change is Change.NONE
+
+
+@pytest.mark.parametrize(("least", "change"), [(0.02, Change.UP), (0.06, Change.NONE)])
+def test_a_change_that_is_too_small_to_matter_is_none(least: float, change: Change) -> None:
+    series = with_nights(night("now", 5.0, 4.8))
+    assert found(Series(series.nights, least=least)).change is change
+    better = with_nights(night("now", -5.0, -4.8))
+    assert found(Series(better.nights, least=least)).change is {Change.UP: Change.DOWN}.get(change, change)

@@ -21,7 +21,7 @@ def walk(nights: Sequence[Night], standing: Standing = BEGIN) -> tuple[Standing,
     for one in nights:
         told.append(one)
         series = series_of(told, standing)
-        finding = decide({"one": series}).findings["one"]
+        finding = decide({"here": {"one": series}}).findings["one"]
         standing = after(standing, series, finding, worse=Change.UP)
         changes.append(finding.change)
     return standing, changes
