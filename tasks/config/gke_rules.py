@@ -64,6 +64,11 @@ class GkeRules:
             yield "wait: false needs limits.queue_s, after which nobody waits for its turn any more"
         if self.pathways is not None and self.pathways.headless and self.limits.workload_s is None:
             yield "pathways.headless never ends by itself: say limits.workload_s, when the cluster ends it"
+        if self.pathways is not None and self.pathways.elastic_slices > self.slices:
+            yield (
+                f"pathways.elastic_slices: {self.pathways.elastic_slices} of slices: {self.slices} may be missing, "
+                "which is more than there are"
+            )
         if self.lock and self.queue is not None:
             yield "lock: true is for clusters without a queue; this one's decides who runs"
 

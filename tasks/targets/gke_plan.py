@@ -19,13 +19,17 @@ from tasks.leases.lease import lease_id
 from tasks.leases.resource import JOBSET, ResourceRef
 from tasks.targets.cluster_requests import pool_name
 from tasks.targets.kube_jobset import groups
-from tasks.targets.kube_names import jobset_name, name_problem
+from tasks.targets.kube_names import Group, jobset_name, name_problem
 from tasks.targets.kube_policy import restarting_codes
+from tasks.targets.kube_template import SLICE_JOB
 from tasks.targets.local_plan import bytes_of
 from tasks.targets.types import Plan, Restarts
 
 _GOES_WITHIN_S = 600
 """For the end of what nobody waits for: pods, their last words, and the cluster's own look at the time."""
+
+TRIAL_S = 900
+"""For a pod that tries an image."""
 
 SECRET, CLUSTER, NODE_POOL = "secret", "gke_cluster", "gke_node_pool"
 POLICY = "gce_resource_policy"
@@ -80,6 +84,11 @@ def left_s(config: GkeTargetConfig) -> float | None:
 def workload_name(spec: RunSpec, config: GkeTargetConfig) -> str:
     """Returns the name of the JobSet: as the file says, else after the first epoch of the run's lease."""
     return config.workload_name or jobset_name(lease_id(spec.lease_name, 1), groups(config))
+
+
+def trial_name(lease: str) -> str:
+    """Returns the name of the JobSet whose one pod tries the image of a lease's run."""
+    return jobset_name(lease, [Group(SLICE_JOB, 1, 1)], "smoke")
 
 
 def price_of(config: GkeTargetConfig) -> float | None:
@@ -137,6 +146,11 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
     yield ResourceRef(JOBSET, where, name, dead_man=dead_man(config))
     if spec.secret_env:
         yield ResourceRef(SECRET, where, f"{name}-env", dead_man="goes with its JobSet")
+    if config.smoke:
+        ends = (
+            f"{TRIAL_S} s after it began; made only where the image is new, and gone before the other is made"
+        )
+        yield ResourceRef(JOBSET, where, trial_name(lease_id(spec.lease_name, 1)), dead_man=ends)
 
 
 def dead_man(config: GkeTargetConfig) -> str:
@@ -161,6 +175,10 @@ def _refused(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem("error", None, what, fix=fix)
     if problem := name_problem(workload_name(spec, config), groups(config)):
         yield problem
+    if config.pathways is not None and config.pathways.headless:
+        what = "a headless Pathways runs no program, and what is to be measured is one"
+        fix = "leave pathways.headless out; slicebench workload create starts the servers alone"
+        yield Problem("error", None, what, fix=fix)
     if config.pathways is not None:
         version = spec.source.jax_version
         jax = version if re.fullmatch(r"\d+\.\d+(\.\d+)?", version) else None

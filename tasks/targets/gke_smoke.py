@@ -23,11 +23,10 @@ from tasks.cloud.kubernetes_kinds import POD
 from tasks.cloud.storage import open_folder, read_json
 from tasks.leases.holding import Holding
 from tasks.leases.jobsets import JOBSET
+from tasks.targets.gke_plan import TRIAL_S, trial_name
 from tasks.targets.gke_submit import submit
 from tasks.targets.gke_waiting import HOPELESS
 from tasks.targets.gke_watch import Seen, objects_of
-from tasks.targets.kube_jobset import groups
-from tasks.targets.kube_names import jobset_name
 from tasks.targets.kube_objects import JOBSET_UID, created_at
 from tasks.targets.kube_objects import name as name_of
 from tasks.targets.kube_pods import CANNOT_START
@@ -66,7 +65,7 @@ class DoesNotWork(InfrastructureError):
 class Patience:
     """Seconds: for the whole of it, for a container that cannot start, between looks."""
 
-    total_s: int = 900
+    total_s: int = TRIAL_S
     stuck_s: float = 120.0
     look_s: float = 0.3
 
@@ -105,7 +104,7 @@ def prove(
     if subject.is_proven():
         return
     config = trial_config(subject.config)
-    name = jobset_name(lease.lease.lease_id, groups(config), "smoke")
+    name = trial_name(lease.lease.lease_id)
     asked = trial(subject, name, lease.resource_labels, patience)
     say(f"{subject.image} is new on this cluster: it is tried in a pod first (smoke: false leaves that out)")
     ref = lease.create(

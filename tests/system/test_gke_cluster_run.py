@@ -93,7 +93,12 @@ def test_a_suite_runs_on_a_cluster_that_is_made_and_then_gone(
     planned = json.loads(
         bench("plan", "quickstart", "--target", str(bench.target), "--output", output, "--json").stdout
     )
-    assert [one["kind"] for one in planned["resources"]] == ["gke_cluster", "gke_node_pool", "jobset"]
+    assert [one["kind"] for one in planned["resources"]] == [
+        "gke_cluster",
+        "gke_node_pool",
+        "jobset",
+        "jobset",
+    ]
     done = bench.run(output, "on-made", "--set", "num_repeats=2")
     assert json.loads(done.stdout)["report"] == f"{output}/on-made/report.html"
     folder = open_folder(f"{output}/on-made")

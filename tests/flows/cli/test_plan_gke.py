@@ -23,10 +23,10 @@ benchmarks:
 @pytest.mark.parametrize(
     ("target", "ici", "dcn", "made", "price"),
     [
-        ("gke-v5e-16x2", 16, 2, ["gke_cluster", "gke_node_pool", "gke_node_pool", "jobset"], 15.36),
-        ("gke-context", 4, 1, ["jobset"], 0),
-        ("gke-h100x2", 16, 1, ["jobset"], 0),
-        ("gke-pathways", 16, 2, ["jobset"], 0),
+        ("gke-v5e-16x2", 16, 2, ["gke_cluster", "gke_node_pool", "gke_node_pool", "jobset", "jobset"], 15.36),
+        ("gke-context", 4, 1, ["jobset", "jobset"], 0),
+        ("gke-h100x2", 16, 1, ["jobset", "jobset"], 0),
+        ("gke-pathways", 16, 2, ["jobset", "jobset"], 0),
     ],
 )
 def test_shipped_targets_are_planned(

@@ -164,9 +164,10 @@ def spec_of(target: GkeTargetConfig, **fields: Any) -> RunSpec:
 
 
 def asked(fields: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns what is asked of the cluster, and what is planned."""
+    """Returns what is asked of the cluster, and what is planned of a run; None: no run can be so."""
     target = config(**fields)
-    return jobset(target, submission()), GkeTarget(target).plan(spec_of(target))
+    runs = target.pathways is None or not target.pathways.headless
+    return jobset(target, submission()), GkeTarget(target).plan(spec_of(target)) if runs else None
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -254,6 +255,7 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
         ({"pathways": {**PATHWAYS, "proxy_image": "p:jax_0.9.0"}}, "of one JAX: .*0.10.0.*0.9.0"),
         ({"pathways": {**PATHWAYS, "max_slice_restarts": 2}}, "for elastic_slices"),
         ({"pathways": {**PATHWAYS, "headless": True}}, "never ends by itself"),
+        ({"pathways": {**PATHWAYS, "elastic_slices": 3}}, "elastic_slices: 3 of slices: 2 may be missing"),
         ({"pathways": PATHWAYS, "type": "l4-8"}, "Pathways runs on TPUs"),
         ({"tpu_type": "v5p-8"}, "tpu_type"),
     ],

@@ -31,10 +31,12 @@ def test_workers_and_devices_follow_from_the_type() -> None:
 
 
 def test_a_run_on_a_context_makes_a_jobset_and_a_secret_if_it_has_secrets() -> None:
-    (jobset,) = planned().resources
+    jobset, trial = planned().resources
     ends = "its pods end themselves when nobody renews"
     assert (jobset.kind, jobset.scope, jobset.dead_man) == ("jobset", "context c/default", ends)
-    with_limit = planned({"limits": {"workload_s": 60}}, secret_env=frozenset({"A"}))
+    assert (trial.kind, trial.scope, trial.name) == ("jobset", jobset.scope, f"{jobset.name}-smoke")
+    assert trial.dead_man.startswith("900 s after it began; made only where the image is new")
+    with_limit = planned({"limits": {"workload_s": 60}, "smoke": False}, secret_env=frozenset({"A"}))
     assert [(each.kind, each.dead_man) for each in with_limit.resources] == [
         ("jobset", f"{ends}, or 60 s after it began"),
         ("secret", "goes with its JobSet"),
@@ -117,7 +119,7 @@ def test_what_is_left_to_itself_has_time_for_its_turn_its_work_and_its_end(
 ) -> None:
     plan = planned(target)
     assert plan.left_s == left_s
-    [dead_man] = [ref.dead_man for ref in plan.resources if ref.kind == "jobset"]
+    dead_man = next(ref.dead_man for ref in plan.resources if ref.kind == "jobset")
     assert ("when nobody renews" in dead_man) == (left_s is None)
 
 
@@ -132,6 +134,11 @@ def test_what_is_left_to_itself_has_time_for_its_turn_its_work_and_its_end(
             {"type": "cpu", "nodes": 2, "slices": 1},
             {"points": [point(devices=3)]},
             "2 workers of cpu cannot share",
+        ),
+        (
+            {"pathways": {**PATHWAYS, "headless": True}, "limits": {"workload_s": 60}},
+            {},
+            "a headless Pathways runs no program",
         ),
         ({"pathways": PATHWAYS}, {"source": SourceSpec(jax_version="0.9.0")}, "and the program JAX 0.9.0"),
     ],
