@@ -84,7 +84,7 @@ class Supervisor:
         self._post: Post = (
             Chair(job, self._obey, self._say, self._inbox.put, time.monotonic)
             if job.worker == 0
-            else Member(job, self._obey, self._stop_where_it_is, self._inbox.put)
+            else Member(job, self._obey, self._stop_where_it_is, self._inbox.put, self._is_attempt)
         )
 
     def run(self) -> int:
@@ -145,6 +145,9 @@ class Supervisor:
         except queue.Empty:
             processes.reap_orphans(*([self._worker.pid] if self._worker else []))
 
+    def _is_attempt(self, attempt: int) -> None:
+        self._job = self._account.is_attempt(attempt)
+
     def _obey(self, command: Command) -> None:
         if self._finished:
             return
@@ -177,9 +180,9 @@ class Supervisor:
             )
         except OSError as error:
             self._stop(ExitCode.INFRASTRUCTURE, f"cannot start the worker: {error}")
-            return
-        self._account.session_begins()
-        self._stream.write(Started(session, self._worker.pid, start.first_point))
+        else:
+            self._account.session_begins()
+            self._stream.write(Started(session, self._worker.pid, start.first_point))
 
     def _left_off(self, start: Start) -> Restart | None:
         """Returns where the attempt before this one left off, unless the session begins beyond that."""

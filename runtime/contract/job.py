@@ -53,7 +53,8 @@ class Job:
     when the host's monotonic clock has seen no touch for `lease_s`, or `owner` is gone, the supervisor ends
     everything by itself. `points` are those of the suite to run, by number; None: all of them.
     `local_directory` is this worker's own, on its host, for local tiers of checkpoints. `restart`: where an attempt
-    before this one was when it was taken away.
+    before this one was when it was taken away. `again`: the cluster may start all workers again by itself, so `attempt`
+    is what supervisor 0 says: each start has one of its own.
     """
 
     run_id: str
@@ -82,6 +83,7 @@ class Job:
     points: Sequence[int] | None = None
     local_directory: str | None = None
     restart: Restart | None = None
+    again: bool = False
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""

@@ -26,6 +26,9 @@ STAGES_FOLDER = "stages"
 STREAM_FILE = "stream.jsonl"
 """In a worker's scratch: everything its supervisor says, one record a line; see progress.py."""
 
+ATTEMPT_FILE = "attempt"
+"""In a worker's scratch: which attempt it turned out to be, where supervisor 0 says that."""
+
 JOURNAL_FILE = "journal.jsonl"
 """In a worker's scratch: samples and point results, appended as they happen; sealed into Parquet afterwards."""
 

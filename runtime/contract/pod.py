@@ -41,6 +41,13 @@ def job_file(attempt: int) -> str:
     return f"{PODS_FOLDER}/a{attempt}/job.json"
 
 
+def start_file(attempt: int) -> str:
+    """Returns what the first worker makes before anything else when its cluster may start all of them again: whoever
+    finds it there is another start, and another attempt.
+    """
+    return f"{PODS_FOLDER}/a{attempt}/started"
+
+
 def code_file(sha256: str) -> str:
     """Returns where the workers' code lies: an archive, named after its content, that several attempts may share."""
     return f"{PODS_FOLDER}/code-{sha256}.tgz"

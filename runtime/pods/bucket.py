@@ -1,4 +1,4 @@
-"""Reads objects of a bucket by one request each, with the standard library.
+"""Reads and makes objects of a bucket by one request each, with the standard library.
 
 gcsfs knows all that there is to it, but takes longer to import than all else that a pod does before it measures. So
 what is not plain (a login by a file, a failure that may pass) is left to it.
@@ -53,6 +53,25 @@ class Bucket:
         except (OSError, ValueError) as error:  # a URLError is an OSError
             raise NotPlainError from error
         return content
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Makes an object; False: it is there, or may be since just now. Raises NotPlainError."""
+        place = f"upload/storage/v1/b/{self._bucket}/o?uploadType=media&ifGenerationMatch=0"
+        url = f"{self._server}/{place}&name={quote(self._prefix + name, safe='')}"
+        headers = {"Content-Type": "application/octet-stream"}
+        try:
+            if not self._emulator:
+                headers["Authorization"] = f"Bearer {self._login()}"
+            request = urllib.request.Request(url, content, headers, method="POST")
+            with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code == 412:
+                return False
+            raise NotPlainError from error
+        except (OSError, ValueError) as error:
+            raise NotPlainError from error
+        return True
 
     def _login(self) -> str:
         """Returns the token that the machine's metadata server gives to whom nothing else was given."""

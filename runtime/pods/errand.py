@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from runtime.contract.names import STREAM_FILE, SUITE_FILE
+from runtime.contract.names import ATTEMPT_FILE, STREAM_FILE, SUITE_FILE
 from runtime.contract.pod import (
     ADDRESS_VARIABLE,
     CONTAINER_VARIABLE,
@@ -28,6 +28,7 @@ from runtime.contract.pod import (
     RUN_VARIABLE,
     SLICE_VARIABLE,
     TOKEN_VARIABLE,
+    start_file,
 )
 from runtime.pods.folder import RunFolder
 
@@ -46,7 +47,7 @@ class Seat:
 @dataclass(frozen=True)
 class Errand:
     """All lies in `folder` on this host. `renewal` is the name in the run's folder of what the run changes; None: it
-    renews nothing.
+    renews nothing. `again`: which attempt it is, the first worker finds out, and its supervisor tells the others'.
     """
 
     folder: Path
@@ -54,6 +55,17 @@ class Errand:
     attempt: int
     worker: int
     renewal: str | None
+    again: bool = False
+
+    @property
+    def told(self) -> int | None:
+        """Which attempt it is; None: nobody has said that."""
+        if not self.again or self.worker == 0:
+            return self.attempt
+        try:
+            return int(self.stream.with_name(ATTEMPT_FILE).read_text())
+        except FileNotFoundError:
+            return None
 
     @property
     def job(self) -> Path:
@@ -98,12 +110,16 @@ def fetch(environ: Mapping[str, str], folder: Path) -> Errand:
     """
     run, place = RunFolder(_wanted(environ, RUN_VARIABLE)), seat(environ)
     job = _job(run, _wanted(environ, JOB_VARIABLE))
-    renewal = job["renewal_file"]
-    errand = Errand(folder, run, int(job["attempt"]), place.worker, renewal)
+    renewal, again = job["renewal_file"], bool(job.get("again"))
+    attempt = int(job["attempt"])
+    if again and place.worker == 0:
+        attempt = _new_attempt(run, attempt)
+    errand = Errand(folder, run, attempt, place.worker, renewal, again)
     (folder / SUITE_FILE).write_bytes(run.wanted(str(job["suite"])))
     _unpack(str(job["code"]), run.wanted(str(job["code"])), errand.code)
     errand.stream.parent.mkdir()
     local = job | {
+        "attempt": attempt,
         "worker": place.worker,
         "slice_index": place.slice_index,
         "rendezvous": place.rendezvous,
@@ -131,6 +147,14 @@ def _job(run: RunFolder, name: str) -> dict[str, Any]:
     if not isinstance(job, dict) or missing:
         raise BadInput(f"{run.uri}/{name} is no job: it lacks {', '.join(missing)}")
     return job
+
+
+def _new_attempt(run: RunFolder, first: int) -> int:
+    """Returns which attempt this start is: what earlier ones left must stay, and must not be taken for its own."""
+    attempt = first
+    while not run.create(start_file(attempt), b""):
+        attempt += 1
+    return attempt
 
 
 def _unpack(name: str, content: bytes, into: Path) -> None:

@@ -1,4 +1,4 @@
-"""The run's folder as a pod reads it: a path, or a bucket, whatever is asked for anew each time."""
+"""The run's folder as a pod sees it: a path, or a bucket, whatever is asked for anew each time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunFolder:
-    """Reads small files. Raises InfrastructureError when the storage does not answer."""
+    """Reads and makes small files. Raises InfrastructureError when the storage does not answer."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
@@ -40,6 +40,30 @@ class RunFolder:
                 f"cannot read {self.uri}/{name}: {error}; see that the pod's service account may read it"
             ) from error
         return content
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Makes a file; False: it is there already."""
+        try:
+            if not is_remote(self.uri):
+                path = Path(self.uri, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as file:
+                    file.write(content)
+                return True
+            if self._bucket is not None:
+                try:
+                    return self._bucket.create(name, content)
+                except NotPlainError:
+                    self._bucket = None
+            storage, root = self._storage
+            storage.pipe_file(f"{root}/{name}", content, mode="create")
+        except FileExistsError:
+            return False
+        except Exception as error:  # see read
+            raise InfrastructureError(
+                f"cannot write {self.uri}/{name}: {error}; see that the pod's service account may write it"
+            ) from error
+        return True
 
     def wanted(self, name: str) -> bytes:
         """Returns what a file holds. Raises InfrastructureError when it is not there."""

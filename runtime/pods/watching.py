@@ -73,11 +73,16 @@ def hear(run: RunFolder, name: str, touched: Path, every_s: float, ended: thread
 
 
 def leave(errand: Errand) -> None:
-    """Copies the stream into the run's folder; a storage that takes too long is not waited for."""
+    """Copies the stream into the run's folder; a storage that takes too long is not waited for.
+
+    Who never heard which attempt it was has no place of its own there, and writes over nobody's.
+    """
 
     def copy() -> None:
         try:
-            place = Path(stream_file(errand.attempt, errand.worker))
+            place = Path(stream_file(errand.told or errand.attempt, errand.worker))
+            if errand.told is None and errand.run.read(str(place)) is not None:
+                return
             apart = errand.folder / "leave"
             apart.mkdir()
             shutil.copy2(errand.stream, apart / place.name)

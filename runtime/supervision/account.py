@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from runtime.contract.counting import which
 from runtime.contract.errors import SlicebenchError
 from runtime.contract.job import Job
+from runtime.contract.names import ATTEMPT_FILE
 from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
 from runtime.supervision import journal
 from runtime.supervision.journal import Ruling
@@ -35,6 +38,16 @@ class Account:
         self._points = 0
         self.point: int | None = None
         self.done = self.unsealed = False
+        # Who does not know which attempt it is could write over what another has left.
+        self._seals = job.worker == 0 or not job.again
+
+    def is_attempt(self, attempt: int) -> Job:
+        """Takes which attempt it is, before any worker is started; returns the job with it."""
+        self._seals = True
+        if self._job.again:
+            self._job = replace(self._job, attempt=attempt)
+            Path(self._job.scratch, ATTEMPT_FILE).write_text(f"{attempt}\n")
+        return self._job
 
     def session_begins(self) -> None:
         """A worker is being started."""
@@ -99,7 +112,7 @@ class Account:
 
     def seal(self, limit_s: float) -> str:
         """Has what is unsealed sealed. Returns nothing, or why that was not done."""
-        return journal.seal(self._job, self._label, limit_s) if self.unsealed else ""
+        return journal.seal(self._job, self._label, limit_s) if self.unsealed and self._seals else ""
 
     def suite(self, finish: Finish, limit_s: float) -> Suite | None:
         """Begins to read which points the suite has, if any may never have been reached."""

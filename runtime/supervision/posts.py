@@ -52,7 +52,8 @@ class Chair:
 
     def open(self, now: float) -> None:
         if self._job.workers > 1:
-            self._listener = Listener(self._job.rendezvous, self._job.token, self._arrived)
+            job = self._job
+            self._listener = Listener(job.rendezvous, job.token, job.attempt, self._arrived)
         self._do(self._referee.arrived(0, now))
 
     def report(self, report: Report, now: float) -> None:
@@ -98,9 +99,16 @@ class Member:
     """Any other supervisor: has one connection, to supervisor 0; without it, it stops by itself."""
 
     def __init__(
-        self, job: Job, obey: Callable[[Command], None], stop: Callable[[int, str], None], later: Later
+        self,
+        job: Job,
+        obey: Callable[[Command], None],
+        stop: Callable[[int, str], None],
+        later: Later,
+        joined: Callable[[int], None],
     ) -> None:
+        """`joined` takes which attempt it is, as supervisor 0 says."""
         self._job, self._obey, self._stop, self._later = job, obey, stop, later
+        self._tell_attempt = joined
         self._chair: Connection | None = None
 
     def open(self, now: float) -> None:
@@ -136,6 +144,7 @@ class Member:
 
     def _joined(self, connection: Connection) -> None:
         self._chair = connection
+        self._tell_attempt(connection.attempt)
         connection.serve(
             lambda message: self._later(lambda: self._heard(message)),
             lambda why: self._later(lambda: self._stop(3, f"lost the supervisor of worker 0: {why}")),

@@ -27,9 +27,13 @@ _LONGEST_LINE = 8 << 20
 
 
 class Connection:
-    """One proven connection to another supervisor; says every two seconds that this one is alive."""
+    """One proven connection to another supervisor; says every two seconds that this one is alive.
 
-    def __init__(self, sock: socket.socket) -> None:
+    `attempt` is which one it is, as supervisor 0 says.
+    """
+
+    def __init__(self, sock: socket.socket, attempt: int) -> None:
+        self.attempt = attempt
         self._socket = sock
         self._sending = threading.Lock()
         self._closed = False
@@ -83,8 +87,8 @@ class Arrival(Protocol):
 class Listener:
     """Listens at supervisor 0's address until closed. Raises InfrastructureError when the address is not free."""
 
-    def __init__(self, address: str, token: str, on_arrival: Arrival) -> None:
-        self._token, self._on_arrival = token, on_arrival
+    def __init__(self, address: str, token: str, attempt: int, on_arrival: Arrival) -> None:
+        self._token, self._attempt, self._on_arrival = token, attempt, on_arrival
         try:
             self._server = socket.create_server(split(address), reuse_port=False)
         except OSError as error:
@@ -125,11 +129,12 @@ class Listener:
                 _send(sock, {"refused": "it knows another token: it belongs to another run"})
                 sock.close()
                 return
-            _send(sock, {"proof": _proof(self._token, "welcome", theirs, challenge)})
+            proof = _proof(self._token, "welcome", theirs, challenge, self._attempt)
+            _send(sock, {"proof": proof, "attempt": self._attempt})
         except (OSError, ValueError, KeyError, TypeError):
             sock.close()  # a port scanner, or a supervisor that died: one that matters comes again
             return
-        self._on_arrival(worker, Connection(sock))
+        self._on_arrival(worker, Connection(sock, self._attempt))
 
 
 def join(address: str, token: str, worker: int, limit_s: float | None) -> Connection:
@@ -174,12 +179,14 @@ def _introduce(sock: socket.socket, token: str, worker: int) -> Connection:
         answer = _read(sock)
         if "refused" in answer:
             raise ValueError(f"refused: {answer['refused']}")
-        if not hmac.compare_digest(_proof(token, "welcome", mine, challenge), str(answer["proof"])):
+        attempt = int(answer.get("attempt", 0))
+        proof = _proof(token, "welcome", mine, challenge, attempt)
+        if not hmac.compare_digest(proof, str(answer["proof"])):
             raise ValueError("what listens there does not know this run's token")
     except BaseException:
         sock.close()
         raise
-    return Connection(sock)
+    return Connection(sock, attempt)
 
 
 def _proof(token: str, *parts: object) -> str:

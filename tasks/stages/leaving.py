@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from runtime.contract.pod import start_file
+from tasks.cloud.storage import is_there
 from tasks.config.commands import resume
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.left import NOTE, Left, commands, told
@@ -18,6 +20,8 @@ from tasks.stages.context import Run
 from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
 from tasks.stages.recovery import Hearing
 from tasks.targets.types import WaitedTooLong
+
+STARTED_AGAIN = "its cluster started it again while nobody followed it"
 
 
 def leaves(run: Run, attempt: int) -> bool:
@@ -61,7 +65,7 @@ def come_back(
     It needs no hardware but its own. Raises Fenced when the lease was lost. A signal, or a cluster that does not answer
     for too long, leaves the workload to its lease as it was; one that waited too long for its turn is given up.
     """
-    attempts = read_attempts(run)
+    attempts = _with_starts(run, read_attempts(run))
     last = attempts[-1]
     ref, until = last.ref, last.left_until
     assert ref is not None and until is not None
@@ -81,14 +85,33 @@ def come_back(
             raise
         stop()
         ours = isinstance(error, Exception)
+        attempts = _with_starts(run, attempts)
         attempts[-1] = replace(
-            last, end="lost" if ours else "interrupted", cause=str(error) if ours else type(error).__name__
+            attempts[-1],
+            end="lost" if ours else "interrupted",
+            cause=str(error) if ours else type(error).__name__,
         )
         write_attempts(run, attempts)
         raise
-    attempts[-1] = last = replace(last, end=end, cause=cause, reached=hearing.reached())
+    attempts = _with_starts(run, attempts)  # a start that came meanwhile is the one that ended so
+    attempts[-1] = last = replace(attempts[-1], end=end, cause=cause, reached=hearing.reached())
     write_attempts(run, attempts)
     lease.fall()
     run.say(str(last))
     if end in ("succeeded", "failed"):
         mark_ended(run, attempts)
+
+
+def _with_starts(run: Run, attempts: list[Started]) -> list[Started]:
+    """Returns the attempts with those that the cluster began by itself since: each start has its results to itself.
+
+    It does so where hardware was taken away, or a failure may be tried again: what was measured before does not count.
+    """
+    attempts = list(attempts)
+    while is_there(run.folder, start_file(attempts[-1].n + 1)):
+        last = attempts[-1]
+        assert last.ref is not None
+        n = last.n + 1
+        attempts[-1] = replace(last, end="preempted", cause=STARTED_AGAIN)
+        attempts.append(replace(last, n=n, ref=replace(last.ref, attempt=n)))
+    return attempts

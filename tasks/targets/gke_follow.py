@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.contract import progress
 from runtime.contract.errors import ExitCode, InfrastructureError
-from runtime.contract.pod import stream_file
+from runtime.contract.pod import start_file, stream_file
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_follow import Beat, Followed, follow
@@ -22,7 +22,7 @@ from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Obje
 from tasks.cloud.kubernetes_link import Patience
 from tasks.cloud.kubernetes_logs import Line
 from tasks.cloud.kubernetes_watch import Change, Contact
-from tasks.cloud.storage import Folder
+from tasks.cloud.storage import Folder, is_there
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_waiting import Waiting
 from tasks.targets.gke_watch import (
@@ -122,7 +122,8 @@ class Following:
         Raises WaitedTooLong for a workload that does not begin.
         """
         workers = Workers(dict(since))
-        if since:
+        # Pods that number their starts themselves may be at a later one of their JobSet.
+        if since and not is_there(self._run, start_file(self._ref.attempt)):
             self._began = 1
         if self._is_gone():  # of which a watch would tell nothing, for ever
             yield from self._left_behind(workers)

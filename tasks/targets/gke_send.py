@@ -55,7 +55,8 @@ def send_job(
     """
     seat = Seat(SUITE_FILE, uploaded.code, "", "", uploaded.image.python, RENEWAL_FILE, local)
     told = jobs(uploaded, attempt, lease_id, "", lease_s, [seat] * len(uploaded.workers.items))[0]
-    renewal = RENEWAL_FILE if uploaded.workload.renewed else None
-    job: Job = replace(told, token="", env={}, renewal_file=renewal)
+    followed = uploaded.workload.renewed  # who follows it has each start be an attempt with a job of its own
+    renewal = RENEWAL_FILE if followed else None
+    job: Job = replace(told, token="", env={}, renewal_file=renewal, again=not followed)
     folder.write(job_file(attempt), job.to_json().encode())
     return job_file(attempt)

@@ -48,6 +48,26 @@ def test_objects_are_read_as_the_machines_account_whose_token_is_kept(
     assert first.query == {"alt": "media"}
 
 
+def test_an_object_is_made_unless_it_is_there(google: Scripted, tmp_path: Path) -> None:
+    google.answers(Reply(200, TOKEN), Reply(200), Reply(412))
+    plain = bucket(google, tmp_path)
+    assert [plain.create("pods/a1/started", b"1"), plain.create("pods/a1/started", b"1")] == [True, False]
+    made = google.asked[1]
+    assert (made.method, made.path, made.headers["Authorization"]) == (
+        "POST",
+        "/upload/storage/v1/b/b/o",
+        "Bearer t1",
+    )
+    assert made.query == {
+        "uploadType": "media",
+        "ifGenerationMatch": "0",
+        "name": "runs/a b/pods/a1/started",
+    }
+    google.answers(Reply(503))
+    with pytest.raises(NotPlainError):
+        plain.create("pods/a2/started", b"1")
+
+
 def test_a_token_that_expires_soon_is_asked_for_anew(google: Scripted, tmp_path: Path) -> None:
     google.answers(
         Reply(200, {**TOKEN, "expires_in": 30}), Reply(200, b"1"), Reply(200, TOKEN), Reply(200, b"2")

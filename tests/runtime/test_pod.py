@@ -121,9 +121,10 @@ class Pods:
         (self.run / job_file(1)).write_text(replace(job, **self.job).to_json())
         return self
 
-    def start(self) -> Pods:
+    def start(self, only: tuple[int, ...] | None = None) -> Pods:
         port = free_port()
-        for worker in range(self.workers):
+        self.started.clear()
+        for worker in range(self.workers) if only is None else only:
             environ = {
                 **{name: value for name, value in os.environ.items() if not name.startswith("SLICEBENCH_")},
                 "PYTHONPATH": str(ROOT),
@@ -191,6 +192,41 @@ def test_two_pods_work_together_and_leave_all_in_the_runs_folder(pods: Pods) -> 
         assert left == (pods.folder / f"out{worker}").read_bytes()
         assert (pods.run / f"results/points-a1-w{worker:04d}.jsonl").exists()
     assert not list(pods.folder.glob("slicebench-*"))  # what was fetched goes with the container
+
+
+def test_each_start_by_the_cluster_itself_is_an_attempt_of_its_own(pods: Pods) -> None:
+    go = pods.folder / "go"
+    pods.workers, pods.do = 2, {"1.1": f"until:{go}"}
+    pods.job = {"again": True, "renewal_file": None}
+    pods.send().start()
+    until(lambda: all(pods.says(f"stand-in of worker {worker}", worker) for worker in (0, 1)))
+    for process in pods.started:
+        process.terminate()
+    assert set(pods.wait()) <= {3, 130}
+
+    def left() -> dict[str, bytes]:
+        files = [*pods.run.glob("results/*"), *pods.run.glob("pods/a*/stream*")]
+        return {str(file.relative_to(pods.run)): file.read_bytes() for file in files}
+
+    first = left()
+    streams = {stream_file(1, 0), stream_file(1, 1)}
+    assert {*streams, "results/points-a1-w0000.jsonl", "results/points-a1-w0001.jsonl"} <= first.keys()
+    go.touch()
+    assert pods.start().wait() == [0, 0]
+    second = left()
+    for worker in (0, 1):
+        assert f"results/samples-a2-w{worker:04d}.parquet" in second
+        assert second[stream_file(2, worker)] == (pods.folder / f"out{worker}").read_bytes()
+        told = second[f"results/points-a2-w{worker:04d}.jsonl"].splitlines()
+        assert [json.loads(line)["attempt"] for line in told] == [2, 2]
+    assert first.items() <= second.items()
+
+    # One that never hears which attempt it is leaves nothing: it could only be in the place of another.
+    pods.start(only=(1,))
+    until(lambda: list(pods.folder.glob("slicebench-*/scratch/stream.jsonl")))
+    pods.started[0].terminate()
+    assert pods.wait() == [130]
+    assert left() == second
 
 
 def test_its_exit_code_is_the_supervisors(pods: Pods) -> None:

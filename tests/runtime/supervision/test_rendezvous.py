@@ -24,7 +24,7 @@ def address() -> str:
 
 
 def listen(address: str, arrived: Arrived, token: str = "t") -> Listener:
-    return Listener(address, token, lambda worker, connection: arrived.put((worker, connection)))
+    return Listener(address, token, 2, lambda worker, connection: arrived.put((worker, connection)))
 
 
 def test_messages_go_both_ways_in_order(address: str) -> None:
@@ -32,7 +32,7 @@ def test_messages_go_both_ways_in_order(address: str) -> None:
     listener = listen(address, arrived)
     theirs = join(address, "t", 3, PATIENCE_S)
     worker, ours = arrived.get(timeout=PATIENCE_S)
-    assert worker == 3
+    assert (worker, theirs.attempt) == (3, 2)
     heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
     ours.serve(heard.put, lost.put)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError
-from runtime.contract.pod import stream_file
+from runtime.contract.pod import start_file, stream_file
 from runtime.contract.progress import Exited as Finished
 from runtime.contract.progress import encode
 from tasks.cloud.kubernetes_access import Access
@@ -20,16 +20,19 @@ from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.stages.attempts import read_attempts
 from tasks.stages.explain import explain
+from tasks.stages.files import log_folder
+from tasks.stages.leaving import STARTED_AGAIN
 from tasks.stages.logs import has_ended
 from tasks.stages.past import past_runs
 from tasks.targets.gke import GkeTarget
 from tasks.targets.streams import LOST
 from tasks.targets.types import Exited, WorkloadRef
-from tests.cloud.kubernetes.client import JOBSETS, Plain
+from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.tasks.targets import gke_runs
 from tests.tasks.targets.gke_runs import RUN, Pods, a_ledger, inventories
 from tests.tasks.targets.left_runs import left, play, reaped, the_lease
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +116,34 @@ def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
     assert [(one.n, one.end) for one in read_attempts(again)] == [(1, "succeeded")]
     log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text().splitlines()
     assert log.count("stand-in of worker 1 from point 0") == 1
+
+
+def test_each_start_that_the_cluster_made_of_it_meanwhile_is_an_attempt(pods: Pods) -> None:
+    play(left(pods), resume=False)
+    api, folder = Plain(pods.cluster.url), pods.folder / RUN
+
+    def evict(worker: int) -> None:
+        [pod] = [name for name in api.names(PODS) if f"slice-job-0-{worker}-" in name]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        api.post(f"{PODS}/{pod}/eviction", body)
+
+    for attempt in (1, 2):  # the worker that numbers them, and one that hears of it
+        until((folder / start_file(attempt)).exists)
+        evict(attempt - 1)
+    until((folder / start_file(3)).exists)
+    (pods.folder / "go").touch()
+    run = left(pods)
+    ending = play(run)
+    assert ending.code is ExitCode.DONE, pods.said
+    told = [(one.n, one.end, one.ref and one.ref.attempt) for one in read_attempts(run)]
+    assert told == [(1, "preempted", 1), (2, "preempted", 2), (3, "succeeded", 3)]
+    assert read_attempts(run)[0].cause == STARTED_AGAIN
+    for worker in (0, 1):
+        results = (folder / f"results/points-a3-w{worker:04d}.jsonl").read_text()
+        assert results.count('"status": "passed"') == 2
+        log = (folder / f"{log_folder(3)}/worker-{worker:04d}.log").read_text().splitlines()
+        assert log.count(f"stand-in of worker {worker} from point 0") == 1
+    assert the_lease().state is State.GONE
 
 
 def test_what_has_ended_holds_up_nothing_else_that_was_made_for_it(pods: Pods) -> None:
