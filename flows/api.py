@@ -14,6 +14,7 @@ from flows.attempt import name_of
 from flows.server import Server, no_address
 from flows.serving.settings import POOLS
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.cloud.waits import waiting
 
 DEPLOYMENT = "benchmark/adhoc"
 
@@ -55,7 +56,7 @@ class PrefectApi:
     """The few calls that `slicebench` needs. Every one raises InfrastructureError when the server cannot be reached."""
 
     def __init__(self, server: Server, *, timeout_s: float = 30.0) -> None:
-        self.server = server
+        self.server, self._timeout_s = server, timeout_s
         try:
             self._http = httpx.Client(
                 base_url=server.api_url.rstrip("/") + "/",
@@ -178,7 +179,8 @@ class PrefectApi:
         """Returns the server's answer; asks again while it is busy, as SQLite behind it is now and then."""
         for pause_s in (*_PAUSES_S, None):
             try:
-                response = self._http.request(method, path, json=body)
+                with waiting(f"prefect: {method} {path}", self._timeout_s):
+                    response = self._http.request(method, path, json=body)
             except httpx.HTTPError as error:
                 raise Unanswered(f"{self.server} does not answer: {error}") from error
             if response.status_code not in _BUSY or pause_s is None:

@@ -1,4 +1,6 @@
-"""Who is told of every call to the outside that this process makes, as it ends, without what is secret."""
+"""Who is told of calls to the outside that this process makes, without what is secret: of each as it ends, and of what
+is waited for for long.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,11 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
-from runtime.contract.redaction import Redaction
+from runtime.contract.redaction import Redaction, without_logins
 from tasks.cloud.calls import LOGGER
+from tasks.cloud.waits import telling
 from tasks.config.envfile import looks_secret
 from tasks.stages.files import RUN_LOG
 
@@ -25,6 +29,17 @@ def tell_calls(say: Callable[[str], None] | None, *, again_s: float = 0.0) -> No
     logger.propagate = say is None
     if say is not None:
         logger.addHandler(_Teller(say, again_s))
+
+
+def telling_waits(say: Callable[[str], None]) -> AbstractContextManager[None]:
+    """Within, `say` is told what is waited for for long."""
+    return telling(lambda text: say(without_secrets(text)))
+
+
+def without_secrets(text: str) -> str:
+    """Returns what is told of a call: one line, without values of variables that sound like secrets."""
+    redact = Redaction(value for name, value in os.environ.items() if looks_secret(name))
+    return " ".join(redact(without_logins(text)).split())
 
 
 class _Teller(logging.Handler):

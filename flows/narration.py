@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
+from tasks.cloud.waits import untold
 from tasks.follow import Sampler
 from tasks.stages.files import RUN_LOG
 
@@ -88,11 +89,12 @@ class Narrator:
         """A thread of its own, because a run that has just said something may then be silent for an hour."""
         assert self._folder is not None
         took = 0.0
-        # The file is written whole, so the longer that takes the more seldom it is done.
-        while not self._closing.wait(max(_WRITE_EVERY_S, 20 * took)):
-            before = time.monotonic()
-            self._write(self._folder)
-            took = time.monotonic() - before
+        with untold():  # what is told of a wait is a line more to write
+            # The file is written whole, so the longer that takes the more seldom it is done.
+            while not self._closing.wait(max(_WRITE_EVERY_S, 20 * took)):
+                before = time.monotonic()
+                self._write(self._folder)
+                took = time.monotonic() - before
 
     def _write(self, folder: Folder) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from flows.calls import tell_calls
+from flows.calls import tell_calls, telling_waits
 from flows.ending import Ending, Interruption, one_line
 from flows.lease import hold
 from flows.narration import Narrator
@@ -62,20 +62,25 @@ def play(
     try:
         if request.verbose:
             tell_calls(say, again_s=60.0)  # workers are looked at every moment, for hours
-        run = prepare(request, say)
-        if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
-            return _nothing_to_do(outcome, say)
-        say.write_to(run.folder)
-        ending = measure(run, request, stages, interruption or Interruption())
-        if ending.code is not ExitCode.DONE:
-            stages.post_failure(ending.run, ending.causes)
-        return Ended(ending.code, ending.message)
+        with telling_waits(say):
+            return _played(request, say, stages, interruption or Interruption())
     except SlicebenchError as error:
         say(str(error))
         return Ended(error.exit_code, f"{error.exit_code.name}: {one_line(str(error).splitlines())}")
     finally:
         tell_calls(None)
         say.close()
+
+
+def _played(request: RunRequest, say: Narrator, stages: Stages, interruption: Interruption) -> Ended:
+    run = prepare(request, say)
+    if request.resume and request.from_stage is None and (outcome := complete(run.folder)) is not None:
+        return _nothing_to_do(outcome, say)
+    say.write_to(run.folder)
+    ending = measure(run, request, stages, interruption)
+    if ending.code is not ExitCode.DONE:
+        stages.post_failure(ending.run, ending.causes)
+    return Ended(ending.code, ending.message)
 
 
 def measure(run: Run, request: RunRequest, stages: Stages, interruption: Interruption) -> Ending:

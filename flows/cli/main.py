@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
+from tasks.cloud.waits import telling
 
 # Python looks twice through all objects before it ends, which takes a quarter of a second after a run; what is frozen
 # is not looked through.
@@ -146,6 +147,11 @@ def main(argv: list[str] | None = None) -> int:
     gc.set_threshold(_GARBAGE)
     words = sys.argv[1:] if argv is None else argv
     words = in_full(words)
+    with telling(_tell_wait):
+        return _command(words)
+
+
+def _command(words: list[str]) -> int:
     try:
         _refuse_unknown_word(words)
         if words[:2] == ["workload", "create"]:
@@ -169,6 +175,12 @@ def in_full(words: list[str]) -> list[str]:
     verbs = GROUPS["history"][1]
     series = len(words) > 1 and words[0] == "history" and words[1] not in verbs and words[1][:1] != "-"
     return ["history", "show", *words[1:]] if series else words
+
+
+def _tell_wait(text: str) -> None:
+    from flows.calls import without_secrets
+
+    print(without_secrets(text), file=sys.stderr, flush=True)
 
 
 def _through_cyclopts(words: list[str]) -> int:

@@ -75,7 +75,8 @@ def run_command(
     """
     if shutil.which(argv[0], path=env.get("PATH")) is None:
         raise InfrastructureError(f"{argv[0]} is not installed here; install it, or add its folder to PATH")
-    with calling(Path(argv[0]).name, shlex.join(argv[1:]) if told is None else told) as call:
+    words = shlex.join(argv[1:]) if told is None else told
+    with calling(Path(argv[0]).name, words, timeout_s) as call:
         finished = _run_to_its_end(argv, env, timeout_s, cwd, stdout)
         call.result = f"code {finished.code}"
     return finished

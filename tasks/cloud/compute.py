@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.container_errors import (
     AlreadyExists,
     ContainerError,
@@ -119,7 +119,7 @@ class Compute:
             "workloadPolicy": {"type": "HIGH_THROUGHPUT", "acceleratorTopology": topology},
         }
         doing, folder = f"make workload policy {name} in {region}", f"regions/{region}"
-        for pause in pauses(self._timing):
+        for pause in pauses(self._timing, f"compute: {doing}"):
             try:
                 operation = self._send("POST", doing, f"{folder}/resourcePolicies", body)
                 self._follow(doing, folder, operation)
@@ -173,7 +173,7 @@ class Compute:
 
     def _get(self, doing: str, path: str, project: str = "") -> Mapping[str, Any]:
         """Asks, as often as it takes."""
-        for pause in pauses(self._timing):
+        for pause in pauses(self._timing, f"compute: {doing}"):
             try:
                 return self._send("GET", doing, path, project=project)
             except Unavailable:
@@ -190,11 +190,12 @@ class Compute:
         server, client, tokens = _client(os.environ.get(ENDPOINT_VARIABLE) or None, os.getpid())
         url = f"{server}/compute/v1/projects/{project or self.project}/{path}"
         try:
-            with calling("compute", doing) as call:
+            with calling("compute", doing, 2 * self._timing.try_s) as call:
                 response = self._once(client, tokens, method, url, body)
                 call.result = str(response.status_code)
         except httpx.HTTPError as error:
-            raise Unavailable(f"cannot {doing}: {error or type(error).__name__}") from error
+            words = str(error) or type(error).__name__
+            raise Unavailable(f"cannot {doing}: {words} ({server}); {UNANSWERED}") from error
         if response.is_error:
             raise _failure(response, doing)
         told: Mapping[str, Any] = response.json()

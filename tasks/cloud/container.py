@@ -165,7 +165,7 @@ class Container:
         full = f"{self._cluster(location, cluster)}/nodePools/{name}"
 
         def ask() -> str:
-            with told(f"resize node pool {name} of cluster {cluster} to {nodes} nodes"):
+            with told(f"resize node pool {name} of cluster {cluster} to {nodes} nodes", self.timing.try_s):
                 return str(
                     client()
                     .set_node_pool_size(
@@ -188,7 +188,7 @@ class Container:
             wanted = dict(change(there.labels))
             if wanted == dict(there.labels):
                 return
-            with told(f"change the labels of cluster {name}"):
+            with told(f"change the labels of cluster {name}", self.timing.try_s):
                 client().set_labels(
                     request={
                         "name": self._cluster(location, name),
@@ -214,7 +214,7 @@ class Container:
 
     def _read(self, doing: str, call: Callable[..., Any], **fields: Any) -> Any:
         """Makes a call that changes nothing, as often as it takes."""
-        with told(doing):
+        with told(doing, self.timing.longest_s):
             return call(request=fields, retry=retry(self.timing), timeout=self.timing.try_s)
 
     def _create(
@@ -226,9 +226,9 @@ class Container:
         making: Callable[[], str],
     ) -> tuple[Made, str]:
         def once() -> tuple[Made, str]:
-            for pause in pauses(self.timing):
+            for pause in pauses(self.timing, f"gke: {doing}"):
                 try:
-                    with told(doing):
+                    with told(doing, self.timing.try_s):
                         operation = ask(self.timing.try_s)
                 except AlreadyExists as error:
                     there = _unless_missing(look)
@@ -250,7 +250,7 @@ class Container:
 
     def _delete(self, doing: str, ask: Callable[[float], object], state: Callable[[], str]) -> None:
         try:
-            with told(doing):
+            with told(doing, self.timing.try_s):
                 ask(self.timing.try_s)
         except NotFound:
             return

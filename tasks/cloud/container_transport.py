@@ -40,8 +40,10 @@ def _client(endpoint: str | None, pid: int) -> container_v1.ClusterManagerClient
         refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
         channel = grpc.insecure_channel(endpoint)
         return container_v1.ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
+    from tasks.cloud.google_login import google_login
+
     try:
-        return container_v1.ClusterManagerClient()
+        return container_v1.ClusterManagerClient(credentials=google_login())
     except GoogleAuthError as error:
         raise PermissionDenied(
             f"there are no Google credentials here ({error}): gcloud auth application-default login"
@@ -53,6 +55,6 @@ def retry(timing: Timing) -> Retry:
     return google_calls.retry(timing, _WORDING)
 
 
-def told(doing: str) -> AbstractContextManager[None]:
-    """Turns the client's errors into ours; `doing` completes "cannot …"."""
-    return google_calls.told(doing, _WORDING)
+def told(doing: str, within_s: float | None = None) -> AbstractContextManager[None]:
+    """Turns the client's errors into ours; `doing` completes "cannot …". It takes so long at most, with all tries."""
+    return google_calls.told(doing, _WORDING, within_s)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.timing import Timing
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
+
+
+_NO_ANSWER = (4, 14)  # DEADLINE_EXCEEDED, UNAVAILABLE
 
 
 class NotEnabled(InfrastructureError):
@@ -53,13 +56,13 @@ def retry(timing: Timing, wording: Wording) -> Retry:
 
 
 @contextmanager
-def told(doing: str, wording: Wording) -> Iterator[None]:
-    """Turns the client's errors into ours; `doing` completes "cannot …"."""
+def told(doing: str, wording: Wording, within_s: float | None) -> Iterator[None]:
+    """Turns the client's errors into ours; `doing` completes "cannot …". It takes so long at most, with all tries."""
     from google.api_core.exceptions import GoogleAPICallError, RetryError
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        with calling(wording.kind, doing):
+        with calling(wording.kind, doing, within_s):
             yield
     except GoogleAPICallError as error:
         raise _as_error(error, doing, wording) from error
@@ -100,4 +103,7 @@ def _as_error(error: Any, doing: str, wording: Wording) -> InfrastructureError:
         "Getting metadata from plugin failed" in text
     ):  # credentials that cannot be refreshed, told as UNAVAILABLE
         code = 16
-    return wording.error_for(code, text, doing)
+    made = wording.error_for(code, text, doing)
+    if code in _NO_ANSWER and isinstance(made, wording.unavailable):
+        return type(made)(f"{made}; {UNANSWERED}")
+    return made

@@ -133,7 +133,7 @@ class GsObjects:
     @contextmanager
     def _told(self, doing: str, where: str) -> Iterator[None]:
         try:
-            with told(doing, where, self._bucket):
+            with told(doing, where, self._bucket, self._patience_s + sum(_CALL_S)):
                 yield
         except InfrastructureError:
             self._failed_at = time.monotonic()

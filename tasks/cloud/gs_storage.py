@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, Unanswered, calling
 from tasks.cloud.storage import checked_name
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _CALL_S = (10.0, 60.0)
 """Seconds to connect, and to wait for the next bytes."""
 _RETRY_S = 120.0
 """How long a call is repeated while the service is unavailable, throttles us, or drops the connection."""
+_LONGEST_S = _RETRY_S + sum(_CALL_S)
 _WRITER = "slicebench-writer"
 
 
@@ -164,7 +165,9 @@ class GsFolder:
         return self._bucket().blob(f"{self.prefix}/{checked_name(name)}".lstrip("/"))
 
     def _told(self, doing: str, name: str) -> AbstractContextManager[None]:
-        return told(doing, f"{self.uri}/{name}".rstrip("/"), self.bucket)
+        # How long an upload takes is a matter of its size, and no wait for an answer.
+        within_s = None if doing == "upload" else _LONGEST_S
+        return told(doing, f"{self.uri}/{name}".rstrip("/"), self.bucket, within_s)
 
 
 def is_of_bucket(missing: NotFound) -> bool:
@@ -173,14 +176,17 @@ def is_of_bucket(missing: NotFound) -> bool:
 
 
 @contextmanager
-def told(doing: str, where: str, bucket: str) -> Iterator[None]:
-    """Around a call: turns what the client raises into InfrastructureError, with the place and what to do."""
-    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound
+def told(doing: str, where: str, bucket: str, within_s: float | None) -> Iterator[None]:
+    """Around a call: turns what the client raises into InfrastructureError, with the place and what to do.
+
+    It takes so many seconds at most, all its tries together.
+    """
+    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, RetryError
     from google.auth.exceptions import GoogleAuthError
     from requests.exceptions import RequestException
 
     try:
-        with calling("gs", f"{doing} {where}"):
+        with calling("gs", f"{doing} {where}", within_s):
             yield
     except GoogleAuthError as error:
         fix = "log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
@@ -191,6 +197,8 @@ def told(doing: str, where: str, bucket: str) -> Iterator[None]:
     except NotFound as error:
         fix = f"is the name right? gcloud storage buckets create gs://{bucket} makes a missing bucket"
         raise InfrastructureError(f"{where}: {error.message}; {fix}") from error
+    except RetryError as error:
+        raise Unanswered(f"{where}: {error.cause or error}; {UNANSWERED}") from error
     except (GoogleAPIError, RequestException, OSError) as error:
         raise InfrastructureError(f"{where}: {error}") from error
 

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.kubernetes_kinds import Object
 from tasks.cloud.timing import Timing, pauses
 
@@ -100,9 +100,10 @@ def _other_hash(wanted: Wanted, sha256: str, expected: str, note: Path) -> BadIn
 def _content(wanted: Wanted, timing: Timing) -> bytes:
     if not wanted.address.startswith(("http://", "https://")):
         return _of_file(wanted)
-    for pause in pauses(timing):
+    doing = f"fetch the manifests of {wanted.name} {wanted.version}"
+    for pause in pauses(timing, f"http: {doing}"):
         try:
-            with calling("http", f"fetch the manifests of {wanted.name} {wanted.version}"):
+            with calling("http", doing, timing.try_s):
                 return _download(wanted.address, wanted, timing)
         except _Answered:
             raise
@@ -146,7 +147,7 @@ def _download(address: str, wanted: Wanted, timing: Timing) -> bytes:
                         )
                     return _bounded(answer.iter_bytes(), deadline, what)
     except httpx2.TransportError as error:
-        raise InfrastructureError(f"{what}: {str(error) or type(error).__name__}") from error
+        raise InfrastructureError(f"{what}: {str(error) or type(error).__name__}; {UNANSWERED}") from error
     raise _Answered(f"{what}: it is redirected more than {_REDIRECTS} times")
 
 

@@ -168,7 +168,7 @@ class Kubernetes:
             _STRICT,
             _complete(kind, manifest),
         )
-        for pause in even_pauses(self._timing):
+        for pause in even_pauses(self._timing, f"kubernetes: {self._wire.called(ask)}"):
             try:
                 return self._object(ask, repeat=False)
             except AlreadyExists as error:

@@ -147,21 +147,17 @@ class GoogleTokens:
 
     def __call__(self, refused: bool) -> str:
         """Raises PermissionDenied where there are no credentials, or none that can be renewed."""
-        import google.auth
         from google.auth.exceptions import GoogleAuthError
-        from google.auth.transport.requests import Request
 
-        from tasks.cloud.calls import calling
+        from tasks.cloud.google_login import google_login, renew
         from tasks.cloud.kubernetes_errors import PermissionDenied
 
         with self._lock:
             try:
                 if self._credentials is None:
-                    scopes = ["https://www.googleapis.com/auth/cloud-platform"]
-                    self._credentials = google.auth.default(scopes=scopes)[0]
+                    self._credentials = google_login()
                 if refused or not self._credentials.valid:
-                    with calling("google", "renew the login"):
-                        self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
+                    renew(self._credentials)
             except GoogleAuthError as error:
                 raise PermissionDenied(
                     f"there are no Google credentials here that are taken ({error}): "

@@ -15,12 +15,13 @@ from urllib.parse import urlencode, urlsplit
 from msgspec import DecodeError
 from msgspec.json import decode
 
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
 from tasks.cloud.kubernetes_answer import Head
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable
 from tasks.cloud.kubernetes_http import Broken, Connection, Silent, Unconnected, connect
 from tasks.cloud.kubernetes_transport import refusal, untrusted
+from tasks.cloud.waits import waiting
 
 _AT_ONCE = 64
 """Connections that may be coming about: a server that has just come back is not to be asked for a thousand at once."""
@@ -103,14 +104,16 @@ class Link:
         `answer_s`: within what time the answer must begin; None: whenever. `opened` is called with the connection
         once it was asked.
         """
-        with calling("kubernetes", f"{doing} ({self.access.name})") as call:
+        called = f"{doing} ({self.access.name})"
+        with calling("kubernetes", called) as call:
             target, connection = path + ("?" + urlencode(params) if params else ""), None
             try:
-                async with asyncio.timeout(answer_s):
-                    connection, head = await self._asked(target, opened)
-                    if head.status != 200:
-                        content = b"".join([part async for part in connection.body()])
-                        raise refusal(head.status, content, head.headers, doing, self.access)
+                with waiting(f"kubernetes: {called}", answer_s):
+                    async with asyncio.timeout(answer_s):
+                        connection, head = await self._asked(target, opened)
+                        if head.status != 200:
+                            content = b"".join([part async for part in connection.body()])
+                            raise refusal(head.status, content, head.headers, doing, self.access)
                 self.worked()
                 yield connection
                 call.result = "read to its end"
@@ -173,7 +176,7 @@ class Link:
             return Silence(f"{what}{error}")
         if isinstance(error, Unconnected):
             return Unreachable(f"{what}no connection ({error}): is the cluster up, and reachable from here?")
-        return Unavailable(f"{what}{str(error) or 'no answer in time'}")
+        return Unavailable(f"{what}{str(error) or 'no answer in time'}; {UNANSWERED}")
 
     async def _sweep(self) -> None:
         """Ends connections on which nothing has come for long: the other end may be gone without a word."""

@@ -12,7 +12,7 @@ import socket
 from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
-from tasks.cloud.calls import calling
+from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.kubernetes_access import CONNECT_S, HEADERS, Access, socket_options
 from tasks.cloud.kubernetes_answer import Answer, Head
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable, Unreachable, shortened
@@ -37,7 +37,7 @@ class PlainWire(Wire):
         self._open: socket.socket | None = None
 
     def _send(self, ask: Ask) -> bytes:
-        with calling("kubernetes", f"{ask.doing} ({self.access.name})") as call:
+        with calling("kubernetes", self.called(ask), self.timing.try_s) as call:
             head, body = self._answer(ask, refused=False)
             if head.status == _UNTOLD and self.access.tokens is not None:
                 head, body = self._answer(ask, refused=True)
@@ -65,7 +65,7 @@ class PlainWire(Wire):
             self._close()
             what = f"cannot {ask.doing} in {self.access.name} ({self.access.server}): "
             slow = "no answer in time" if isinstance(error, TimeoutError) else "the connection broke"
-            raise Unavailable(f"{what}{slow} ({shortened(_words(error))})") from error
+            raise Unavailable(f"{what}{slow} ({shortened(_words(error))}); {UNANSWERED}") from error
         if not answer.stays:
             self._close()
         assert answer.got is not None

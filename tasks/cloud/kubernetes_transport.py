@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tasks.cloud.calls import Call, calling
+from tasks.cloud import waits
+from tasks.cloud.calls import UNANSWERED, Call, calling
 from tasks.cloud.kubernetes_errors import (
     KubernetesError,
     NotFound,
@@ -58,11 +59,11 @@ class Wire:
 
     def repeated(self, ask: Ask) -> Any:
         """Makes a request that may be made twice, as often as it takes; heeds how long the server asks to be left."""
-        return self.persistently(lambda: self.once(ask))
+        return self._persistently(ask, lambda: self.once(ask))
 
     def text(self, ask: Ask) -> str:
         """Returns an answer that is text: a log."""
-        return self.persistently(lambda: self._send(ask)).decode(errors="replace")
+        return self._persistently(ask, lambda: self._send(ask)).decode(errors="replace")
 
     def heard(self, date: str | None) -> None:
         """Takes what time an answer says it is, if it does: only that compares with the times in objects."""
@@ -79,22 +80,27 @@ class Wire:
         told = parsedate_tz(self._heard[0])
         return mktime_tz(told) - self._heard[1] if told is not None else 0.0
 
-    def persistently(self, attempt: Callable[[], Answer]) -> Answer:
+    def called(self, ask: Ask) -> str:
+        """Returns what people are told of a request."""
+        return f"{ask.doing} ({self.access.name})"
+
+    def _persistently(self, ask: Ask, attempt: Callable[[], Answer]) -> Answer:
         """Repeats what raises Unavailable until it does not, or `total_s` is over."""
         deadline, pause = time.monotonic() + self.timing.total_s, self.timing.first_pause_s
-        while True:
-            try:
-                return attempt()
-            except Unavailable as error:
-                wait = waiting(error, pause)
-                if time.monotonic() + wait > deadline:
-                    raise
-                time.sleep(wait)
-                pause = min(2 * pause, self.timing.longest_pause_s)
+        with waits.waiting(f"kubernetes: {self.called(ask)}", self.timing.longest_s):
+            while True:
+                try:
+                    return attempt()
+                except Unavailable as error:
+                    wait = waiting(error, pause)
+                    if time.monotonic() + wait > deadline:
+                        raise
+                    time.sleep(wait)
+                    pause = min(2 * pause, self.timing.longest_pause_s)
 
     def _send(self, ask: Ask) -> bytes:
         with (
-            calling("kubernetes", f"{ask.doing} ({self.access.name})") as call,
+            calling("kubernetes", self.called(ask), self.timing.try_s) as call,
             translated(ask.doing, self.access),
         ):
             client = self.access.client()
@@ -168,8 +174,8 @@ def lost(error: httpx2.TransportError, doing: str, access: Access) -> Kubernetes
             f"{what}no connection ({shortened(words)}): is the cluster up, and reachable from here?"
         )
     if isinstance(error, httpx2.TimeoutException):
-        return Unavailable(f"{what}no answer in time ({type(error).__name__})")
-    return Unavailable(f"{what}the connection broke ({shortened(words)})")
+        return Unavailable(f"{what}no answer in time ({type(error).__name__}); {UNANSWERED}")
+    return Unavailable(f"{what}the connection broke ({shortened(words)}); {UNANSWERED}")
 
 
 def untrusted(error: BaseException, what: str) -> Untrusted | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.contract.errors import InfrastructureError, Problem
+from tasks.cloud.calls import Unanswered
 from tasks.cloud.storage import Folder, unwritable
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ _OBJECTS = tuple(f"storage.objects.{verb}" for verb in ("create", "delete", "get
 def may_write(folder: Folder) -> Problem | None:
     """Returns what `probe_writable` would find wrong, as far as that can be seen without writing, or None.
 
-    A full disk, a quota and a rule on single objects are seen by writing only.
+    A full disk, a quota and a rule on single objects are seen by writing only. Raises Unanswered.
     """
     from tasks.cloud.gs_storage import GsFolder
 
     try:
         why = _why_not_bucket(folder) if isinstance(folder, GsFolder) else _why_not(Path(folder.uri))
+    except Unanswered:
+        raise
     except InfrastructureError as error:
         why = str(error)
     return unwritable(folder, why) if why else None

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tasks.cloud.google_login import google_login, renew
 from tasks.cloud.image_names import ImageName
 from tasks.cloud.registry_errors import is_google
 
 _GOOGLE_USER = "oauth2accesstoken"
 """The user by which Google's registries take an access token for a password."""
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,11 @@ def _written(file: Path, name: ImageName) -> Login | None:
 
 def _google() -> Login | None:
     """Returns the login with Google's application-default credentials; None where there are none."""
-    import google.auth
     from google.auth.exceptions import GoogleAuthError
-    from google.auth.transport.requests import Request
 
     try:
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
-        credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        credentials = google_login()
+        renew(credentials)
     except GoogleAuthError:
         return None  # public images need none; whoever is refused is told to log in
     return Login(_GOOGLE_USER, str(credentials.token))

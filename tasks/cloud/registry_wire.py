@@ -85,7 +85,7 @@ class Wire:
 
         `scope`: what a token must allow on the repository. Raises RegistryError.
         """
-        for pause in pauses(self.timing):
+        for pause in pauses(self.timing, f"registry: {method} {_shown(url)}"):
             try:
                 with self.sending(name, method, url, scope, headers or {}, body) as response:
                     return Answer(response.status_code, _plain(response), _read(response), str(response.url))
@@ -190,8 +190,9 @@ class Wire:
         if "service" in wanted:
             asked["service"] = wanted["service"]
         headers = {"Authorization": login.basic} if login is not None else {}
-        for pause in pauses(self.timing):
-            with calling("registry", f"GET {_shown(realm)} ({_scope(name, scope)})") as call:
+        doing = f"GET {_shown(realm)} ({_scope(name, scope)})"
+        for pause in pauses(self.timing, f"registry: {doing}"):
+            with calling("registry", doing, self.timing.try_s) as call:
                 response = self._client(name.loopback).get(realm, params=asked, headers=headers)
                 call.result = str(response.status_code)
             if not response.is_error:

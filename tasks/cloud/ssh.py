@@ -125,7 +125,11 @@ class Pool:
         for tried in itertools.count(1):
             through = self.link(endpoint.jump).transport if endpoint.jump else None
             try:
-                with self._server(endpoint), self._dialling, calling("ssh", f"{endpoint} log in"):
+                with (
+                    self._server(endpoint),
+                    self._dialling,
+                    calling("ssh", f"{endpoint} log in", 3 * self._connect_s),
+                ):
                     return Link(endpoint, dial(endpoint, self._connect_s, through))
             except Unreachable as error:
                 if tried >= _TRIES_FOR.get(error.reason, _TRIES) or error.reason == "no_such_name":

@@ -63,7 +63,7 @@ class Link:
         """
         until = time.monotonic() + timeout_s
         with (
-            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}") as call,
+            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}", timeout_s) as call,
             self.lost_when_broken(f"{command[0]} gave no answer within {timeout_s:g} s"),
         ):
             channel = self.transport.open_session(timeout=min(IO_S, timeout_s))
@@ -89,7 +89,7 @@ class Link:
     def talk(self, command: Sequence[str], *, called: str = "") -> Iterator[Talk]:
         """Starts a command that is spoken with, line by line; leaving the context hangs up on it. See `run`."""
         with (
-            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}, to talk to"),
+            calling("ssh", f"{self.endpoint} {called or shlex.join(command)}, to talk to", IO_S),
             self.lost_when_broken(f"{command[0]} did not start within {IO_S:g} s"),
         ):
             channel = self.transport.open_session(timeout=IO_S)

@@ -54,7 +54,7 @@ class Conversation:
         text = b"" if program in self._known else _text(program)
         self._known.add(program)
         request = _request(program, text, op, fields)
-        with calling("ssh", f"{self._host.endpoint} {program} {op}"):
+        with calling("ssh", f"{self._host.endpoint} {program} {op}", timeout_s):
             ran = self._talk.exchange(request, timeout_s)
         return _answer(self._host, op, ran)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from tasks.cloud.calls import Unanswered
 
 
 class Folder(Protocol):
@@ -98,7 +99,10 @@ def checked_name(name: str) -> str:
 
 
 def probe_writable(folder: Folder) -> Problem | None:
-    """Writes, reads back and deletes a marker file; returns what is wrong, or None. Leaves nothing behind."""
+    """Writes, reads back and deletes a marker file; returns what is wrong, or None. Leaves nothing behind.
+
+    Raises Unanswered.
+    """
     name, content = f".slicebench-probe-{os.urandom(16).hex()}", os.urandom(16)
     made = _missing_parents(folder.uri)
     try:
@@ -106,6 +110,8 @@ def probe_writable(folder: Folder) -> Problem | None:
         if folder.read(name) != content:
             raise InfrastructureError(f"{folder.uri}/{name}: what was written does not read back")
         folder.delete(name)
+    except Unanswered:  # which says nothing about whether it could be written
+        raise
     except InfrastructureError as error:
         return unwritable(folder, str(error))
     finally:

@@ -75,13 +75,13 @@ class CloudTpu:
     def types(self, zone: str) -> Sequence[str]:
         """Returns the accelerator types that a zone offers."""
         call, parent = client().list_accelerator_types, self._parent(zone)
-        with told(f"list the TPU types of {zone}"):
+        with told(f"list the TPU types of {zone}", self._timing.longest_s):
             return [message.type_ for message in self._read("", call, parent=parent)]
 
     def runtime_versions(self, zone: str) -> Sequence[str]:
         """Returns the runtime versions that a zone offers."""
         call, parent = client().list_runtime_versions, self._parent(zone)
-        with told(f"list the runtime versions of {zone}"):
+        with told(f"list the runtime versions of {zone}", self._timing.longest_s):
             return [message.version for message in self._read("", call, parent=parent)]
 
     def guests(self, zone: str, name: str, path: str = "hostkeys/") -> Sequence[Mapping[str, str]]:
@@ -162,7 +162,7 @@ class CloudTpu:
         from google.cloud import tpu_v2
         from google.protobuf import field_mask_pb2
 
-        for pause in pauses(self._timing):
+        for pause in pauses(self._timing, f"tpu: change the metadata of TPU VM {name}"):
             node = self.node(zone, name)
             wanted = change(node.metadata)
             if dict(wanted) == dict(node.metadata):
@@ -170,7 +170,7 @@ class CloudTpu:
             message = tpu_v2.Node(name=self._node_name(zone, name), metadata=dict(wanted))
             mask = field_mask_pb2.FieldMask(paths=["metadata"])
             try:
-                with told(f"change the metadata of TPU VM {name}"):
+                with told(f"change the metadata of TPU VM {name}", self._timing.try_s):
                     client().update_node(
                         node=message, update_mask=mask, retry=None, timeout=self._timing.try_s
                     )
@@ -197,12 +197,12 @@ class CloudTpu:
 
     def _read(self, doing: str, call: Callable[..., Any], **fields: Any) -> Any:
         """Makes a call that changes nothing, as often as it takes."""
-        with told(doing):
+        with told(doing, self._timing.longest_s):
             return call(retry=retry(self._timing), timeout=self._timing.try_s, **fields)
 
     def _all(self, pager: Any, field: str, zone: str) -> list[Any]:
         found = []
-        with told(f"list {field} in {self._where(zone)}"):
+        with told(f"list {field} in {self._where(zone)}", self._timing.longest_s):
             for page in pager.pages:
                 found += getattr(page, field)
                 if page.unreachable:
@@ -221,9 +221,9 @@ class CloudTpu:
         labels: Mapping[str, str],
     ) -> Made:
         went = False
-        for pause in pauses(self._timing):
+        for pause in pauses(self._timing, f"tpu: {doing}"):
             try:
-                with told(doing):
+                with told(doing, self._timing.try_s):
                     ask(self._timing.try_s)
             except AlreadyExists as error:
                 there = _unless_missing(look)
@@ -250,7 +250,7 @@ class CloudTpu:
 
     def _delete(self, doing: str, ask: Callable[[float], object], state: Callable[[], str]) -> None:
         try:
-            with told(doing):
+            with told(doing, self._timing.try_s):
                 ask(self._timing.try_s)
         except NotFound:
             return
@@ -265,7 +265,7 @@ class CloudTpu:
 
         found: list[Operation] = []
         request = operations_pb2.ListOperationsRequest(name=self._parent(zone))
-        with told(f"list the operations in {zone}"):
+        with told(f"list the operations in {zone}", self._timing.longest_s):
             while True:
                 answer = client().list_operations(
                     request, retry=retry(self._timing), timeout=self._timing.try_s

@@ -39,8 +39,10 @@ def _client(endpoint: str | None, pid: int) -> tpu_v2.TpuClient:
 
         refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
         return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=grpc.insecure_channel(endpoint)))
+    from tasks.cloud.google_login import google_login
+
     try:
-        return tpu_v2.TpuClient()
+        return tpu_v2.TpuClient(credentials=google_login())
     except GoogleAuthError as error:
         raise PermissionDenied(
             f"there are no Google credentials here ({error}): gcloud auth application-default login"
@@ -52,6 +54,6 @@ def retry(timing: Timing) -> Retry:
     return google_calls.retry(timing, _WORDING)
 
 
-def told(doing: str) -> AbstractContextManager[None]:
-    """Turns the client's errors into ours; `doing` completes "cannot …"."""
-    return google_calls.told(doing, _WORDING)
+def told(doing: str, within_s: float | None = None) -> AbstractContextManager[None]:
+    """Turns the client's errors into ours; `doing` completes "cannot …". It takes so long at most, with all tries."""
+    return google_calls.told(doing, _WORDING, within_s)

@@ -77,14 +77,13 @@ def write_kubeconfig(content: str, file: Path) -> None:
 
 def access_token() -> str:
     """Returns a token of the user's Google credentials: good for an hour at most. Raises BadInput without any."""
-    import google.auth
-    import google.auth.transport.requests
     from google.auth.exceptions import GoogleAuthError
 
+    from tasks.cloud.google_login import google_login, renew
+
     try:
-        found = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
-        credentials: Any = found[0]
-        credentials.refresh(google.auth.transport.requests.Request())
+        credentials = google_login()
+        renew(credentials)
     except GoogleAuthError as error:
         raise BadInput(
             f"there are no Google credentials here: {error}", fix="gcloud auth application-default login"

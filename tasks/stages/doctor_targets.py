@@ -121,12 +121,13 @@ def look_at_credentials(variable: str) -> list[Finding]:
     """
     if endpoint := os.environ.get(variable):
         return [Finding("credentials", "fine", f"none are needed: {variable} is {endpoint}")]
-    import google.auth
     from google.auth.exceptions import GoogleAuthError
+
+    from tasks.cloud.google_login import google_login
 
     login = "gcloud auth application-default login"
     try:
-        credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+        credentials = google_login()
     except GoogleAuthError as error:
         return [Finding("credentials", "wrong", f"no Google credentials are found: {error}", login)]
     file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
