@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from runtime.contract.errors import ExitCode, SlicebenchError, worst
+from runtime.contract.errors import ExitCode, SlicebenchError, Trouble, worst
 from tasks.config.commands import resume
 from tasks.history.results import Results
 from tasks.history.verdict import Verdict, Verdicts
@@ -103,7 +103,9 @@ class Ending:
             end_pass(self.run.folder, time.time())
             return
         verdict = self.verdicts.of_run(self.results) if self.verdicts and self.results else None
-        self.code = finish(self.run, [code for code, _ in found], self.causes, verdict, self.report)
+        self.code = finish(
+            self.run, [code for code, _ in found], self.causes, verdict, self.report, self._trouble
+        )
 
     @contextmanager
     def noting_what_stays(self) -> Iterator[None]:
@@ -112,6 +114,11 @@ class Ending:
             yield
         except SlicebenchError as error:
             self.not_given_back = error
+
+    @property
+    def _trouble(self) -> Trouble | None:
+        """The kind of what ended it, where another place may not have that."""
+        return self.error.trouble if isinstance(self.error, SlicebenchError) else None
 
     @property
     def failed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import cyclopts
@@ -35,14 +36,14 @@ class Checked:
 
 
 def check(
-    *files: Annotated[str, cyclopts.Parameter(help="Suites and targets: YAML files")],
+    *files: Annotated[str, cyclopts.Parameter(help="Suites, targets and nightlies: YAML files")],
     set_: Annotated[
         tuple[str, ...],
         cyclopts.Parameter("--set", help="Override of a suite, KEY=VALUE, e.g. num_repeats=5"),
     ] = (),
     json: Json = False,
 ) -> int:
-    """Say whether suites and targets are right: all problems with file, line and column, and the points of a suite."""
+    """Say whether suites, targets and nightlies are right: all problems with file, line, column; a suite's points."""
     if not files:
         raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
     checked = [check_file(_found(file), set_) for file in files]
@@ -55,8 +56,6 @@ def check(
 
 def _found(word: str) -> str:
     """Returns the path of what is called by its name in configs/, as `run` takes it; else the word."""
-    from pathlib import Path
-
     if not word:
         raise BadInput(
             "a file's name is empty", fix="name one: slicebench check configs/suites/quickstart.yaml"
@@ -65,7 +64,7 @@ def _found(word: str) -> str:
         return word
     from tasks.config.locate import named
 
-    return str(named(word, "suites") or named(word, "targets") or word)
+    return str(named(word, "suites") or named(word, "targets") or named(word, "nightly") or word)
 
 
 def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
@@ -75,6 +74,8 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
         root = load(text, file).root
         if root is not None and "kind" in root.entries and "benchmarks" not in root.entries:
             return _check_target(file)
+        if root is not None and "suites" in root.entries and "benchmarks" not in root.entries:
+            return _check_nightly(file)
         text = apply_overrides(text, overrides, file) if overrides else text
     except BadInput as refusal:
         return Checked(file, "unknown", refusal.problems)
@@ -86,8 +87,6 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
 
 
 def _check_target(file: str) -> Checked:
-    from pathlib import Path
-
     from tasks.config.load import load_target
 
     try:
@@ -95,6 +94,18 @@ def _check_target(file: str) -> Checked:
     except BadInput as refusal:
         return Checked(file, "target", refusal.problems)
     return Checked(file, "target", (), summary="a target")
+
+
+def _check_nightly(file: str) -> Checked:
+    from tasks.stages.nightly import open_night
+    from tasks.stages.nightly_plan import problems_of
+
+    try:
+        night = open_night(str(Path(file).absolute()), None)
+    except BadInput as refusal:
+        return Checked(file, "nightly", refusal.problems)
+    cells = counted(len(night.cells()), "cell")
+    return Checked(file, "nightly", tuple(problems_of(night)), summary=f"a nightly of {cells}")
 
 
 def _summary(suite: Suite, points: int) -> str:

@@ -32,6 +32,7 @@ COMMANDS = {
     "run": ("flows.cli.run:run", "Run one suite on one target: the whole pipeline."),
     "check": ("flows.cli.check:check", "Say whether suite and target files are right. Makes nothing."),
     "plan": ("flows.cli.plan:plan", "Say what a run would make, use and cost. Makes nothing."),
+    "nightly": ("flows.cli.nightly:nightly", "Run a night of suites, targets and versions, and judge it."),
     "runs": ("flows.cli.runs:runs", "List past runs."),
     "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
     "logs": ("flows.cli.logs:logs", "Show what the workers of a run wrote."),

@@ -11,12 +11,12 @@ from runtime.contract.errors import ExitCode
 
 
 def schema(
-    kind: Annotated[Literal["suite", "target"], cyclopts.Parameter(help="Kind of file")],
+    kind: Annotated[Literal["suite", "target", "nightly"], cyclopts.Parameter(help="Kind of file")],
     /,
 ) -> int:
-    """Print the JSON schema of suites or targets, so that an editor completes and checks them."""
+    """Print the JSON schema of suites, targets or nightlies, so that an editor completes and checks them."""
     from tasks.config import schemas
 
-    made = schemas.suite_schema() if kind == "suite" else schemas.target_schema()
-    print(json.dumps(made, indent=1))
+    made = {"suite": schemas.suite_schema, "target": schemas.target_schema, "nightly": schemas.nightly_schema}
+    print(json.dumps(made[kind](), indent=1))
     return ExitCode.DONE

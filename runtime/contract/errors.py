@@ -15,6 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+Trouble = Literal["stockout", "quota", "waited"]
+"""Kinds of trouble that another place may not have: no room, no quota for it, a queue that did not move in time."""
+
 
 class ExitCode(enum.IntEnum):
     """What `slicebench` tells the shell. `worst` says which one wins when several apply."""
@@ -76,6 +79,8 @@ class SlicebenchError(Exception):
     """Base of every error that slicebench raises on purpose."""
 
     exit_code: ExitCode = ExitCode.INFRASTRUCTURE
+    trouble: Trouble | None = None
+    """What programs may act on, where it is known: it is written into outcome.json."""
 
 
 class BadInput(SlicebenchError):

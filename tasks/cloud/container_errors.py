@@ -59,6 +59,8 @@ class Busy(ContainerError):
 class QuotaExhausted(ContainerError):
     """The project may not have more of these."""
 
+    trouble = "quota"
+
 
 class ReservationShort(ContainerError):
     """The reservation is not there, or is used up."""
@@ -66,6 +68,8 @@ class ReservationShort(ContainerError):
 
 class StockedOut(ContainerError):
     """The zone has none left."""
+
+    trouble = "stockout"
 
 
 class Broken(ContainerError):

@@ -62,9 +62,13 @@ class Busy(TpuError):
 class QuotaExhausted(TpuError):
     """The project may not have more of these."""
 
+    trouble = "quota"
+
 
 class StockedOut(TpuError):
     """The zone has none left."""
+
+    trouble = "stockout"
 
 
 class Unavailable(TpuError):

@@ -1,9 +1,10 @@
-"""Reads target files: YAML into the models of target.py, with every problem at its place."""
+"""Reads files of targets and nightlies: YAML into their models, with every problem at its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import pydantic
 
@@ -16,6 +17,10 @@ from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.config.wording import wanted
 
+if TYPE_CHECKING:
+    from tasks.config.nightly import NightlyConfig
+
+_Read = TypeVar("_Read", bound=pydantic.BaseModel)
 _Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig] | type[GkeTargetConfig]
 _KINDS: dict[str, _Model] = {
     "local": LocalTargetConfig,
@@ -27,14 +32,29 @@ _KINDS: dict[str, _Model] = {
 
 def load_target(path: Path) -> TargetConfig:
     """Returns a target file's model. Raises BadInput with all problems, each with line and column."""
+    root = _root(path)
+    return _validated(root, _model(root), "target")
+
+
+def load_nightly(path: Path) -> NightlyConfig:
+    """Returns a nightly's model. Raises BadInput with all problems, each with line and column."""
+    from tasks.config.nightly import NightlyConfig
+
+    return _validated(_root(path), NightlyConfig, "nightly")
+
+
+def _root(path: Path) -> Node:
     loaded = load(read_text(path), str(path))
     if loaded.root is None or loaded.problems:
         raise BadInput(loaded.problems)
-    model = _model(loaded.root)
+    return loaded.root
+
+
+def _validated(root: Node, model: type[_Read], what: str) -> _Read:
     try:
-        return model.model_validate(loaded.root.value)
+        return model.model_validate(root.value)
     except pydantic.ValidationError as error:
-        raise BadInput(list(_problems(loaded.root, error, model))) from None
+        raise BadInput(list(_problems(root, error, model, what))) from None
 
 
 def _model(root: Node) -> _Model:
@@ -47,11 +67,13 @@ def _model(root: Node) -> _Model:
     return _KINDS[kind.value]
 
 
-def _problems(root: Node, error: pydantic.ValidationError, model: _Model) -> Iterator[Problem]:
+def _problems(
+    root: Node, error: pydantic.ValidationError, model: type[pydantic.BaseModel], what: str
+) -> Iterator[Problem]:
     """Yields pydantic's findings at their places, one for each field: a union fails once for each branch."""
     branches: dict[tuple[Place, str, str], list[str]] = {}
     for detail in error.errors():
-        where, name = place_of(root, detail["loc"]), _name(root, detail["loc"])
+        where, name = place_of(root, detail["loc"]), _name(root, detail["loc"], what)
         if detail["type"] == "extra_forbidden":
             yield _unknown(where, name, detail["loc"], model)
         elif detail["type"] == "missing":
@@ -64,9 +86,9 @@ def _problems(root: Node, error: pydantic.ValidationError, model: _Model) -> Ite
         yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
 
 
-def _name(root: Node, path: Sequence[str | int]) -> str:
-    """Returns the last word of a path that is a key of the file, or a key that is missing there."""
-    node, name = root, "target"
+def _name(root: Node, path: Sequence[str | int], name: str) -> str:
+    """Returns the last word of a path that is a key of the file, or a key that is missing there; else `name`."""
+    node = root
     for part in path:
         child = node.child(part)
         if child is not None:

@@ -14,6 +14,10 @@ SHA256 = r"^[0-9a-f]{64}$"
 FOLDER = r"^/.+$"
 FOLDER_TO_MOUNT = r"^/[^:]+$"
 NFS = r"^[^:/]+:/.*$"
+NIGHTLY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
+LABEL = r"^([a-z0-9]([a-z0-9.-]{0,22}[a-z0-9])?)?$"
+VARIABLE = r"^[A-Za-z_]\w*$"
+FORMAT = r"^(json|slack)$"
 
 WORDS = {
     CLUSTER_NAME: "a name of a cluster: a letter, then a-z, 0-9 and -, up to 40 in all",
@@ -28,4 +32,8 @@ WORDS = {
     FOLDER: "a whole path of a folder, such as /mnt/shared",
     FOLDER_TO_MOUNT: "a whole path of a folder without a colon, such as /mnt/shared",
     NFS: "SERVER:/PATH, such as 10.0.0.2:/share",
+    NIGHTLY: "a name: a letter, then a-z, 0-9 and -, up to 20 in all",
+    LABEL: "a label of a-z, 0-9, . and -, up to 24",
+    VARIABLE: "a name of an environment variable, such as ALERTS_URL",
+    FORMAT: "json or slack",
 }

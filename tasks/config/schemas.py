@@ -71,6 +71,13 @@ def target_schema() -> Schema:
     return {**TypeAdapter(TargetConfig).json_schema(), "$schema": _DRAFT, "title": "slicebench target"}
 
 
+def nightly_schema() -> Schema:
+    """Returns the schema of a nightly."""
+    from tasks.config.nightly import NightlyConfig
+
+    return {**NightlyConfig.model_json_schema(), "$schema": _DRAFT, "title": "slicebench nightly"}
+
+
 def _object(properties: Schema, required: tuple[str, ...] = ()) -> Schema:
     return {
         "type": "object",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import ExitCode, Trouble
 from tasks.cloud.storage import Folder, read_json
 
 REQUEST_FILE = "request.json"
@@ -22,13 +22,17 @@ PASSES_FILE = "passes.json"
 
 @dataclass(frozen=True)
 class End:
-    """How a pass ended. `causes`: the root first; `report` is where it lies; `at` in seconds since the epoch."""
+    """How a pass ended. `causes`: the root first; `report` is where it lies; `at` in seconds since the epoch.
+
+    `trouble`: its kind, where another place may not have it.
+    """
 
     code: ExitCode
     causes: Sequence[str]
     at: float
     verdict: str | None = None
     report: str | None = None
+    trouble: Trouble | None = None
 
 
 def begin_pass(folder: Folder, now: float) -> None:
@@ -75,6 +79,7 @@ def write_outcome(folder: Folder, about: Mapping[str, Any], end: End, *, replace
         "exit_code": int(end.code),
         "verdict": end.verdict,
         "causes": list(end.causes),
+        "trouble": end.trouble,
         "report": end.report,
         "finished_at": end.at,
         "took_s": sum(one["ended_at"] - one["began_at"] for one in passes) if passes else None,

@@ -5,17 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from runtime.contract.errors import ExitCode, worst
+from runtime.contract.errors import ExitCode, Trouble, worst
 from tasks.leases.outcome import End, write_outcome
 from tasks.stages.context import Run
 
 
 def finish(
-    run: Run, codes: Sequence[ExitCode], causes: Sequence[str], verdict: str | None, report: str | None
+    run: Run,
+    codes: Sequence[ExitCode],
+    causes: Sequence[str],
+    verdict: str | None,
+    report: str | None,
+    trouble: Trouble | None = None,
 ) -> ExitCode:
     """Writes outcome.json and returns the run's exit code: the first that applies of `codes`.
 
-    `causes` are the reasons of what went wrong, the root first; `report` is where the report lies.
+    `causes` are the reasons of what went wrong, the root first; `report` is where the report lies; `trouble` is the
+    kind of what went wrong, where another place may not have it.
     """
     code = worst(codes)
     spec = run.spec
@@ -25,5 +31,5 @@ def finish(
         "target": spec.target_name,
         "left_out": spec.told_left_out,
     }
-    write_outcome(run.folder, about, End(code, causes, time.time(), verdict, report), replace=True)
+    write_outcome(run.folder, about, End(code, causes, time.time(), verdict, report, trouble), replace=True)
     return code

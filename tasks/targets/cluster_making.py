@@ -47,6 +47,7 @@ class NotWhole(InfrastructureError):
         has = f"{len(there)} of {len(there) + len(causes)} node pools of {name} are there"
         super().__init__(f"{has}: {told}")
         self.there, self.causes = tuple(there), causes
+        self.trouble = next((error.trouble for error in causes.values() if error.trouble), None)
 
 
 @dataclass

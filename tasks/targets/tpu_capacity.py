@@ -23,6 +23,8 @@ from tasks.targets.tpu_wait import Say, TakenAway, TooLong, Wait
 class NoCapacity(InfrastructureError):
     """No zone gave what was asked for; says of each why."""
 
+    trouble = "stockout"
+
 
 @dataclass(frozen=True)
 class Slices:

@@ -220,6 +220,8 @@ Event = LogLine | Progress | State | Exited
 class WaitedTooLong(InfrastructureError):
     """A workload that never began was waited for as long as its target allows, or can never begin."""
 
+    trouble = "waited"
+
 
 RUNNING = "running"
 """In the place of its end: the attempt was left to itself, and goes on."""

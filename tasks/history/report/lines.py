@@ -35,11 +35,12 @@ OPERATION_HEADINGS = (
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table. With a `mood` the last cell is a verdict; `anchor` is where the first one leads."""
+    """A row of a table. With a `mood` the last cell is a verdict; the first leads to `anchor` here, or `link`."""
 
     cells: Sequence[Cell]
     mood: str = ""
     anchor: str = ""
+    link: str = ""
 
 
 def mood_of(verdict: str) -> str:

@@ -37,7 +37,7 @@ from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATES = Path(__file__).with_name("templates")
 
 _MEANS = {
     Verdict.PASS: "What changed is within what runs differ by when nothing changed.",
@@ -82,24 +82,24 @@ def render_report(results: Results, verdicts: Verdicts, around: Surroundings) ->
     """Returns the page: one HTML document that loads nothing from anywhere."""
     from markupsafe import Markup
 
-    style = Markup((_TEMPLATES / "style.css").read_text())  # our own file: the only text that is not escaped
+    style = Markup((TEMPLATES / "style.css").read_text())  # our own file: the only text that is not escaped
     return template().render(page=_page(results, verdicts, around), style=style, width=WIDTH)
 
 
 @functools.cache
-def template() -> Template:
-    """Returns the page's template, compiled once: to do so takes longer than to fill it in."""
+def template(name: str = "page.html.j2") -> Template:
+    """Returns a page's template, compiled once: to do so takes longer than to fill it in."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     engine = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     engine.filters["shortened"] = shortened
-    return engine.get_template("page.html.j2")
+    return engine.get_template(name)
 
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def test_the_reaper_tells_how_the_run_ended(
         "exit_code": 3,
         "verdict": None,
         "causes": [cause],
+        "trouble": None,
         "report": None,
         "finished_at": 1100.0,
         "took_s": 60.0,

@@ -1,0 +1,175 @@
+"""One cell of a night: its runs, on its target or where else there is room, as long as time and money last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from runtime.contract.errors import ExitCode, InfrastructureError
+from tasks.cloud.storage import open_folder
+from tasks.config.nightly_cells import CellRun, Night, instead
+from tasks.stages.context import Say
+from tasks.stages.nightly_cost import Cost, Purse, hours_of
+from tasks.stages.nightly_places import Places
+from tasks.stages.nightly_plan import Planned, plan_cell
+from tasks.stages.nightly_record import CellEnd, CellStatus
+from tasks.stages.nightly_run import Hands, RunEnd, Watch, measure, settled
+
+ELSEWHERE = frozenset({"stockout", "quota", "waited"})
+"""Kinds of trouble that another place may not have."""
+
+
+@dataclass
+class Locks:
+    """One run at a time on each place, whichever cell's."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _places: dict[str, threading.Lock] = field(default_factory=dict)
+
+    @contextmanager
+    def held(self, places: Places) -> Iterator[None]:
+        """Within, nobody else has any of these."""
+        with ExitStack() as stack:
+            for name in sorted(places):
+                with self._lock:
+                    lock = self._places.setdefault(name, threading.Lock())
+                stack.enter_context(lock)
+            yield
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every cell of a night is given. `until`: seconds since the epoch, after which nothing begins."""
+
+    night: Night
+    hands: Hands
+    watch: Watch
+    purse: Purse
+    until: float
+    say: Say
+    locks: Locks = field(default_factory=Locks)
+    now: Callable[[], float] = time.time
+
+
+def play_cell(work: Work, planned: Planned) -> CellEnd:
+    """Makes the runs of a cell that are made in any case. Never raises for what happens to them."""
+    tried: list[str] = []
+    for one in _places_to_try(work, planned):
+        end = _on_one_target(work, one, work.night.runs(one.cell))
+        if end.trouble not in ELSEWHERE:
+            break
+        tried.append(f"{one.cell.target}: {end.cause}")
+        work.say(f"{one.cell.title}: no room ({end.trouble}): {end.cause}")
+    return replace(
+        end, target=planned.cell.target, tried=tried if end.trouble not in ELSEWHERE else tried[:-1]
+    )
+
+
+def play_again(work: Work, planned: Planned, first: CellEnd) -> CellEnd:
+    """Makes a cell's run once more, where its first one was; returns the cell with both."""
+    there = planned if first.at == planned.cell.target else plan_cell(work.night, planned.cell.at(first.at))
+    end = _on_one_target(work, there, [work.night.again(there.cell)])
+    return replace(first, runs=[*first.runs, *end.runs], cost=first.cost + end.cost)
+
+
+def spent_already(work: Work, planned: Planned) -> float:
+    """Returns what the runs of a cell have cost, in US dollars, that an earlier pass of the night made."""
+    if planned.wrong:
+        return 0.0
+    runs = [*work.night.runs(planned.cell), work.night.again(planned.cell)]
+    ends = [end for one in runs if (end := settled(one)) is not None]
+    return sum(planned.price.of(hours_of(end)).dollars or 0.0 for end in ends)
+
+
+def _places_to_try(work: Work, planned: Planned) -> Iterator[Planned]:
+    yield planned
+    for cell in instead(work.night.config, planned.cell):
+        yield plan_cell(work.night, cell)
+
+
+def _on_one_target(work: Work, planned: Planned, runs: Sequence[CellRun]) -> CellEnd:
+    ends: list[RunEnd] = []
+    cost = Cost()
+    refused = "; ".join(planned.wrong)
+    waiting = {"wait_for_lock": planned.wait_for_lock}
+    for one in runs:
+        if refused:
+            break
+        if (end := settled(one)) is not None:
+            work.say(f"{one.run_id}: ended already, nothing was done")
+            ends.append(end)
+            cost += planned.price.of(hours_of(end))
+            continue
+        most = planned.price.of(work.watch.limit_s / 3600).dollars
+        with work.locks.held(planned.places):
+            refused = _refusal(work) or work.purse.take(most) or ""
+            if refused:
+                break
+            end = _measured(work, replace(one, request=one.request.model_copy(update=waiting)))
+            ends.append(end)
+        spent = planned.price.of(hours_of(end))
+        work.purse.settle(most, spent.dollars)
+        cost += spent
+        if end.status != "passed":
+            break
+    return _cell_end(planned, ends, cost, refused)
+
+
+def _refusal(work: Work) -> str | None:
+    """Returns why nothing begins any more, if so."""
+    if work.watch.stop.is_set():
+        return "the night was interrupted"
+    if work.now() >= work.until:
+        return f"the night's time of {work.night.config.limits.night} was over before its turn came"
+    return None
+
+
+def _measured(work: Work, one: CellRun) -> RunEnd:
+    """Makes a run; what fails here itself is told as the run's own end."""
+    try:
+        return measure(one, work.hands, work.watch, work.say)
+    except InfrastructureError as error:
+        return RunEnd(
+            run_id=one.run_id,
+            folder=f"{one.request.output}/{one.run_id}",
+            target=one.cell.target,
+            status="not_run",
+            exit_code=int(ExitCode.INFRASTRUCTURE),
+            causes=[str(error)],
+            side=one.side,
+            rerun=one.rerun,
+        )
+
+
+def _cell_end(planned: Planned, ends: Sequence[RunEnd], cost: Cost, refused: str) -> CellEnd:
+    cell, last = planned.cell, ends[-1] if ends else None
+    status: CellStatus = "not_run" if last is None or refused else last.status
+    cause = refused or (last.cause if last is not None else "")
+    if status == "not_run" and last is not None and not refused and (told := _partly(last)):
+        status, cause = "partly", f"{told}: {cause}" if cause else told
+    return CellEnd(
+        title=cell.title,
+        suite=cell.suite,
+        target=cell.target,
+        version=cell.version.name,
+        at=cell.target,
+        status=status,
+        cause=cause,
+        trouble=last.trouble if last is not None and not refused else None,
+        runs=list(ends),
+        cost=cost,
+    )
+
+
+def _partly(end: RunEnd) -> str:
+    """Says how many benchmarks of a run did not pass, where others did; else nothing."""
+    from tasks.history.reading import load_points
+
+    try:
+        results = load_points(open_folder(end.folder))
+    except InfrastructureError:
+        return ""
+    return results.shortfall if results is not None and results.passed else ""

@@ -1,0 +1,142 @@
+"""The report of a night: what changed, what did not run, what it cost, with links to its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.contract.counting import counted
+from runtime.contract.errors import ExitCode
+from tasks.cloud.storage import Folder
+from tasks.config.commands import run_words
+from tasks.history.quantities import digits, moment, seconds
+from tasks.history.report.lines import Line
+from tasks.history.report.night import render_night
+from tasks.stages.files import REPORT_FILE
+from tasks.stages.nightly_cost import Cost
+from tasks.stages.nightly_record import CellEnd, NightRecord
+
+_WORDS = {"passed": "ran", "failed": "FAILED", "partly": "NOT_RUN in part", "not_run": "NOT_RUN"}
+_MEANS = {
+    ExitCode.DONE: "Everything ran, and nothing got worse as far as can be told.",
+    ExitCode.WORKLOAD_FAILED: "A benchmark failed.",
+    ExitCode.INFRASTRUCTURE: "Something did not run: of that nothing is known.",
+    ExitCode.REGRESSION: "Something became slower or needs more than before.",
+    ExitCode.LEAKED: "Something that was made could not be proven gone.",
+    ExitCode.INTERRUPTED: "The night was interrupted; everything was given back.",
+}
+
+
+def report_night(folder: Folder, record: NightRecord) -> str:
+    """Writes report.html into the night's folder; returns where it lies."""
+    folder.write(REPORT_FILE, render_night(page_of(record)).encode())
+    return f"{folder.uri}/{REPORT_FILE}"
+
+
+def page_of(record: NightRecord) -> dict[str, Any]:
+    """Returns everything that the page says."""
+    code = ExitCode(record.exit_code or 0)
+    return {
+        "title": f"Nightly {record.nightly}, {record.night}",
+        "night": f"{record.nightly} {record.night}",
+        "when": moment(record.began_at),
+        "mood": "good" if code is ExitCode.DONE else "bad",
+        "answer": answer(record),
+        "verdict": verdict_of(record),
+        "verdict_means": _MEANS.get(code, ""),
+        "troubles": [_trouble(cell) for cell in record.cells if cell.status != "passed"],
+        "judged": "Nothing was judged.",
+        "shifts": [],
+        "changes": [],
+        "change_headings": (),
+        "alerts": [],
+        "alert_headings": (),
+        "cells": [_cell(cell) for cell in record.cells],
+        "cell_headings": ("cell", "ran on", "runs", "time", "chip-hours", "cost", "result"),
+        "missing": list(record.missing),
+        "cost": cost_words(record),
+        "series": [],
+        "series_headings": (),
+    }
+
+
+def verdict_of(record: NightRecord) -> str:
+    """Returns the night in a word, as its exit code says it."""
+    code = ExitCode(record.exit_code or 0)
+    if code is ExitCode.DONE:
+        return "PASS"
+    if code is ExitCode.INFRASTRUCTURE:
+        return "NOT_RUN"
+    return {ExitCode.REGRESSION: "REGRESSED", ExitCode.WORKLOAD_FAILED: "FAILED"}.get(code, code.name)
+
+
+def answer(record: NightRecord) -> str:
+    """Returns the one thing that a reader should know, in a sentence or two."""
+    total = len(record.cells) + len(record.missing)
+    counts: Counter[str] = Counter(cell.status for cell in record.cells)
+    if counts["passed"] == total:
+        told = f"All {counted(total, 'cell')} ran" if total > 1 else "The one cell ran"
+    else:
+        told = f"{counts['passed']} of {counted(total, 'cell')} ran"
+        for status, words in (("failed", "failed"), ("partly", "ran in part"), ("not_run", "did not run")):
+            if counts[status]:
+                told += f", {counts[status]} {words}"
+        if record.missing:
+            told += f", {len(record.missing)} had not come to its end"
+    return f"{told}."
+
+
+def cost_words(record: NightRecord) -> str:
+    """Returns what the night cost, and by which prices."""
+    cost = record.cost
+    unknown = [cell.title for cell in record.cells if cell.cost.dollars is None]
+    known = sum((cell.cost.dollars or 0.0) for cell in record.cells)
+    told = f"{_chip_hours(cost)} chip-hours, {_dollars(Cost(dollars=known))} by list prices of {record.prices_as_of}"
+    if unknown:
+        told += f", without {', '.join(unknown)}: no price is known for it"
+    if record.budget is not None:
+        told += f"; the budget was ${record.budget:.2f}"
+    return f"{told}. It counts from when hardware was asked for until it was given back."
+
+
+def _trouble(cell: CellEnd) -> dict[str, Any]:
+    lines = [cell.cause, *(f"tried first: {one}" for one in cell.tried)]
+    for run in cell.runs:
+        if run.status != "passed":
+            lines.append(f"slicebench explain {run_words(run.folder)}")
+    return {"title": cell.title, "status": _WORDS[cell.status], "lines": lines}
+
+
+def _cell(cell: CellEnd) -> Line:
+    ran = [run for run in cell.runs if run.began_at is not None and run.ended_at is not None]
+    took = sum((run.ended_at or 0.0) - (run.began_at or 0.0) for run in ran)
+    latest = next((run for run in reversed(cell.runs) if run.report), None)
+    cells = [
+        (cell.title, "\n".join(run.run_id for run in cell.runs)),
+        (cell.at, "" if cell.at == cell.target else f"{cell.target} had no room"),
+        (str(len(cell.runs)), ""),
+        (seconds(took) if ran else "–", ""),
+        (_chip_hours(cell.cost), ""),
+        (_dollars(cell.cost), ""),
+        (_WORDS[cell.status], cell.cause),
+    ]
+    link = f"../{latest.run_id}/{REPORT_FILE}" if latest else ""
+    return Line(cells, "good" if cell.status == "passed" else "bad", link=link)
+
+
+def _chip_hours(cost: Cost) -> str:
+    return "not known" if cost.chip_hours is None else digits(cost.chip_hours) if cost.chip_hours else "0"
+
+
+def _dollars(cost: Cost) -> str:
+    return "not known" if cost.dollars is None else f"${cost.dollars:.2f}"
+
+
+def summary_lines(record: NightRecord) -> Sequence[str]:
+    """Returns what the command says at the end, a line for each cell and one for the cost."""
+    told = [
+        f"{_WORDS[cell.status]:<16} {cell.title}" + (f"  ({cell.cause})" if cell.cause else "")
+        for cell in record.cells
+    ]
+    return [*told, f"{verdict_of(record)}: {answer(record)} {cost_words(record)}"]
