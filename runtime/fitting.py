@@ -12,7 +12,7 @@ import jax
 
 from runtime.contract.errors import BadInput
 from runtime.contract.fit import OF_THE_VENV, Backend, fit, needs
-from runtime.contract.generators import Requirement
+from runtime.contract.generator import Requirement
 from runtime.contract.job import Platform
 from runtime.contract.suite import MeshSpec, Point
 from runtime.mesh import make_mesh

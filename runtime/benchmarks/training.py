@@ -13,7 +13,7 @@ import orbax.checkpoint as ocp
 
 from runtime import pytree
 from runtime.benchmarks.benchmark import Benchmark, Context
-from runtime.contract.options import TrainingOptions
+from runtime.contract.options_training import TrainingOptions
 from runtime.measure import Block
 from runtime.steps import NotResumed, Steps
 from runtime.training.model import State, Trainer, programs

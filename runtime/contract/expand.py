@@ -18,7 +18,8 @@ from typing import Any
 from runtime.contract.disruption import Disruption
 from runtime.contract.errors import Place
 from runtime.contract.findings import Findings
-from runtime.contract.generators import Generator, find
+from runtime.contract.generator import Generator
+from runtime.contract.generators import find
 from runtime.contract.options import REQUIRED
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, MeshSpec, Point, Suite
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import Problem
-from runtime.contract.generators import Requirement, find
+from runtime.contract.generator import Requirement
+from runtime.contract.generators import find
 from runtime.contract.job import Platform
 from runtime.contract.suite import MeshSpec, Point
 

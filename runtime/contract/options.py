@@ -1,4 +1,4 @@
-"""Options of the native benchmarks: Orbax 0.12.8's names, defaults and order, as plain dataclasses.
+"""What options of benchmarks are, and those of the plainest: Orbax 0.12.8's names, defaults and order, as dataclasses.
 
 A suite may give each option one value, or a list of values to try in turn; here every option has one
 value. The order of fields is the order of expansion, last fastest.
@@ -7,11 +7,15 @@ value. The order of fields is the order of expansion, last fastest.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 Kind = Literal["bool", "int", "float", "str", "policies"]
+Rule = Callable[[Mapping[str, Any]], str | None]
+"""Judges one combination of options: returns what is wrong with it, or None."""
+Policies = Mapping[str, Any]
+"""Which steps a checkpoint manager saves and keeps, as a suite writes it; suite_options.py says what may be there."""
 
 REQUIRED: Final = "<required>"
 """Default of an option that has none."""
@@ -27,6 +31,40 @@ class Option:
     nullable: bool = False
 
 
+def always_valid(options: Mapping[str, Any]) -> str | None:
+    """Finds nothing wrong with any options."""
+    return None
+
+
+def positive(*names: str) -> Rule:
+    """Returns the rule that each of these options is above zero."""
+
+    def why_invalid(options: Mapping[str, Any]) -> str | None:
+        wrong = [name for name in names if options[name] <= 0]
+        return f"{' and '.join(wrong)} must be positive" if wrong else None
+
+    return why_invalid
+
+
+def not_negative(*names: str) -> Rule:
+    """Returns the rule that none of these options is below zero."""
+
+    def why_invalid(options: Mapping[str, Any]) -> str | None:
+        wrong = [name for name in names if options[name] < 0]
+        return f"{' and '.join(wrong)} must not be negative" if wrong else None
+
+    return why_invalid
+
+
+def all_of(*rules: Rule) -> Rule:
+    """Returns the rule that breaks where the first of these does."""
+
+    def why_invalid(options: Mapping[str, Any]) -> str | None:
+        return next((why for rule in rules if (why := rule(options)) is not None), None)
+
+    return why_invalid
+
+
 def why_no_separate_folder(options: Mapping[str, Any]) -> str | None:
     """Returns why the options contradict each other (Orbax's rule for replica-parallel saves), or None."""
     if not options["enable_replica_parallel_separate_folder"]:
@@ -35,31 +73,26 @@ def why_no_separate_folder(options: Mapping[str, Any]) -> str | None:
     return f"enable_replica_parallel_separate_folder needs {' and '.join(missing)}" if missing else None
 
 
-def why_no_training(options: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with the options of a training, or None."""
-    counts = ("train_steps", "save_interval_steps", "max_to_keep", "layers", "width", "batch")
-    wrong = [name for name in counts if options[name] < 1]
-    if options["step_s"] < 0:
-        wrong.append("step_s")
-    return f"{' and '.join(wrong)} must be positive" if wrong else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkOptions:
     """What every benchmark has. `enable_trace` records a profile of each measured operation, of the first
-    repeat only unless `trace_every_repeat`."""
+    repeat only unless `trace_every_repeat`. `rule` judges the values together."""
+
+    rule: ClassVar[Rule] = staticmethod(always_valid)
 
     enable_trace: bool = False
     trace_every_repeat: bool = False
 
     def is_valid(self) -> bool:
         """Whether these values make sense together. Whether a backend can run them is another question: see fit.py."""
-        return True
+        return type(self).rule(vars(self)) is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PyTreeCheckpointOptions(BenchmarkOptions):
     """PyTreeCheckpointBenchmark. Sizes ending in _gb are GiB; None leaves the choice to Orbax."""
+
+    rule: ClassVar[Rule] = staticmethod(why_no_separate_folder)
 
     async_enabled: bool = True
     use_ocdbt: bool = True
@@ -73,13 +106,12 @@ class PyTreeCheckpointOptions(BenchmarkOptions):
     use_colocated_python: bool = False
     save_device_host_concurrent_gb: int | None = None
 
-    def is_valid(self) -> bool:
-        return why_no_separate_folder(vars(self)) is None
-
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayHandlerOptions(BenchmarkOptions):
     """ArrayHandlerBenchmark."""
+
+    rule: ClassVar[Rule] = staticmethod(why_no_separate_folder)
 
     use_ocdbt: bool = True
     use_zarr3: bool = False
@@ -87,9 +119,6 @@ class ArrayHandlerOptions(BenchmarkOptions):
     use_replica_parallel: bool = False
     enable_replica_parallel_separate_folder: bool = False
     use_metadata_store: bool = False
-
-    def is_valid(self) -> bool:
-        return why_no_separate_folder(vars(self)) is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,28 +131,10 @@ class CheckpointManagerOptions(BenchmarkOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(BenchmarkOptions):
-    """Training of a model of `layers` layers, each of `width` times `width` weights, with Adam: three times as much is
-    saved. `batch` is rows of a step for each device. `step_s`: shortest time of a step, seconds; where computing takes
-    less, it waits, as if the model were larger.
-    """
-
-    train_steps: int = 20
-    save_interval_steps: int = 5
-    max_to_keep: int = 2
-    async_enabled: bool = True
-    layers: int = 4
-    width: int = 512
-    batch: int = 8
-    step_s: float = 0.0
-
-    def is_valid(self) -> bool:
-        return why_no_training(vars(self)) is None
-
-
-@dataclass(frozen=True, kw_only=True)
 class SaveLoadOptions(BenchmarkOptions):
     """The v1 save/load benchmark, `v1.benchmark.Benchmark`. Sizes ending in _gb are GiB, `chunk_byte_size` bytes."""
+
+    rule: ClassVar[Rule] = staticmethod(why_no_separate_folder)
 
     async_enabled: bool = True
     use_ocdbt: bool = True
@@ -137,20 +148,23 @@ class SaveLoadOptions(BenchmarkOptions):
     enable_replica_parallel_separate_folder: bool = False
     chunk_byte_size: int | None = None
 
-    def is_valid(self) -> bool:
-        return why_no_separate_folder(vars(self)) is None
 
-
-_KINDS: Mapping[str, Kind] = {"bool": "bool", "int": "int", "float": "float", "str": "str"}
+_KINDS: Mapping[str, Kind] = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "str": "str",
+    "Policies": "policies",
+}
 
 
 def options_of(cls: type[BenchmarkOptions]) -> tuple[Option, ...]:
-    """Returns the options of a dataclass above, in field order."""
+    """Returns the options of such a dataclass, in field order."""
     return tuple(
         Option(
             field.name,
             _KINDS[str(field.type).removesuffix(" | None")],
-            field.default,
+            REQUIRED if field.default is dataclasses.MISSING else field.default,
             "None" in str(field.type),
         )
         for field in dataclasses.fields(cls)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtime.contract.findings import Findings, told
-from runtime.contract.generators import Generator
+from runtime.contract.generator import Generator
 from runtime.contract.options import REQUIRED, Option
 from runtime.contract.yamlfile import Node
 

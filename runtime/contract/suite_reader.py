@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.expand import check_points
 from runtime.contract.findings import Findings, told
-from runtime.contract.generators import NATIVE_PREFIX, ORBAX_PREFIX, Generator, find, known_names
+from runtime.contract.generator import NATIVE_PREFIX, ORBAX_PREFIX, Generator
+from runtime.contract.generators import find, known_names
 from runtime.contract.nearest import nearest
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.contract.disruption import ALL, MOMENTS, SIGNALS
-from runtime.contract.generators import GENERATORS, Generator, known_names
+from runtime.contract.generator import Generator
+from runtime.contract.generators import GENERATORS, known_names
 from runtime.contract.options import REQUIRED, Option
 from runtime.contract.suite_data import DTYPES
 from runtime.contract.suite_options import POLICY_KEYS, POLICY_TYPES

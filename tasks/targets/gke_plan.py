@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, devices_wanted, fit
-from runtime.contract.generators import Requirement
+from runtime.contract.generator import Requirement
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
 from tasks.config.duration import in_words

@@ -34,8 +34,8 @@ def test_orbaxs_own_class_on_demand(run_suite: RunSuite, harness: None) -> None:
     assert outcome.operations() == [("save", 0), ("wait_until_finished", 0), ("restore", 0)]
 
 
-def test_every_block_is_kept_of_a_class_without_native_twin(run_suite: RunSuite, harness: None) -> None:
-    outcome = run_suite(PERF, "{train_steps: 2}")
+def test_every_block_is_kept_under_the_name_it_has(run_suite: RunSuite, harness: None) -> None:
+    outcome = run_suite(PERF, "{train_steps: 2}", "implementation: orbax")
     assert [(each.status, each.cause) for each in outcome.results] == [("passed", "")]
     names = [name for name, _ in outcome.operations()]
     assert [name for name in names if name.startswith("save_")] == ["save_0", "save_1"]
@@ -55,7 +55,7 @@ def test_missing_packages_are_named_with_the_extra(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "clu" else plain(name, *more)
     )
-    outcome = run_suite(PERF, "{}")
+    outcome = run_suite(PERF, "{}", "implementation: orbax")
     assert outcome.results[0].status == "not_run"
     assert "needs clu" in outcome.results[0].cause
     assert "slicebench[orbax-classes]" in outcome.results[0].cause

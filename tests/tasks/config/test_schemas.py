@@ -8,6 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
+from runtime.contract.generator import ORBAX_PREFIX
+from runtime.contract.generators_of_orbax import ORBAX
+from runtime.contract.generators_of_ours import OURS
 from runtime.contract.suite_reader import SUITE_KEYS, inspect_suite
 from tasks.config.schemas import suite_schema, target_schema
 
@@ -50,13 +53,19 @@ def test_every_shipped_target_fits_the_schema(path: Path) -> None:
 
 
 def test_there_is_a_suite_for_each_native_benchmark() -> None:
-    generators = {
-        item["generator"].rpartition(".")[2]
-        for path in SUITES
-        for item in yaml.safe_load(path.read_text())["benchmarks"]
-    }
-    native = {"PyTreeCheckpointBenchmark", "ArrayHandlerBenchmark", "CheckpointManagerBenchmark", "Benchmark"}
-    assert native <= generators
+    shown = {item["generator"] for path in SUITES for item in yaml.safe_load(path.read_text())["benchmarks"]}
+    assert {generator.name for generator in (*ORBAX, *OURS) if generator.native} <= shown
+
+
+def test_the_docs_list_each_benchmark_with_its_suite() -> None:
+    rows = [
+        line for line in (ROOT / "docs" / "benchmarks.md").read_text().splitlines() if line.startswith("| `")
+    ]
+    told = "\n".join(rows)
+    for generator in (*ORBAX, *OURS):
+        assert f"`{generator.name.removeprefix(ORBAX_PREFIX)}`" in told
+    for path in SUITES:
+        assert f"(../configs/suites/{path.name})" in told
 
 
 @pytest.mark.parametrize(
