@@ -126,7 +126,9 @@ class GkeRules:
     def uses_host_network(self) -> bool:
         """Whether pods use their hosts' networks."""
         if self.host_network == "auto":
-            return self.on_gke and self.service_account is None and not self.gpu_networks
+            identity = self.cluster is not None and self.cluster.make_fields.get("workload_identity")
+            others = self.service_account is not None or identity or self.gpu_networks
+            return self.on_gke and not others
         return self.host_network
 
     @property

@@ -195,7 +195,7 @@ class GkeTargetConfig(GkeRules, BaseModel):
     host_network: bool | Literal["auto"] = Field(
         "auto",
         description="Whether pods use their hosts' networks: faster, but without Workload Identity. "
-        "auto: on accelerators of GKE, unless service_account or gpu_networks are given",
+        "auto: on accelerators of GKE, unless service_account, gpu_networks or make.workload_identity are given",
     )
     privileged: bool | Literal["auto"] = Field(
         "auto", description="Whether containers are privileged; auto: on TPUs and GPUs of GKE"

@@ -224,6 +224,14 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
         fix = f"slicebench cluster delete {there.name}" if ours else "name another cluster"
         yield Problem("error", None, told, fix=fix)
         return
+    if there.workload_identity and config.uses_host_network:
+        what = f"{where} has Workload Identity, and pods on the networks of their hosts act as the nodes' account"
+        yield Problem(
+            "warning",
+            None,
+            what,
+            fix="name a service_account, or write host_network: false, where that may less",
+        )
     lacking = short_of(there.pools, need_of(config))
     if not lacking.count or there.autoprovisions or there.state == "PROVISIONING":
         return

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
+from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import is_by_name, is_known_here, is_place, place_of_cluster
+from tasks.cloud.labels import LEASE
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import PartlyListed
 from tasks.leases.jobsets import JOBSET, JobSetInventory
+from tasks.leases.lease import Lease, State
+from tasks.leases.queues import QUEUE
 from tasks.leases.resource import ResourceRef
 from tasks.targets import gke_cluster
+from tasks.targets.cluster_requests import pool_request as request_of
+from tasks.targets.kube_jobset import jobset
 from tests.cloud.container.hurried import container, pool_request
 from tests.cloud.container.running import Gke
 from tests.tasks.targets.gke_runs import config, hold
+from tests.tasks.targets.kube_made import pod_of, submission
 
 PLACE = {"name": "mine", "location": "us-east5-b"}
 SPOT = pool_request("pool", spot=True)
@@ -110,6 +118,17 @@ def test_capacity_counts_where_it_is_said(gke: Gke) -> None:
     assert "pool: it is spot, not on_demand" in str(found({"capacity": "on_demand", "create": "never"}))
 
 
+def test_pods_that_would_not_act_by_workload_identity_are_warned_of(gke: Gke) -> None:
+    key = gke.put("mine", pools=[SPOT])
+    with gke.store.changing() as world:
+        spec = world["clusters"][key]["spec"]
+        spec["workload_identity_config"] = {"workload_pool": "proj.svc.id.goog"}
+    [told] = found()
+    assert "has Workload Identity, and pods on the networks of their hosts act as the nodes' account" in told
+    assert told.startswith("warning: ")
+    assert found(service_account="sa") == found(host_network=False) == []
+
+
 def test_who_may_not_look_is_told_how_to_be_let(gke: Gke) -> None:
     gke.set(denied=["ListClusters"])
     assert "roles/container.developer" in str(found())
@@ -157,3 +176,28 @@ def test_a_stand_in_is_not_given_our_login_for_a_server_elsewhere(gke: Gke) -> N
     gke.put("mine")
     with pytest.raises(BadInput, match="is not on this machine"):
         access_of(Container("proj").cluster("us-east5", "mine"))
+
+
+def test_who_waits_in_no_queue_gets_onto_machines_that_were_added_with_one() -> None:
+    def nobody() -> Kubernetes:
+        raise AssertionError("there is nothing to ask the cluster about")
+
+    queue = ResourceRef(QUEUE, "cluster mine of p in z/default", "sb-r-e1", uid="sb-r-e1")
+    lease = Lease("r-e1", "r", "r", 1, None, State.LIVE, 0.0, None, (queue,))
+    run = cast(Holding, SimpleNamespace(lease=lease, ledger=SimpleNamespace(read=nobody)))
+    target = config(type="v5litepod-16", queue=None, cluster={**PLACE, "project": "p"}, tolerations="theirs")
+    led = gke_cluster.led_to_its_queue(target, run, nobody)
+    made = jobset(led, submission())
+    assert "labels" not in made["metadata"] or "queue" not in str(made["metadata"]["labels"])
+    tolerated = {one["key"] for one in pod_of(made)["spec"]["tolerations"]}
+    like = gke_cluster.made_as(target)
+    assert like.shape is not None
+    taints = request_of("np-0", like, like.shape, {LEASE: "r-e1"}, apart=True)["config"]["taints"]
+    assert {one["key"] for one in taints} | {"theirs"} <= tolerated
+    alone = cast(
+        Holding,
+        SimpleNamespace(
+            lease=Lease("r-e1", "r", "r", 1, None, State.LIVE, 0.0, None), ledger=SimpleNamespace(read=nobody)
+        ),
+    )
+    assert gke_cluster.led_to_its_queue(target, alone, nobody) is target

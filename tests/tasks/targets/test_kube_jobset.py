@@ -231,7 +231,8 @@ def test_a_deadline_is_kept_by_the_cluster_itself() -> None:
 def test_a_network_of_the_host_needs_names_from_the_cluster() -> None:
     spec = pod_of(made())["spec"]
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
-    for fields in ({"service_account": "wi"}, {"host_network": False}, {"type": "cpu"}):
+    identity = {"cluster": {"name": "c", "project": "p", "make": {"workload_identity": True}}}
+    for fields in ({"service_account": "wi"}, {"host_network": False}, {"type": "cpu"}, identity):
         assert not {"hostNetwork", "dnsPolicy"} & pod_of(made(fields))["spec"].keys()
     assert pod_of(made({"service_account": "wi", "host_network": True}))["spec"]["hostNetwork"] is True
 
