@@ -140,7 +140,7 @@ def delete(
     from tasks.stages.workloads import delete as ask_to_go
     from tasks.targets.kube_objects import name as name_of
 
-    desk, ledger = office(where), the_ledger()
+    desk, ledger = office(where, patient=True), the_ledger()
     left = {one: lease for one in names if (lease := left_behind(ledger, desk.kube, desk.namespace, one))}
     found = chosen(desk, [one for one in names if one not in left], filter_by_job)
     leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]

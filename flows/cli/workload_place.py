@@ -38,13 +38,20 @@ class Where:
 
 NOWHERE = Where()
 
+_LOOK_S = 20.0
+"""For so long it is asked again what does not answer, where somebody only wants to look and waits for it."""
 
-def office(where: Where) -> Desk:
-    """Returns where workloads are asked about. Raises BadInput unless exactly one cluster is named."""
+
+def office(where: Where, *, patient: bool = False) -> Desk:
+    """Returns where workloads are asked about. Raises BadInput unless exactly one cluster is named.
+
+    `patient`: something is under way, which is to outlast a cluster that does not answer for a while.
+    """
     one_cluster(where)
     if where.kubeconfig and not where.context:
         raise BadInput("--kubeconfig goes with --context")
     from tasks.cloud.kubernetes import Kubernetes
+    from tasks.cloud.timing import Timing
     from tasks.stages.workloads import Desk
     from tasks.targets.gke_access import reach_cluster, reach_context
 
@@ -57,7 +64,8 @@ def office(where: Where) -> Desk:
 
         reached = reach_target(_target(where))
     namespace = where.namespace or reached.access.namespace
-    return Desk(Kubernetes(reached.access), namespace, reached.gke, _flags(where))
+    timing = Timing() if patient else Timing(total_s=_LOOK_S)
+    return Desk(Kubernetes(reached.access, timing=timing), namespace, reached.gke, _flags(where))
 
 
 def _flags(where: Where) -> str:

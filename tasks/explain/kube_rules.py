@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.explain import kube_running, kube_told, kube_waiting
+from tasks.explain import kube_nodes, kube_running, kube_told, kube_waiting
 from tasks.explain.kube_scene import KubeRule, KubeScene
 from tasks.explain.scene import Trouble
 from tasks.targets.kube_states import KubeState
@@ -36,6 +36,7 @@ KUBE_RULES: Sequence[KubeRule] = (
     kube_running.image_pull,
     kube_running.cannot_start,
     kube_running.out_of_memory,
+    kube_nodes.node_lost,
     kube_running.taken_away,
     kube_running.deadline,
     kube_running.names_do_not_resolve,

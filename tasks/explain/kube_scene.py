@@ -23,7 +23,7 @@ class KubeScene:
 
     `priority_classes` and `workload_priority_classes` are names of those that the cluster has; None: nobody asked.
     `lines` are what workers wrote last, and `workers` what their streams say they do. `run` is empty where the JobSet
-    belongs to no run that is known.
+    belongs to no run that is known. `nodes` are those of the cluster; None: nobody could look.
     """
 
     workload: str
@@ -36,6 +36,7 @@ class KubeScene:
     lines: Sequence[Line] = ()
     workers: Sequence[Seen] = ()
     run: str = ""
+    nodes: Collection[Object] | None = None
 
     @property
     def logs(self) -> str:

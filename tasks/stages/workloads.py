@@ -18,6 +18,7 @@ from tasks.cloud.kubernetes_kinds import (
     JOB,
     JOB_SET,
     LOCAL_QUEUE,
+    NODE,
     POD,
     PRIORITY_CLASS,
     WORKLOAD,
@@ -26,11 +27,12 @@ from tasks.cloud.kubernetes_kinds import (
 )
 from tasks.cloud.labels import LEASE, OWNER, SUBMISSION
 from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
+from tasks.explain.kube_nodes import silent_nodes
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Line, Trouble
 from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, status, uid_of
-from tasks.targets.kube_pods import Slot, failures, slot_of
+from tasks.targets.kube_pods import Slot, failures, has_ended, node_of, slot_of
 from tasks.targets.kube_rows import Row, matching, rows
 from tasks.targets.kube_states import Found, look
 
@@ -91,12 +93,15 @@ def explanation(desk: Desk, workload: str, run: str = "") -> Explained:
     """Looks at a workload and says what keeps it. Raises BadInput when there is none of that name."""
     objects, unknown = everything(desk, workload)
     found = look(objects)
-    lines = list(_said(desk, objects))
+    nodes = _nodes(desk, objects, unknown)
+    lines = list(_said(desk, objects, nodes or ()))
     classes: tuple[list[str] | None, list[str] | None] = None, None
     if objects.workload is None and not found.over:
         classes = _names(desk, PRIORITY_CLASS), _names(desk, WORKLOAD_PRIORITY_CLASS)
     cluster = desk.gke.cluster if desk.gke else ""
-    scene = KubeScene(workload, objects, found, desk.kube.now(), cluster, *classes, lines, run=run)
+    scene = KubeScene(
+        workload, objects, found, desk.kube.now(), cluster, *classes, lines, run=run, nodes=nodes
+    )
     troubles = [
         replace(one, next=[_aimed(desk, command) for command in one.next]) for one in kube_troubles(scene)
     ]
@@ -237,10 +242,24 @@ def _containers(pod: Object) -> list[str]:
     return [str(one.get("name")) for one in (pod.get("spec") or {}).get("containers") or ()]
 
 
-def _said(desk: Desk, objects: Objects) -> Iterator[Line]:
-    """Yields the last lines of the pods that failed, else of the first that has any."""
+def _nodes(desk: Desk, objects: Objects, unknown: list[str]) -> Sequence[Object] | None:
+    """Returns the nodes of the cluster where pods are on any; None where we may not look."""
+    if not any(node_of(pod) and not has_ended(pod) for pod in objects.pods):
+        return ()
+    try:
+        return desk.kube.list(NODE).items
+    except PermissionDenied as error:
+        unknown.append(str(error))
+        return None
+
+
+def _said(desk: Desk, objects: Objects, nodes: Sequence[Object]) -> Iterator[Line]:
+    """Yields the last lines of the pods that failed, else of the first that has any. Of a node that does not answer
+    nobody can get any, which takes half a minute to say.
+    """
+    silent = {node for node, _, _ in silent_nodes(objects.pods, nodes)} if nodes else set()
     pods = sorted(objects.pods, key=lambda pod: (not failures(pod), slot_of(pod), name(pod)))
-    for pod in pods[:_READ]:
+    for pod in [one for one in pods if node_of(one) not in silent][:_READ]:
         if status(pod).get("phase") == "Pending":
             continue
         for container in _containers(pod)[:1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tasks.targets.kube_objects import Object, Objects, in_order, is_true, number, spec, status, subject
-from tasks.targets.kube_pods import started_at
+from tasks.targets.kube_pods import attempt_of, started_at
 
 
 def expected_pods(now: Objects, sets: Collection[str] = ()) -> int:
@@ -26,7 +26,12 @@ def pods_each(replicated_job: Object) -> int:
 
 
 def all_ready(now: Objects) -> bool:
-    """Says whether all pods started, by what JobSet and Kueue tell of them where nobody listed them."""
+    """Says whether all pods started, by what JobSet and Kueue tell of them where nobody listed them. In a restart their
+    counts are those of the attempt before for a moment.
+    """
+    restarts = number(status(now.jobset).get("restarts"))
+    if is_true(now.jobset, "RestartingJobSet") or any(attempt_of(job) < restarts for job in now.jobs):
+        return False
     if is_true(now.workload, "PodsReady"):
         return True
     told = {one.get("name"): one for one in status(now.jobset).get("replicatedJobsStatus") or ()}

@@ -57,6 +57,9 @@ class Case:
                 Seen(worker, step, step, 1.0, Line(Place(f"worker {worker}"), step))
                 for worker, step in self.told.get("workers", ())
             ],
+            nodes=[_node(node, ready) for node, ready in self.told["nodes"].items()]
+            if "nodes" in self.told
+            else None,
         )
 
 
@@ -165,6 +168,7 @@ def _pod(number: int, told: Told) -> Told:
         status["initContainerStatuses"] = [_container(one["name"], one) for one in sidecars]
     spec = {
         "containers": [{"name": "c", "image": "r/i:1"}],
+        "nodeName": told.get("node", ""),
         "nodeSelector": told.get("selector", {}),
         "initContainers": [
             {"name": one["name"], "restartPolicy": "Always"} for one in told.get("sidecars", ())
@@ -190,6 +194,14 @@ def _container(name: str, told: Told) -> Told:
 def _terminated(told: Sequence[Any]) -> Told:
     code, reason, message, at = (*told, *(0, "Error", "", 5)[len(told) :])
     return {"exitCode": code, "reason": reason, "message": message, "finishedAt": _at(at)}
+
+
+def _node(node: str, ready: Sequence[Any]) -> Told:
+    return {
+        "kind": "Node",
+        "metadata": _meta(node, node),
+        "status": {"conditions": _conditions({"Ready": ready})},
+    }
 
 
 def _event(number: int, told: Sequence[Any]) -> Told:

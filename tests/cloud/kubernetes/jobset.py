@@ -121,9 +121,14 @@ class JobSets:
         status["restarts"] = status.get("restarts", 0) + 1
         if action == "RestartJobSet":
             status["restartsCountTowardsMax"] = status.get("restartsCountTowardsMax", 0) + 1
+        words = [reason]
+        if self._world.settings.tells_restarts:
+            words.insert(0, jobset_status.restart_reason(js, first))
+            put(js, "RestartingJobSet", "True", words[0], message)
         written = self._write(key, js)
         if written:
-            self._world.event(written, reason, message, warning=True, by=_BY)
+            for word in words:
+                self._world.event(written, word, message, warning=True, by=_BY)
             # The controller's view of what exists is a little old, so it tries to make Jobs that still go.
             taken = first["metadata"]["name"]
             told = f'job "{taken}" creation failed with error: jobs.batch "{taken}" already exists'
@@ -186,6 +191,10 @@ class JobSets:
             )
         if find(js, "Suspended") and put(js, "Suspended", "False", "ResumeJobs", "jobset is resumed"):
             self._tell(key, js, "ResumeJobs", "jobset is resumed")
+            return
+        if holds(js, "RestartingJobSet") and jobset_status.all_started(js, jobs):
+            put(js, "RestartingJobSet", "False", "JobsReady", "all jobs are ready")
+            self._tell(key, js, "JobsReady", "all jobs are ready")
             return
         self._write(key, js)
 

@@ -62,7 +62,18 @@ def verdict(js: Obj, first: Obj) -> tuple[str, str, str]:
     return action, f"{action}FailurePolicyAction", f"applying {action} failure policy action {told}"
 
 
+def restart_reason(js: Obj, first: Obj) -> str:
+    """Returns by which rule of the failure policy it starts again, as its condition RestartingJobSet names it."""
+    rule = _rule(js["spec"].get("failurePolicy") or {}, first)
+    return f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
+
+
 def _action(policy: dict[str, Any], first: Obj) -> str:
+    rule = _rule(policy, first)
+    return str(rule["action"]) if rule else "RestartJobSet"
+
+
+def _rule(policy: dict[str, Any], first: Obj) -> dict[str, Any] | None:
     failed = find(first, "Failed")
     for rule in policy.get("rules") or []:
         reasons = rule.get("onJobFailureReasons") or []
@@ -73,8 +84,8 @@ def _action(policy: dict[str, Any], first: Obj) -> str:
             and (not patterns or any(re.search(one, failed["message"]) for one in patterns))
             and (not targets or first["metadata"]["labels"][RJOB] in targets)
         ):
-            return str(rule["action"])
-    return "RestartJobSet"
+            return dict(rule)
+    return None
 
 
 def strategy(js: Obj) -> str:

@@ -47,6 +47,8 @@ class Settings:
     kueue_reasons: bool = False
     """Whether Kueue gives a reason of its own to each way to wait (its gate UnadmittedWorkloadsObservability, off in
     0.19.2 as it comes; the recordings have it on), not just Pending or Inadmissible."""
+    tells_restarts: bool = True
+    """Whether JobSet has the condition RestartingJobSet, as since 0.12; the recordings are of 0.11."""
     webhook_delay_s: float = 0.0
     """How long a webhook still refuses when its Deployment says Available."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.cloud.kubernetes.manifests import jobset, pod
 from tests.cloud.kubernetes.space import Space
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
@@ -34,7 +36,14 @@ def test_a_deleted_node_fails_its_pods_and_their_jobset_starts_again(
     api.eventually("jobsets", "a", lambda js: js["status"]["restarts"] == 1)
     cluster.tell("nodes", pools=[{"pool": "spot", "count": 1, "labels": {"spot": "true"}}])
     _running(api)
+    told = api.eventually("jobsets", "a", lambda js: _restarting(js)["status"] == "False")
+    assert _restarting(told)["reason"] == "JobsReady"
     api.delete("nodes", "spot-0")
+
+
+def _restarting(js: dict[str, Any]) -> dict[str, Any]:
+    [found] = [one for one in js["status"]["conditions"] if one["type"] == "RestartingJobSet"]
+    return dict(found)
 
 
 def test_pods_of_a_silent_node_are_deleted_and_wait_for_it(cluster: KubernetesStandIn, api: Space) -> None:

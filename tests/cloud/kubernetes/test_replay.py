@@ -186,7 +186,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStan
     pools = [tpu_pool(f"np-{one}", *TPU.values(), hosts=4) for one in range(4)]
     folder = tmp_path_factory.mktemp("cluster")
     with KubernetesStandIn.started(
-        folder, nodes=pools, bookmark_s=0.01, backoff_s=1.0, kueue_reasons=True
+        folder, nodes=pools, bookmark_s=0.01, backoff_s=1.0, kueue_reasons=True, tells_restarts=False
     ) as started:
         api = Space(started.url)
         api.post("resourceflavors", kueue("ResourceFlavor", _FLAVOR, nodeLabels=TPU))

@@ -145,6 +145,32 @@ def test_a_selector_that_no_node_has_is_explained(api: Plain, call: Any) -> None
     assert "nowhere: PROVISIONING (Unschedulable)" in out and "asks for nodes with kind=none" in out
 
 
+def test_a_node_that_does_not_answer_is_told_before_kubernetes_says_so_of_its_pods(
+    api: Plain, call: Any, cluster: KubernetesStandIn
+) -> None:
+    cluster.set(node_grace_s=0.1)
+    cluster.tell("nodes", pools=[{"pool": "quiet", "count": 1, "labels": {"quiet": "true"}}])
+    container = {"name": "jax-tpu", "image": "gcr.io/p/img:1", "command": ["sleep", "120"]}
+    alone = {"containers": [container], "nodeSelector": {"quiet": "true"}}
+    api.post(JOBSETS, jobset("lonely", slices=1, pods=1, pod=alone))
+    running(api, "lonely", 1)
+    cluster.tell("lose_node", name="quiet-0")
+    silent = "Unknown"
+    api.eventually(
+        "/api/v1/nodes/quiet-0",
+        lambda node: silent in [one["status"] for one in node["status"]["conditions"]],
+    )
+    cluster.calls()
+    code, out, _ = call("explain", "lonely")
+    assert code == 0 and "lonely: RUNNING" in out and "(node_lost)" in out
+    assert "Node quiet-0 condition Ready: NodeStatusUnknown: Kubelet stopped posting node status." in out
+    assert not any(
+        "log" in one for one in cluster.calls()
+    )  # of which the API server says so after half a minute
+    api.delete(f"{JOBSETS}/lonely")
+    api.delete("/api/v1/nodes/quiet-0")
+
+
 def test_no_such_workload_names_what_is_near(api: Plain, call: Any) -> None:
     api.post(JOBSETS, jobset("near-it", slices=1, pods=1))
     code, _, said = call("explain", "near-tt")
