@@ -45,6 +45,16 @@ def axis_from_zero(largest: float, unit: str, left: float, right: float) -> Axis
     return _axis(0.0, largest * 1.06, factor, name, left, right, signed=False)
 
 
+def axis_between(low: float, high: float, unit: str, left: float, right: float) -> Axis:
+    """Returns an axis from `low` to `high`, ticks in the unit that fits; unit is that of samples."""
+    largest = max(abs(low), abs(high))
+    factor, name = (
+        time_unit(largest) if unit == "s" else size_unit(largest) if unit.startswith("bytes") else (1.0, unit)
+    )
+    name = f"{name}/s" if unit == "bytes/s" else name
+    return _axis(low, high, factor, name, left, right, signed=False)
+
+
 def axis_of_change(low: float, high: float, left: float, right: float) -> Axis:
     """Returns an axis of fractions, told in percent, that shows both ends and zero."""
     reach = max(abs(low), abs(high), 0.02)

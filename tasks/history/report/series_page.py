@@ -1,0 +1,105 @@
+"""The page of one series: where it stands, its nights as a drawing, what changed when, and its latest runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tasks.history.quantities import between, quantity
+from tasks.history.report.chart import WIDTH
+from tasks.history.report.lines import Line, mood_of
+from tasks.history.report.page import TEMPLATES, template
+from tasks.history.report.trend import Run, Trend, trend_chart
+from tasks.history.verdict import Verdict
+
+NIGHT_HEADINGS = ("night", "median", "interval of the median", "run")
+CHANGE_HEADINGS = ("night", "what happened", "change")
+MOST_NIGHTS = 30
+"""Nights of the table; the drawing has all."""
+
+MEANS: Mapping[Verdict, str] = {
+    Verdict.PASS: "The latest night is within what nights differ by when nothing changed.",
+    Verdict.REGRESSED: "It got worse, its runs agree, and it has not recovered since.",
+    Verdict.IMPROVED: "It got better; that becomes the level once it has lasted.",
+    Verdict.INCONCLUSIVE: "The nights cannot tell whether anything changed.",
+    Verdict.NO_BASELINE: "There is no earlier night to compare with.",
+    Verdict.NOT_RUN: "The latest night gave no value.",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that happened: `told` in a word, `words` for the effect and how sure it is."""
+
+    night: str
+    told: str
+    words: str
+
+
+@dataclass(frozen=True)
+class SeriesPage:
+    """All that the page says. `name`: parts, from the suite to the metric. `facts`: what its runs have in common."""
+
+    id: str
+    name: Sequence[str]
+    machine: str
+    track: str
+    verdict: Verdict
+    reason: str
+    trend: Trend
+    changes: Sequence[Change] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Of runs by their ids, where there are pages of them."""
+
+    @property
+    def title(self) -> str:
+        """Returns the name in one line."""
+        return " / ".join(self.name)
+
+    @property
+    def mood(self) -> str:
+        """Returns the colour, in a word, of where it stands."""
+        return mood_of(self.verdict)
+
+
+def render_series(page: SeriesPage, home: str = "") -> str:
+    """Returns the page: one HTML document that loads nothing. `home`: where the table of all series is, if anywhere."""
+    trend = page.trend
+    return template("series.html.j2").render(
+        page=page,
+        means=MEANS[page.verdict],
+        home=home,
+        chart=trend_chart(trend),
+        changes=[Line([(one.night, ""), (one.told, ""), (one.words, "")]) for one in reversed(page.changes)],
+        change_headings=CHANGE_HEADINGS,
+        runs=[_line(run, trend.unit, page.links) for run in trend.runs[: -MOST_NIGHTS - 1 : -1]],
+        run_headings=NIGHT_HEADINGS,
+        holes=sorted(trend.holes.items(), reverse=True)[:MOST_NIGHTS],
+        style=style(),
+        width=WIDTH,
+    )
+
+
+def style() -> str:
+    """Returns our own style sheet, marked as the only text that is not escaped."""
+    from markupsafe import Markup
+
+    return Markup(Path(TEMPLATES / "style.css").read_text())
+
+
+def _line(run: Run, unit: str, links: Mapping[str, str]) -> Line:
+    below = f"does not count: {run.aside}" if run.aside else "" if run.settled else "it was run again"
+    return Line(
+        [
+            (run.night, below),
+            (quantity(run.value, unit), ""),
+            (
+                between(run.interval, unit) or "–",
+                f"{100 * run.interval.confidence:.1f} %" if run.interval else "",
+            ),
+            (run.run_id, ""),
+        ],
+        link=links.get(run.run_id, ""),
+    )
