@@ -18,6 +18,7 @@ from tasks.history.quantities import moment, seconds
 from tasks.history.report import charts, hosts
 from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
+from tasks.history.report.heatmap import heat_maps
 from tasks.history.report.hosts import Sampled, host_rows
 from tasks.history.report.lines import (
     OPERATION_HEADINGS,
@@ -133,6 +134,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
             for role, words in _ROLE_WORDS.items()
             if any(one.role == role and one.memory_bytes is not None for one in shown)
         ],
+        "maps": heat_maps(results, summaries),
         "recovery": [Line(cells) for cells in recovery_rows(results, summaries)],
         "recovery_headings": HEADINGS,
         "stragglers": charts.stragglers_chart(results),

@@ -89,7 +89,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something at a night's place: a hole, a note, other versions, or a change, with `kind` for its colour and its word
+    """Something at a night's place: a hole, a note, other versions, or a change; `kind` is its colour, its word stands
     at height `y`."""
 
     x: float
