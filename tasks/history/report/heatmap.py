@@ -1,6 +1,6 @@
 """Sweeps over two things as maps: a cell per combination, the darker the longer it took. Pure.
 
-What varies among the points of one benchmark are its options, mesh and checkpoint. Where three or more vary, two of them
+What varies among points of one benchmark are options, mesh and checkpoint. Where three or more vary, two of them
 make the map, those that leave the fewest cells empty, and there is a map for each combination of the others.
 """
 
