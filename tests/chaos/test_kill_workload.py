@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from flows.cli import leases, workload_create
 from flows.cli.main import main
 from runtime.contract.errors import ExitCode
+from tasks.leases import opening
 from tasks.leases.lease import Lease, State
 from tests.chaos.driver import Plug, PluggedLedger, outcome, sample, soon_enough, took_s
 from tests.chaos.test_kill_gke import OTHERS, mutations, somebodys, things
@@ -58,9 +58,8 @@ def run(words: Sequence[str], plug: Plug | None = None) -> int:
 
     def play() -> None:
         if plug is not None:
-            for module, name in ((workload_create, "_ledger"), (leases, "ledger_here")):
-                opened = getattr(module, name)
-                setattr(module, name, lambda opened=opened: PluggedLedger(opened(), plug))
+            here = opening.the_ledger()
+            opening.the_ledger = lambda: PluggedLedger(here, plug)
         code = main(list(words))
         sys.stdout.flush()
         os._exit(code)
@@ -77,7 +76,7 @@ def command(cluster: KubernetesStandIn, case: str, name: str) -> list[str]:
 
 
 def lease_of(name: str) -> Lease | None:
-    found = [one for one in leases.ledger_here().listing().leases if f"-{name}-" in one.name]
+    found = [one for one in opening.the_ledger().listing().leases if f"-{name}-" in one.name]
     return max(found, key=lambda one: one.epoch, default=None)
 
 
