@@ -158,7 +158,7 @@ class Kubernetes:
         """Makes an object and returns it. One that has the name and is of the same lease and ledger is returned.
 
         Raises AlreadyExists when the name is somebody else's, Going while what has it is being deleted, Refused,
-        PermissionDenied, NotServed.
+        PermissionDenied, NotServed; `in_doubt` where that is the answer to a second try.
         """
         name, namespace = _name_of(manifest), namespace or manifest["metadata"].get("namespace")
         ask = Ask(
@@ -168,23 +168,32 @@ class Kubernetes:
             _STRICT,
             _complete(kind, manifest),
         )
-        for pause in even_pauses(self._timing, f"kubernetes: {self._wire.called(ask)}"):
-            try:
-                return self._object(ask, repeat=False)
-            except AlreadyExists as error:
-                there = self.find(kind, name, namespace)
-                if there is None:  # it went this moment
-                    raise
-                return ours(there, manifest, error)
-            except Unavailable as error:
-                # A reply that was lost says nothing. Nothing is asked for again before it was looked for.
-                if not isinstance(error, NotDone):
-                    there = self.find(kind, name, namespace)
-                    if there is not None:
-                        return ours(there, manifest, error)
-                if pause is None:
-                    raise
-                time.sleep(waiting(error, pause))
+
+        def found(error: KubernetesError) -> Object | None:
+            there = self.find(kind, name, namespace)
+            return None if there is None else ours(there, manifest, error)
+
+        in_doubt = False
+        try:
+            for pause in even_pauses(self._timing, f"kubernetes: {self._wire.called(ask)}"):
+                try:
+                    return self._object(ask, repeat=False)
+                except AlreadyExists as error:
+                    if (there := found(error)) is None:  # it went this moment
+                        raise
+                    return there
+                except Unavailable as error:
+                    # A reply that was lost says nothing. Nothing is asked for again before it was looked for.
+                    if not isinstance(error, NotDone):
+                        in_doubt = True
+                        if (there := found(error)) is not None:
+                            return there
+                    if pause is None:
+                        raise
+                    time.sleep(waiting(error, pause))
+        except KubernetesError as error:
+            error.in_doubt = in_doubt
+            raise
         raise AssertionError("the last pause is None")
 
     def try_create(self, kind: Kind, manifest: Object, namespace: str | None = None) -> Object:

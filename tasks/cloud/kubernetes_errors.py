@@ -33,11 +33,13 @@ _LONGEST_HEAD, _LONGEST_TAIL = 400, 200
 class KubernetesError(InfrastructureError):
     """The API server answered with an error, or not at all.
 
-    `answered`: the server said so itself. `after_s` is how long it asks to be left alone.
+    `answered`: the server said so itself. `after_s` is how long it asks to be left alone. `in_doubt`: the same was
+    asked for before, and nobody knows what became of that: it may happen yet.
     """
 
     answered = False
     after_s: float | None = None
+    in_doubt = False
 
 
 class NotFound(KubernetesError):

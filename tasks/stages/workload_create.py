@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, Leaked
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_errors import AlreadyExists, Going, NotFound, NotServed, Refused
+from tasks.cloud.kubernetes_errors import (
+    AlreadyExists,
+    Going,
+    KubernetesError,
+    NotFound,
+    NotServed,
+    Refused,
+)
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
 from tasks.leases.lease import State
@@ -134,10 +141,10 @@ def submit(
         if kept is not None:
             kube.create(SECRET, kept)
         held.stands(uid)
-    except BadInput:  # its cluster's own word that there is nothing
-        held.nothing_was_made()
-        raise
     except BaseException as error:
+        if _nothing_was_made(error):
+            held.nothing_was_made()
+            raise
         _give_back(held, uid, f"it could not be made whole: {error}")
         raise
     return Submitted(asked.name, uid, held.lease.lease_id, held.lease.expires_at)
@@ -154,8 +161,14 @@ def _jobset(kube: Kubernetes, config: GkeTargetConfig, asked: Submission) -> str
     except Refused as error:
         raise BadInput(f"{kube.access.name} refuses the workload: {error}") from error
     except (NotServed, NotFound) as error:
-        raise BadInput(list(foundations(kube, config)) or str(error)) from None
+        raise BadInput(list(foundations(kube, config)) or str(error)) from error
     return str(made["metadata"]["uid"])
+
+
+def _nothing_was_made(error: BaseException) -> bool:
+    """Whether it is the cluster's own word that there is nothing, and there will not be of a call before either."""
+    why = error.__cause__
+    return isinstance(error, BadInput) and isinstance(why, KubernetesError) and not why.in_doubt
 
 
 def _give_back(held: Submitting, uid: str | None, why: str) -> None:

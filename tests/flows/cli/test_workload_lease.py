@@ -14,10 +14,9 @@ import pytest
 
 from flows.cli.main import main
 from tasks.cloud.labels import read_labels
-from tasks.config.home import ledger_uri
 from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import Lease, State
-from tasks.leases.opening import open_ledger
+from tasks.leases.opening import the_ledger
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.flows.cli.submitting import SECRETS, STAYS, emptied, python, three_hosts, words_of
@@ -57,12 +56,12 @@ def call(cluster: KubernetesStandIn, capsys: pytest.CaptureFixture[str]) -> Any:
 
 def lease_of(workload: str) -> Lease:
     """Returns the latest lease of a workload."""
-    found = [one for one in open_ledger(ledger_uri()).listing().leases if workload in one.name]
+    found = [one for one in the_ledger().listing().leases if workload in one.name]
     return max(found, key=lambda one: one.epoch)
 
 
 def set_expiry(workload: str, at: float | None) -> None:
-    open_ledger(ledger_uri()).write(replace(lease_of(workload), expires_at=at))
+    the_ledger().write(replace(lease_of(workload), expires_at=at))
 
 
 def test_it_lasts_until_the_deadline_and_names_all_that_was_made(api: Plain, call: Any) -> None:
@@ -141,7 +140,18 @@ def test_what_cannot_be_written_down_is_not_made(
 def test_what_was_refused_leaves_no_lease(api: Plain, call: Any, cluster: KubernetesStandIn) -> None:
     cluster.fault(verb="create", kind="jobsets", action="error", code=422, times=9)
     assert call("create refused", *python("pass"))[0] == 2
-    assert not open_ledger(ledger_uri()).listing().leases
+    assert not the_ledger().listing().leases
+
+
+def test_what_was_refused_after_a_reply_was_lost_is_looked_for_before_its_lease_goes(
+    api: Plain, call: Any, cluster: KubernetesStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobSetInventory, "settle_s", 0.1)  # the stand-in is never late
+    lost = {"verb": "create", "kind": "jobsets", "action": "lose_reply"}
+    unknown = {"verb": "get", "kind": "jobsets", "action": "error", "code": 404}
+    cluster.fault(lost, unknown)  # as while the server learns its kinds anew
+    assert call("create doubtful", *python(STAYS))[0] == 2
+    assert lease_of("doubtful").state is State.GONE and not api.names(JOBSETS) + api.names(PODS)
 
 
 def test_what_was_made_without_its_secret_is_given_back_at_once(

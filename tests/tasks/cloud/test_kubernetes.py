@@ -203,6 +203,17 @@ def test_a_create_that_surely_did_not_happen_is_asked_for_again(server: Scripted
     assert [one.method for one in server.asked] == ["POST"] * 3
 
 
+@pytest.mark.parametrize(("first", "in_doubt"), [(Reply(503, b""), True), (Reply(429, {}), False)])
+def test_a_create_that_is_refused_says_whether_a_try_before_may_happen_yet(
+    server: Scripted, kube: Kubernetes, first: Reply, in_doubt: bool
+) -> None:
+    posts = [first, status(422, "Invalid", "no")]
+    server.script = lambda asked: MISSING if asked.method == "GET" else posts.pop(0)
+    with pytest.raises(errors.Refused) as told:
+        kube.create(JOB_SET, MANIFEST)
+    assert told.value.in_doubt is in_doubt
+
+
 def test_a_create_of_another_ones_name_is_refused(server: Scripted, kube: Kubernetes) -> None:
     theirs = {
         **MADE,
