@@ -154,22 +154,24 @@ def _with_image(told: Namespace, config: GkeTargetConfig, asked: Submission) -> 
     from tasks.cloud.registry import Registry
     from tasks.stages import image
 
+    def match(reference: str, named: str) -> None:
+        if pathways is not None:
+            from tasks.targets.pathways_match import check_image
+
+            check_image(pathways, reference, named, registry, say)
+
     with Registry() as registry:
         if asked.image != "to-be-made":
             named = asked.image
             found = named if "@sha256:" in named else image.given(named, registry).image
+            match(found, named)
         else:
             from pathlib import Path
 
-            named = told.base_image or image.DEFAULT_BASE
-            made = image.layer(
-                Path(told.script_dir or "."), str(_repository(told)), registry, say, base=named
-            )
-            found = made.image
-        if pathways is not None:
-            from tasks.targets.pathways_match import check_image
-
-            check_image(pathways, found, named, registry, say)
+            base = told.base_image or image.DEFAULT_BASE
+            match(base, base)  # whose JAX and Python it has
+            folder, repository = Path(told.script_dir or "."), str(_repository(told))
+            found = image.layer(folder, repository, registry, say, base=base).image
     return replace(asked, image=found)
 
 

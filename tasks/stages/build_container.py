@@ -15,12 +15,11 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.stages.context import Run, Say
 from tasks.stages.image import DEFAULT_BASE, Made, layer, plan_layer
-from tasks.stages.image_build import Wanted
-from tasks.stages.image_build import build as build_image
+from tasks.stages.image_build import Planned, Wanted, carry_out
 from tasks.stages.image_build import plan as plan_image
 from tasks.stages.recipes import built_before, pinned
 from tasks.stages.usercode import needs_orbax_classes
-from tasks.targets.pathways_match import refuse_mismatch
+from tasks.targets.pathways_match import check_image, refuse_mismatch
 from tasks.targets.types import Image
 
 
@@ -41,7 +40,6 @@ def build_container(run: Run, config: GkeTargetConfig, lock: Lock) -> Image:
             if folder_of(config) is None:
                 spec = replace(spec, source=pinned(spec.source, before))
         made = _made(spec, config, registry, run.say, lock)
-    _match(config, made)
     source = {**made.source, "image": f"{made.repository}:{made.tag}", "base": made.base}
     image = Image("container", made.image, "python", source, dict(made.versions), made.reused)
     run.say(f"image {made.image}, {made.tag}: {'is there already' if made.reused else 'built and pushed'}")
@@ -54,9 +52,8 @@ def plan_container(spec: RunSpec, config: GkeTargetConfig, lock: Lock, say: Say)
     folder, how = folder_of(config), config.build
     with Registry() as registry:
         if how is None or how.base is None or folder is None:
-            made = plan_image(wanted_of(spec, config), registry, say, lock=lock).made
-            _match(config, made)
-            return made
+            return _planned(spec, config, registry, say, lock).made
+        _match_base(config, how.base, registry, say)
         with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
             return plan_layer(folder, _repository(how.repository), registry, Path(work), base=how.base).made
 
@@ -91,14 +88,24 @@ def no_builder(config: GkeTargetConfig) -> str:
 def _made(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, lock: Lock) -> Made:
     folder, how = folder_of(config), config.build
     if how is None or how.base is None or folder is None:
-        return build_image(wanted_of(spec, config), registry, say, lock=lock)
+        return carry_out(_planned(spec, config, registry, say, lock), registry, say)
+    _match_base(config, how.base, registry, say)
     return layer(folder, _repository(how.repository), registry, say, base=how.base)
 
 
-def _match(config: GkeTargetConfig, made: Made) -> None:
-    """Raises BadInput where Pathways' images are of another JAX or Python than the image that is made."""
+def _planned(spec: RunSpec, config: GkeTargetConfig, registry: Registry, say: Say, lock: Lock) -> Planned:
+    """Plans an image. Raises BadInput also where Pathways' images are of another JAX or Python than it will have."""
+    planned = plan_image(wanted_of(spec, config), registry, say, lock=lock)
     if config.pathways is not None:
-        refuse_mismatch(config.pathways, made.versions.get("jax"), made.versions.get("python"))
+        versions = planned.made.versions
+        refuse_mismatch(config.pathways, versions.get("jax"), versions.get("python"))
+    return planned
+
+
+def _match_base(config: GkeTargetConfig, base: str, registry: Registry, say: Say) -> None:
+    """The same for a folder on a base: it has the base's JAX and Python."""
+    if config.pathways is not None:
+        check_image(config.pathways, base, base, registry, say)
 
 
 def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:

@@ -71,6 +71,7 @@ class Planned:
     `made` is what `build` returns of it, but for the digest.
     """
 
+    wanted: Wanted
     target: ImageName
     key: str
     base: ImageName
@@ -102,7 +103,7 @@ def plan(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = No
     there = taken(registry, target, key, wanted.force)
     if there is not None:
         made = replace(made, image=there.pinned(), reused=True)
-    return Planned(target, key, base.name, recipe, made, there)
+    return Planned(wanted, target, key, base.name, recipe, made, there)
 
 
 def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = None) -> Made:
@@ -111,8 +112,12 @@ def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = N
     What was built before of the same inputs is found by its tag, and not built again. Raises BadInput for what does
     not exist, or a tag that is another image; InfrastructureError when engine, registry or package index fail.
     """
-    planned = plan(wanted, registry, say, lock=lock)
-    target, made = planned.target, planned.made
+    return carry_out(plan(wanted, registry, say, lock=lock), registry, say)
+
+
+def carry_out(planned: Planned, registry: Registry, say: Say) -> Made:
+    """Makes what is planned. Raises as `build`."""
+    wanted, target, made = planned.wanted, planned.target, planned.made
     if planned.there is not None:
         say(f"{target} is there already")
         if wanted.trusted or not wanted.smoke:
@@ -124,7 +129,7 @@ def build(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = N
             _smoke(builder, planned.there, work, say)
             return made
         prune_kits(images_folder(), older_than_s=_LEFT_S)
-        _carry_out(builder, _job(planned, wanted, work, say), work, say, smoke=wanted.smoke)
+        _build(builder, _job(planned, work, say), work, say, smoke=wanted.smoke)
         if (there := taken(registry, target, planned.key, wanted.force)) is not None:
             say(f"{target} was pushed by somebody else meanwhile: it stays")
             return replace(made, image=there.pinned(), reused=True)
@@ -147,7 +152,7 @@ def ref_of(about: Mapping[str, str]) -> str:
     return re.sub(r"^refs/(heads|tags)/", "", ref)
 
 
-def _carry_out(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> None:
+def _build(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> None:
     """Builds, and tries out what was built."""
     say(f"building {job.target} with {builder.name}, on {job.base.pinned()}")
     began = time.monotonic()
@@ -196,7 +201,7 @@ def _said_python(config: Mapping[str, Any], base: str) -> str:
     )
 
 
-def _job(planned: Planned, wanted: Wanted, work: Path, say: Say) -> Job:
+def _job(planned: Planned, work: Path, say: Say) -> Job:
     """Returns what the engine is told; what it is told to build from is in a folder in `work` then."""
     context, made = work / "context", planned.made
     kit, _ = make_kit(planned.recipe, kits_folder(), say=say)
@@ -205,7 +210,7 @@ def _job(planned: Planned, wanted: Wanted, work: Path, say: Say) -> Job:
         fill_context(kit, context)
         pip = _secret(work)
     labels = {KEY_LABEL: planned.key, JAX_LABEL: made.versions.get("jax", ""), **_labels(made.source)}
-    return Job(context, planned.base, planned.target, labels, wanted.fresh, pip)
+    return Job(context, planned.base, planned.target, labels, planned.wanted.fresh, pip)
 
 
 def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:

@@ -301,6 +301,20 @@ def test_pathways_of_another_jax_or_python_than_the_program_is_refused(
     assert "has Python 3.11, and the program Python 3.12" in said and not api.names(JOBSETS)
 
 
+def test_a_folder_on_a_base_of_another_jax_than_pathways_is_refused_before_it_is_pushed(
+    api: Plain, pathways: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    store = Store()
+    push_image(store, "base", "v1", config={"config": {"Env": ["JAX_VERSION=0.9.0"]}})
+    (tmp_path / "train.py").write_text("print(1)")
+    with serve_registry(store) as address:
+        words = ["workload", "create", "n", "--target", pathways(), "--script-dir", str(tmp_path)]
+        words += ["--base-image", f"{address}/base:v1", "--repository", f"{address}/mine"]
+        assert main([*words, "--", "x"]) == 2
+    assert "has JAX 0.10.0, and the program JAX 0.9.0" in capsys.readouterr().err
+    assert "mine" not in store.repositories and not api.names(JOBSETS)
+
+
 def test_a_folder_is_put_on_a_base_and_pods_get_the_digest(
     api: Plain, cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from tasks.config.spec import RunSpec, SourceSpec
 from tasks.stages.build import build, check_source, explain_build
 from tasks.stages.context import Run
 from tasks.targets.gke import GkeTarget
-from tests.cloud.fake_index import lock, wheels  # noqa: F401
+from tests.cloud.fake_index import add_jax, lock, wheels  # noqa: F401
 from tests.cloud.registry import Store
 from tests.tasks.stages.test_build import make_run
 from tests.tasks.stages.test_image import Engine, address, engine, locked, store  # noqa: F401
@@ -98,6 +98,23 @@ def test_an_image_that_the_registry_lost_is_built_again(
     store.repository("mine").manifests.clear()
     again = build(run, lock=locked)
     assert again.source["image"] == first.source["image"] and not again.reused
+
+
+PATHWAYS = {"server_image": "r/server:jax_0.10.0", "proxy_image": "r/proxy_server:jax_0.10.0"}
+SIDECAR = {**PATHWAYS, "colocated_python_image": "r/sidecar:python_3.12-jax_0.10.0"}
+
+
+@pytest.mark.parametrize("make", [explain_build, lambda spec, lock: build_of(spec, lock)])
+def test_an_image_of_another_jax_than_pathways_is_refused_before_it_is_built(
+    make: Callable[..., object], address: str, engine: Engine, locked: Lock, wheels: Path, tmp_path: Path
+) -> None:
+    add_jax(wheels, "0.9.0", tpu="0.1")
+    target = config(address).model_dump(exclude_unset=True)
+    target |= {"type": "v5litepod-16", "slices": 2, "pathways": PATHWAYS}
+    spec = make_run(tmp_path, target=GkeTargetConfig.model_validate(target)).spec
+    with pytest.raises(BadInput, match=r"server:jax_0.10.0 has JAX 0.10.0, and the program JAX 0.9.0"):
+        make(spec, lock=locked)
+    assert not engine.told
 
 
 def test_plan_names_the_image_that_is_built_then_and_says_when_it_is_there(
@@ -218,10 +235,22 @@ def test_its_code_is_the_bases(refuse: Callable[[RunSpec], object], folder: Path
         refuse(spec)
 
 
-def build_of(spec: RunSpec) -> object:
+def build_of(spec: RunSpec, lock: Lock | None = None) -> object:
     assert isinstance(spec.target, GkeTargetConfig)
     run = make_run(Path(spec.output), spec.source, target=spec.target)
-    return build(replace(run, target=GkeTarget(spec.target)))
+    return build(replace(run, target=GkeTarget(spec.target)), lock=lock)
+
+
+@pytest.mark.parametrize("make", [explain_build, lambda spec: build_of(spec)])
+def test_a_folder_on_a_base_of_another_python_than_pathways_is_refused_before_it_is_pushed(
+    make: Callable[[RunSpec], object], address: str, store: Store, folder: Path, tmp_path: Path
+) -> None:
+    target = layered(address, folder).model_dump(exclude_unset=True)
+    target |= {"type": "v5litepod-16", "slices": 2, "pathways": SIDECAR}
+    spec = make_run(tmp_path, target=GkeTargetConfig.model_validate(target)).spec
+    with pytest.raises(BadInput, match=r"has Python 3.12, and the program Python 3.11"):
+        make(spec)
+    assert "mine" not in store.repositories
 
 
 @pytest.mark.parametrize(
