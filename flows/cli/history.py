@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -83,19 +83,19 @@ def show(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Show a series: its level, what it scatters by, and its latest nights, with what does not count and why."""
+    """Show a series: its verdict, level and changes, and its latest nights, with what does not count and why."""
     checked_range("--last", last, 1)
     refuse_empty({"SERIES": series, "--history": history})
     from tasks.history.dataset.lines import show_lines, shown_object
-    from tasks.stages.history import look, open_history
+    from tasks.stages.history import look, open_history, shown_of
 
-    looked = look(open_history(history))
-    found = looked.find(series)
+    dataset = open_history(history)
+    looked = look(dataset)
+    shown = shown_of(dataset, looked, looked.find(series))
     if json:
-        told: dict[str, Any] = shown_object(looked.records, found)
-        print_json({"history": looked.where, "troubles": list(looked.troubles), **told})
+        print_json({"history": looked.where, "troubles": list(looked.troubles), **shown_object(shown)})
         return ExitCode.DONE
-    for line in show_lines(looked.records, found, last):
+    for line in show_lines(shown, last):
         print(line)
     _tell(looked)
     return ExitCode.DONE

@@ -64,6 +64,12 @@ GROUPS = {
             "show": ("flows.cli.history:show", "Show the nights of a series."),
             "list": ("flows.cli.history:list_", "List the series that there are."),
             "import": ("flows.cli.history:import_", "Take in runs that lie in a folder."),
+            "exclude": ("flows.cli.history_notes:exclude", "Let a bad night count for nothing."),
+            "include": ("flows.cli.history_notes:include", "Let an excluded night count again."),
+            "annotate": ("flows.cli.history_notes:annotate", "Put a sentence beside a night."),
+            "accept": ("flows.cli.history_notes:accept", "Take a series' values for what is expected."),
+            "compact": ("flows.cli.history_upkeep:compact", "Make few large files of many small ones."),
+            "retain": ("flows.cli.history_upkeep:retain", "Let go of what is old."),
         },
     ),
     "tpu": (

@@ -35,14 +35,15 @@ class Flags(RunRequest):
     )
 
 
-_LAST = Group("How it goes", sort_key=4)
-_SAID = Group("What it says", sort_key=5)
+_LAST = Group("How it goes", sort_key=5)
+_SAID = Group("What it says", sort_key=6)
 _GROUPS = {
     Group("Where", sort_key=1): ("target", "workers", "devices_per_worker", "output", "local_directory"),
-    Group("What is measured", sort_key=2): (
+    Group("Where its numbers go", sort_key=2): ("history", "night", "track"),
+    Group("What is measured", sort_key=3): (
         *("set", "repo", "branch", "pr", "commit", "jax_version", "jax_index", "env", "env_file"),
     ),
-    Group("Hardware that the run makes or shares", sort_key=3): (
+    Group("Hardware that the run makes or shares", sort_key=4): (
         "keep",
         "keep_for",
         "lease",

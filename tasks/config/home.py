@@ -31,7 +31,7 @@ def ledger_folder() -> Path:
 
 
 def history_uri() -> str:
-    """Returns where the history lies: $SLICEBENCH_HISTORY (a path or gs://bucket/folder), else a folder here."""
+    """Returns where the history is looked for: $SLICEBENCH_HISTORY (a path or gs://…), else a folder here."""
     return os.environ.get(HISTORY_VARIABLE) or str(home() / "history")
 
 

@@ -27,6 +27,17 @@ class RunRequest(BaseModel):
     output: str | None = Field(
         None, description="Folder for runs: a path or gs://…; default: $SLICEBENCH_HOME/runs"
     )
+    history: str | None = Field(
+        None,
+        description="History to add its numbers to: a path or gs://…; default: $SLICEBENCH_HISTORY, or none",
+    )
+    night: str | None = Field(
+        None, description="Night of the history that it is a run of, e.g. 2026-11-28; default: one of its own"
+    )
+    track: str | None = Field(
+        None,
+        description="Name for the versions measured, in the history; default: made from the source fields",
+    )
     run_id: str | None = Field(None, description="Name of the run; default: made from suite and time")
     resume: bool = Field(False, description="Go on with the run of that run_id: only what is missing is done")
     from_stage: Stage | None = Field(None, description="With resume: do this stage and those after it again")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from runtime.contract.errors import BadInput, Problem
@@ -46,6 +47,20 @@ def resolve_source(request: RunRequest) -> SourceSpec:
         jax_version=request.jax_version.lower(),
         jax_index=_absolute_index(request.jax_index),
     )
+
+
+def track_of(source: Mapping[str, Any]) -> str:
+    """Returns which versions the resolved source fields of a request follow: in the history, runs of one track compare.
+
+    What the track names may move from night to night, as a branch does.
+    """
+    repo, jax = source.get("repo"), source.get("jax_version") or "locked"
+    what = next(
+        (f"{kind} {source[kind]}" for kind in ("pr", "commit", "branch") if source.get(kind)),
+        ("tree" if is_local(repo) else "default branch") if repo else "released",
+    )
+    told = what if repo in (None, "", ORBAX_REPO) else f"{what} of {repo}"
+    return told if jax == "locked" else f"{told}, JAX {jax}"
 
 
 def is_local(repo: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +13,21 @@ from typing import Any
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.storage import Folder, is_there, open_folder, read_json
 from tasks.config.home import history_uri
-from tasks.history.dataset.notes import read_notes
+from tasks.history.dataset.compaction import Compacted, compact, forget_months, retain
+from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
+from tasks.history.dataset.fold import Decision, Group, fold, group_of, groups
+from tasks.history.dataset.lines import Shown
+from tasks.history.dataset.notes import Kind, Note, Notes, read_notes, write_note
 from tasks.history.dataset.recorded import Recorded, Records
-from tasks.history.dataset.rows import Belonging, row_of_nothing, rows_of, track_of
+from tasks.history.dataset.rows import Belonging, row_of_nothing, rows_of
 from tasks.history.dataset.schema import Row
 from tasks.history.dataset.store import Dataset
 from tasks.history.reading import load_results
-from tasks.history.results import Results
+from tasks.stages.excluded import belonging_of
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
+
+MOST_JUDGED = 120
+"""Nights, the latest, that are judged on the spot where nobody judged them when they were run."""
 
 _AT_ONCE = 8
 
@@ -29,6 +38,7 @@ class Looked:
 
     where: str
     records: Records
+    notes: Notes
     troubles: Sequence[str]
 
     def find(self, word: str) -> Recorded:
@@ -53,7 +63,7 @@ class Looked:
 
 def matches(recorded: Recorded, word: str) -> bool:
     """Says whether a series is meant by a word: by its id, or by parts of its name and machine."""
-    if recorded.id.startswith(word) and len(word) >= 4:
+    if len(word) >= 4 and (recorded.id.startswith(word) or recorded.id.rpartition("-")[2].startswith(word)):
         return True
     told = " ".join((recorded.name, recorded.about["track"], *recorded.fingerprint.values())).lower()
     return all(part in told for part in _words(word))
@@ -77,7 +87,111 @@ def look(dataset: Dataset) -> Looked:
     """Reads all of it. Raises InfrastructureError when the storage fails."""
     stored, notes = dataset.read(), read_notes(dataset.folder)
     records = Records(stored.table(), notes, time.time())
-    return Looked(dataset.folder.uri, records, [*stored.troubles, *notes.troubles])
+    return Looked(dataset.folder.uri, records, notes, [*stored.troubles, *notes.troubles])
+
+
+def groups_of(looked: Looked, least: Mapping[str, float] | None = None) -> Mapping[str, Group]:
+    """Returns the series that are judged, by the groups that they are judged in; `least`: see `groups`."""
+    return groups(looked.records, looked.notes.accepted(looked.records.series), least)
+
+
+def read_decisions(dataset: Dataset) -> tuple[list[Decision], Sequence[str]]:
+    """Returns what was decided so far, by night, and what of it cannot be read."""
+    stored = Dataset(dataset.folder, DECISIONS).read()
+    return decisions_of(stored.rows()), stored.troubles
+
+
+def write_decisions(dataset: Dataset, decisions: Sequence[Decision]) -> None:
+    """Adds decisions to the history. Those of one night that are written again count as they were written last."""
+    months = rows_of_decisions(decisions, time.time())
+    Dataset(dataset.folder, DECISIONS).append_months("decided", months)
+
+
+def judged(dataset: Dataset, looked: Looked, series: Recorded) -> list[Decision]:
+    """Returns what was and is to be decided of a series, by night; nothing of one that follows from others.
+
+    It is decided together with the series of its machine and track: a night that was off for all is no change of one.
+    """
+    decisions, _ = read_decisions(dataset)
+    known = [one for one in decisions if one.group == group_of(series)]
+    metrics = {one.id: one.about["metric"] for one in looked.records.series.values()}
+    least = {
+        metrics[one.series]: one.least for one in known if one.series in metrics
+    }  # as they were judged last
+    group = groups_of(looked, least).get(group_of(series))
+    if group is None or series.id not in group.members:
+        return []
+    found = fold({group.name: group}, known, most=MOST_JUDGED)
+    return [one for one in found if one.series == series.id]
+
+
+def shown_of(dataset: Dataset, looked: Looked, series: Recorded) -> Shown:
+    """Returns all that is known of a series."""
+    records = looked.records
+    decisions = judged(dataset, looked, series)
+    return Shown(series, records.seen(series.id), records.holes(series), decisions, looked.notes)
+
+
+def note_night(dataset: Dataset, kind: Kind, night: str, series: str | None, text: str) -> Note:
+    """Says something of a night, by its name or a run's id. Raises BadInput where there is no such night or series."""
+    looked = look(dataset)
+    known = looked.records.night_names
+    if night not in known:
+        near = difflib.get_close_matches(night, sorted(known), n=3)
+        fix = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else "see slicebench history list, and a series' nights"
+        )
+        raise BadInput(f"there is no night and no run {night!r} in {looked.where}", fix=fix)
+    note = _noted(kind, night, looked.find(series).id if series else "", text)
+    write_note(dataset.folder, note)
+    return note
+
+
+def accept_level(dataset: Dataset, series: str, since: str | None, text: str) -> Note:
+    """Says that a series is expected to be as it is since a night; of None: since its open alert began.
+
+    Raises BadInput where there is no such night, or no alert.
+    """
+    looked = look(dataset)
+    found = looked.find(series)
+    nights = {night.name for night in found.nights}
+    if since is None:
+        decisions = judged(dataset, looked, found)
+        alert = decisions[-1].standing.alert if decisions else None
+        if alert is None:
+            raise BadInput(
+                f"no alert is open for {found.id}", fix="name the first night of its level: --from NIGHT"
+            )
+        since = alert.began
+    elif since not in nights:
+        raise BadInput(f"{found.id} has no night {since!r}", fix=f"see slicebench history {found.id}")
+    note = _noted("accept", since, found.id, text)
+    write_note(dataset.folder, note)
+    return note
+
+
+def _noted(kind: Kind, night: str, series: str, text: str) -> Note:
+    return Note(kind, night, series, text, getpass.getuser(), time.time())
+
+
+def compact_all(dataset: Dataset) -> Compacted:
+    """Makes few files of the history's many."""
+    decisions = compact(Dataset(dataset.folder, DECISIONS))
+    return _both(compact(dataset), decisions)
+
+
+def retain_days(dataset: Dataset, days: int) -> Compacted:
+    """Lets go of runs that began more than so many days ago, and of what was decided of nights of earlier months."""
+    since = time.time() - 86400.0 * days
+    rows = retain(dataset, since)
+    forget_months(Dataset(dataset.folder, DECISIONS), since)
+    return rows
+
+
+def _both(one: Compacted, other: Compacted) -> Compacted:
+    return Compacted(one.before + other.before, one.after + other.after, (*one.troubles, *other.troubles))
 
 
 @dataclass(frozen=True)
@@ -122,20 +236,17 @@ def take_in_run(dataset: Dataset, folder: Folder) -> TakenIn:
 
 def rows_of_folder(folder: Folder) -> list[Row]:
     """Returns what a run adds; nothing while it may still go on. Raises InfrastructureError for damaged results."""
-    document = _mapping(read_json(folder, REQUEST_FILE))
-    request = _mapping(document.get("request"))
-    belonging = Belonging(track_of(request), str(request.get("night") or ""), folder.uri)
+    belonging = belonging_of(folder)
     results = load_results(folder)
     if results is not None and results.points:
         return rows_of(results, belonging)
-    return list(_of_nothing(folder, document, results, belonging))
+    return list(_of_nothing(folder, belonging))
 
 
-def _of_nothing(
-    folder: Folder, document: Mapping[str, Any], results: Results | None, belonging: Belonging
-) -> Iterator[Row]:
+def _of_nothing(folder: Folder, belonging: Belonging) -> Iterator[Row]:
     """Yields the row of a run that ended without results."""
-    outcome, began = _mapping(read_json(folder, OUTCOME_FILE)), document.get("created_at")
+    document, outcome = (_mapping(read_json(folder, name)) for name in (REQUEST_FILE, OUTCOME_FILE))
+    began = document.get("created_at")
     if not outcome or not isinstance(began, int | float):
         return
     causes = outcome.get("causes") or ["it ended without results"]

@@ -24,12 +24,12 @@ from runtime.contract.yamlfile import read_text
 from tasks.cloud.storage import Folder, open_folder, probe_writable
 from tasks.config import duration
 from tasks.config.envfile import resolve_env
-from tasks.config.home import runs_folder
+from tasks.config.home import HISTORY_VARIABLE, runs_folder
 from tasks.config.load import load_target
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
 from tasks.config.run_names import checked_lease_name, checked_run_id, run_id_for
-from tasks.config.source import resolve_source
+from tasks.config.source import resolve_source, track_of
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
 from tasks.stages.asked import begin_asked, never_began, read_asked
@@ -125,9 +125,19 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     env = gather(lambda: _environment(request, environ))
     run_id = gather(lambda: checked_run_id(request.run_id or _new_run_id(request.suite)))
     output = gather(lambda: open_folder(request.output or str(runs_folder())).uri)
+    history = gather(lambda: _history(request, environ))
     gather(lambda: refuse_local_directory(request.local_directory, target))
     if problems or not (
-        path and text and suite and target_path and target and source and env and run_id and output
+        path
+        and text
+        and suite
+        and target_path
+        and target
+        and source
+        and env
+        and run_id
+        and output
+        and history is not None
     ):
         raise BadInput(problems)
     if suite.simdevice is not None:
@@ -146,6 +156,9 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         target=target.with_choices(request.workers, request.devices_per_worker),
         source=source,
         output=output,
+        history=history,
+        night=request.night or "",
+        track=request.track or track_of(vars(source)),
         keep=request.keep,
         keep_for_s=duration.seconds(request.keep_for),
         lease=request.lease,
@@ -197,6 +210,8 @@ def settled(request: RunRequest, spec: RunSpec) -> RunRequest:
             "suite": spec.suite_path,
             "target": str(locate(request.target, "targets")),
             "output": spec.output,
+            "history": spec.history or None,
+            "track": spec.track,
             "repo": spec.source.repo,
             "jax_index": spec.source.jax_index,
             "env_file": [str(Path(file).expanduser().absolute()) for file in request.env_file],
@@ -238,6 +253,12 @@ def _environment(request: RunRequest, environ: Mapping[str, str]) -> tuple[dict[
 def _deadlines(request: RunRequest) -> Deadlines:
     operation_s = request.operation_deadline_s or Deadlines().operation_s
     return Deadlines(operation_s=operation_s, run_s=request.run_deadline_s)
+
+
+def _history(request: RunRequest, environ: Mapping[str, str]) -> str:
+    """Returns where the run's numbers are added; empty for nowhere."""
+    given = request.history or environ.get(HISTORY_VARIABLE)
+    return open_folder(given).uri if given else ""
 
 
 def _new_run_id(suite: str) -> str:

@@ -6,7 +6,8 @@ they are two, and both count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,17 @@ def latest(table: pa.Table) -> pa.Table:
     is_last = collected[order] == collected[order][first]
     kept = order[is_last & (new_run | _changes(series[order], point[order]))]
     return taken(table, kept[np.lexsort((began[kept], series[kept]))])
+
+
+def last_written(table: pa.Table, keys: Sequence[str], written: str) -> pa.Table:
+    """Returns of the rows that are alike in their `keys`, texts, the one that was written last."""
+    if len(table) == 0:
+        return table
+    columns = [codes(table, name) for name in keys]
+    order_by: list[NDArray[Any]] = [np.nan_to_num(numbers(table, written)), *columns]
+    order = np.lexsort(order_by)
+    new = _changes(*(column[order] for column in columns))
+    return taken(table, order[np.append(new[1:], True)])
 
 
 def codes(table: pa.Table, name: str) -> NDArray[np.int32]:

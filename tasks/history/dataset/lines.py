@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from runtime.contract.counting import counted
-from tasks.history.dataset.recorded import Hole, Recorded, Records, Seen, middle
+from tasks.history.dataset.fold import Decision
+from tasks.history.dataset.notes import Notes
+from tasks.history.dataset.recorded import Hole, Recorded, Seen, middle
 from tasks.history.detection.baseline import baseline_of
 from tasks.history.detection.evidence import before
 from tasks.history.quantities import percent, plus_minus, printable, quantity
@@ -31,19 +34,72 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def show_lines(records: Records, one: Recorded, last: int) -> list[str]:
-    """Returns what there is to say of a series, and its latest nights."""
-    seen, holes = records.seen(one.id), records.holes(one)
-    told = [f"{one.id}  {one.name}", f"on {machine_words(one)}; {one.about['track']}", _counts(one, holes)]
-    if level := _level(one):
+@dataclass(frozen=True)
+class Shown:
+    """All that is known of one series: what each run saw, what gave nothing, what was decided and what people said."""
+
+    one: Recorded
+    seen: Sequence[Seen]
+    holes: Sequence[Hole]
+    decisions: Sequence[Decision]
+    notes: Notes
+
+    @property
+    def nights(self) -> list[Seen | Hole]:
+        """Returns all runs in the order of their nights, those that gave nothing too."""
+        return sorted([*self.seen, *self.holes], key=lambda found: (found.night, found.began_at))
+
+    def remarks(self, found: Seen | Hole) -> list[str]:
+        """Returns what people said of a run's night, but for why it is set aside."""
+        said = self.notes.of(self.one.id, (found.night, found.run_id))
+        words = {"annotate": "", "accept": "accepted: "}
+        told = [f"{words[note.kind]}{note.text}".removesuffix(": ") for note in said if note.kind in words]
+        return [one for one in told if one]
+
+
+def show_lines(shown: Shown, last: int) -> list[str]:
+    """Returns what there is to say of a series: its level, its changes, and its latest nights."""
+    one = shown.one
+    told = [
+        f"{one.id}  {one.name}",
+        f"on {machine_words(one)}; {one.about['track']}",
+        _counts(one, shown.holes),
+    ]
+    if shown.decisions:
+        latest = shown.decisions[-1]
+        told.append(f"{latest.verdict.value}: {latest.reason}")
+    if level := _level(one, shown.decisions):
         told.append(level)
-    nights: list[Seen | Hole] = sorted([*seen, *holes], key=lambda found: (found.night, found.began_at))
-    rows = [_night(found) for found in nights[-last:]]
+    changes = [change_cells(shown, decision) for decision in shown.decisions if decision.is_change]
+    rows = [_night(shown, found) for found in shown.nights[-last:]]
     return [
         *(printable(line) for line in told),
+        *(["", *table([("change", "", "by", "interval", "with"), *changes])] if changes else []),
         "",
         *table([("night", "median", "repeats", "run", ""), *rows]),
     ]
+
+
+def change_cells(shown: Shown, decision: Decision) -> tuple[str, ...]:
+    """Returns a change in words: when, what, by how much, between which bounds, and which versions changed with it."""
+    by = "" if decision.effect is None else percent(decision.effect)
+    bounds = (decision.low, decision.high)
+    between = " … ".join(percent(bound) for bound in bounds if bound is not None)
+    if decision.told in ("recovered", "new level"):
+        by = between = ""
+    return (decision.night, decision.told, by, between, _versions(shown, decision))
+
+
+def _versions(shown: Shown, decision: Decision) -> str:
+    """Returns which versions differ between the nights by which a change was found and the one before them."""
+    names = [night.name for night in shown.one.nights]
+    first = names.index(decision.night) - max(1, decision.window) + 1
+    if first < 1:
+        return ""
+    of = {one.night: one.versions for one in shown.seen if not one.aside}
+    old, new = of[names[first - 1]], of[decision.night]
+    changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    return ", ".join(f"{name} {old.get(name, '–')[:12]} → {new.get(name, '–')[:12]}" for name in changed)
 
 
 def machine_words(one: Recorded) -> str:
@@ -72,8 +128,8 @@ def series_object(one: Recorded) -> dict[str, Any]:
     }
 
 
-def shown_object(records: Records, one: Recorded) -> dict[str, Any]:
-    """Returns what `history show --json` says: the series, each run of it, and the holes."""
+def shown_object(shown: Shown) -> dict[str, Any]:
+    """Returns what `history show --json` says: the series, each run of it, the holes, and what was decided."""
     runs = [
         {
             "night": seen.night,
@@ -84,10 +140,29 @@ def shown_object(records: Records, one: Recorded) -> dict[str, Any]:
             "unit": seen.unit,
             "versions": dict(seen.versions),
             "set_aside": seen.aside or None,
+            "remarks": shown.remarks(seen),
         }
-        for seen in records.seen(one.id)
+        for seen in shown.seen
     ]
-    return {**series_object(one), "runs": runs, "holes": [vars(hole) for hole in records.holes(one)]}
+    decided = [_decided(one) for one in shown.decisions]
+    return {
+        **series_object(shown.one),
+        "verdict": decided[-1]["verdict"] if decided else None,
+        "runs": runs,
+        "holes": [vars(hole) for hole in shown.holes],
+        "decisions": decided,
+    }
+
+
+def _decided(one: Decision) -> dict[str, Any]:
+    names = ("night", "reason", "effect", "low", "high", "probability", "level", "shift")
+    alert = one.standing.alert
+    return {
+        **{name: getattr(one, name) for name in names},
+        "verdict": one.verdict.value,
+        "change": one.told or None,
+        "alert_since": alert.began if alert else None,
+    }
 
 
 def value_of(centre: float) -> float:
@@ -112,22 +187,25 @@ def _counts(one: Recorded, holes: Sequence[Hole]) -> str:
     return "; ".join(told)
 
 
-def _level(one: Recorded) -> str:
+def _level(one: Recorded, decisions: Sequence[Decision]) -> str:
     baseline = baseline_of(before(one.series)) if one.nights else None
     if baseline is None:
         return "no baseline yet: it takes eight nights"
     unit, latest = one.about["unit"], one.nights[-1].settled.centre
-    level = quantity(value_of(baseline.centre), unit)
+    centre = math.log(held) if decisions and (held := decisions[-1].level) else baseline.centre
     scatter = plus_minus(math.expm1(math.sqrt(baseline.variance)))
-    off = percent(math.expm1(latest - baseline.centre))
-    nights = counted(baseline.nights, "night")
-    return f"level {level}, of {nights} that scatter by {scatter}; the latest is {off} off it"
+    off = percent(math.expm1(latest - centre))
+    return (
+        f"level {quantity(value_of(centre), unit)}, nights scatter by {scatter}; the latest is {off} off it"
+    )
 
 
-def _night(found: Seen | Hole) -> tuple[str, ...]:
+def _night(shown: Shown, found: Seen | Hole) -> tuple[str, ...]:
+    remarks = shown.remarks(found)
     if isinstance(found, Hole):
         status = found.status.replace("_", " ")
-        return (found.night, "–", "", found.run_id, f"{status}: {found.cause}" if found.cause else status)
+        told = f"{status}: {found.cause}" if found.cause else status
+        return (found.night, "–", "", found.run_id, "; ".join([told, *remarks]))
     median = quantity(middle(found.values), found.unit) if found.run else "–"
     aside = (
         f"set aside: {found.aside}"
@@ -136,4 +214,10 @@ def _night(found: Seen | Hole) -> tuple[str, ...]:
         if found.run
         else "no value of it is a positive number"
     )
-    return (found.night, median, str(len(found.values)), found.run_id, aside)
+    return (
+        found.night,
+        median,
+        str(len(found.values)),
+        found.run_id,
+        "; ".join(filter(None, [aside, *remarks])),
+    )

@@ -34,6 +34,11 @@ class Note:
     by: str
     at: float
 
+    @property
+    def words(self) -> str:
+        """Returns by whom a night was excluded, and why."""
+        return f"excluded by {self.by}: {self.text}" if self.text else f"excluded by {self.by}"
+
     def is_of(self, series: str, names: Iterable[str]) -> bool:
         """Says whether it is said of a series' night that goes by any of these names."""
         return self.series in ("", series) and self.night in names
@@ -55,6 +60,13 @@ class Notes:
         """Returns the note by which a night does not count; None when it does."""
         said = [note for note in self.of(series, names) if note.kind in ("exclude", "include")]
         return said[-1] if said and said[-1].kind == "exclude" else None
+
+    def accepted(self, series: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Returns of each series the nights that begin a new level."""
+        said = [note for note in self.notes if note.kind == "accept"]
+        return {
+            one: frozenset(note.night for note in said if note.series in ("", one)) for one in series if said
+        }
 
 
 def write_note(folder: Folder, note: Note) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tasks.history.comparison import SMALLEST_MEMORY
 from tasks.history.dataset.latest import codes, numbers
 from tasks.history.dataset.medians import runs_of
-from tasks.history.dataset.notes import Note, Notes
+from tasks.history.dataset.notes import Notes
 from tasks.history.dataset.rows import is_a_time
 from tasks.history.detection.series import Night, Run, Series
 from tasks.history.intervals import median
@@ -111,6 +111,11 @@ class Records:
         """Returns every series by its id."""
         names = self._texts("series")
         return {names[first]: self._recorded(names[first], first, last) for first, last in self._measured}
+
+    @property
+    def night_names(self) -> set[str]:
+        """Returns all names by which a night is known: its own, and the ids of its runs."""
+        return {*self._names, *self._texts("run_id")}
 
     def seen(self, series: str) -> list[Seen]:
         """Returns what each run saw of a series, in the order of the nights: also what does not count."""
@@ -235,7 +240,7 @@ class Records:
         """Returns why a row does not count; empty when it does."""
         names = (self._names[row], self._texts("run_id")[row])
         if self._mentioned and (note := self._notes.excluded(series, names)):
-            return _by(note)
+            return note.words
         if self._wrong_clock[row]:
             return f"its clock was wrong: it began {moment_name(float(self._began[row]))}"
         if self._other_unit[row]:
@@ -265,10 +270,6 @@ def moment_name(at: float) -> str:
     if not is_a_time(at):
         return f"{at}"
     return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _by(note: Note) -> str:
-    return f"excluded by {note.by}: {note.text}" if note.text else f"excluded by {note.by}"
 
 
 def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,6 @@ from tasks.history.measurement import Measurement
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import combine_of
 
-RELEASED = "released"
-"""The track of a run of released versions, as the lock names them."""
-
 MEASURED, FAILED, NOT_RUN, PREEMPTED = "measured", "failed", "not_run", "preempted"
 """What became of a point: only the first has values."""
 
@@ -28,33 +26,20 @@ MEASURED, FAILED, NOT_RUN, PREEMPTED = "measured", "failed", "not_run", "preempt
 class Belonging:
     """What a run's results do not say of it. `night`: the name of the night that it is of; empty: it is its own.
 
-    `track`: which versions it follows (see `track_of`). `origin`: where its folder lies.
+    `track`: which versions it follows. `origin`: where its folder lies.
     """
 
-    track: str = RELEASED
+    track: str
     night: str = ""
     origin: str = ""
-
-
-def track_of(request: Mapping[str, Any]) -> str:
-    """Returns what of a request says which versions are under test: runs of one track are nights of one series.
-
-    What the track names may move from night to night, as a branch does; the commits are in the rows.
-    """
-    repo, jax = request.get("repo"), request.get("jax_version") or "locked"
-    what = next(
-        (f"{kind} {request[kind]}" for kind in ("pr", "commit", "branch") if request.get(kind)),
-        "default branch" if repo else RELEASED,
-    )
-    told = f"{what} of {repo}" if repo else what
-    return told if jax == "locked" else f"{told}, JAX {jax}"
 
 
 def series_id(
     benchmark_key: str, operation: str, metric: str, fingerprint: Mapping[str, str], track: str
 ) -> str:
-    """Returns the name of a series: 12 hex digits of all that its runs have in common."""
-    return _digest([benchmark_key, operation, metric, _canonical(fingerprint), track])
+    """Returns the name of a series: its operation, and 10 hex digits of all that its runs have in common."""
+    head = re.sub(r"[^a-z0-9_]+", "_", operation.lower()).strip("_")[:24]
+    return f"{head}-{_digest([benchmark_key, operation, metric, _canonical(fingerprint), track])[:10]}"
 
 
 def machine_id(fingerprint: Mapping[str, str]) -> str:

@@ -57,10 +57,19 @@ COLUMNS: Mapping[str, str] = {
 _EMPTY: Mapping[str, Any] = {"string": "", "float64": 0.0, "floats": []}
 """What an older file counts as having in a column that it lacks."""
 
-_MUST_HAVE = ("run_id", "began_at", "series", "values")
-"""Without these a file is none of ours."""
-
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What files of one kind hold, and in which folder they lie. One without what it `must_have` is none of ours."""
+
+    folder: str
+    columns: Mapping[str, str]
+    must_have: Sequence[str]
+
+
+ROWS = Layout("rows", COLUMNS, ("run_id", "began_at", "series", "values"))
 
 
 @dataclass(frozen=True)
@@ -75,20 +84,20 @@ class File:
     newer: bool
 
 
-def schema() -> pa.Schema:
+def schema(layout: Layout) -> pa.Schema:
     """Returns the Arrow schema of a file that this version writes, without metadata."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "float64": pa.float64(), "floats": pa.list_(pa.float64())}
-    return pa.schema([pa.field(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    return pa.schema([pa.field(name, kinds[kind]) for name, kind in layout.columns.items()])
 
 
-def table_of(rows: Sequence[Row]) -> pa.Table:
+def table_of(rows: Sequence[Row], layout: Layout = ROWS) -> pa.Table:
     """Returns rows as a table; a column that a row lacks is empty there."""
     import pyarrow as pa
 
-    columns = {name: [row.get(name, _EMPTY[kind]) for row in rows] for name, kind in COLUMNS.items()}
-    return pa.Table.from_pydict(columns, schema=schema())
+    columns = {name: [row.get(name, _EMPTY[kind]) for row in rows] for name, kind in layout.columns.items()}
+    return pa.Table.from_pydict(columns, schema=schema(layout))
 
 
 def to_file(table: pa.Table, replaces: Sequence[str] = ()) -> bytes:
@@ -105,7 +114,7 @@ def to_file(table: pa.Table, replaces: Sequence[str] = ()) -> bytes:
     return sink.getvalue()
 
 
-def read_file(content: bytes) -> File:
+def read_file(content: bytes, layout: Layout = ROWS) -> File:
     """Reads a file of any version. Raises Damaged, or NewerSchema for one that says that it would mislead us."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -120,17 +129,17 @@ def read_file(content: bytes) -> File:
             raise NewerSchema(
                 f"only slicebench with history {needed} or newer reads it, this one has {VERSION}"
             )
-        if lacking := [name for name in _MUST_HAVE if name not in there]:
+        if lacking := [name for name in layout.must_have if name not in there]:
             raise Damaged(f"lacks the column {', '.join(lacking)}")
-        texts = [name for name in COLUMNS if name in there and written.field(name).type == pa.string()]
+        texts = [name for name in layout.columns if name in there and written.field(name).type == pa.string()]
         file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
-        table = file.read(columns=[name for name in COLUMNS if name in there], use_threads=False)
-        return File(_completed(table), frozenset(_names(metadata)), version > VERSION)
+        table = file.read(columns=[name for name in layout.columns if name in there], use_threads=False)
+        return File(_completed(table, layout), frozenset(_names(metadata)), version > VERSION)
     except (pa.ArrowException, OSError, EOFError, ValueError, TypeError) as error:
         raise Damaged(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
 
 
-def _completed(table: pa.Table) -> pa.Table:
+def _completed(table: pa.Table, layout: Layout) -> pa.Table:
     """Returns all columns in their order and types, texts as codes of a dictionary, and nothing that is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -138,7 +147,7 @@ def _completed(table: pa.Table) -> pa.Table:
     text = pa.dictionary(pa.int32(), pa.string())
     kinds = {"string": text, "float64": pa.float64(), "floats": pa.list_(pa.float64())}
     columns = []
-    for name, kind in COLUMNS.items():
+    for name, kind in layout.columns.items():
         if name not in table.column_names:
             column = pa.chunked_array([pa.array([_EMPTY[kind]] * len(table), type=kinds[kind])])
         else:
@@ -150,7 +159,7 @@ def _completed(table: pa.Table) -> pa.Table:
             filled = pc.fill_null(plain, pa.scalar(_EMPTY[kind], type=plain.type))
             column = filled.cast(kinds[kind]) if kind == "string" else filled
         columns.append(column)
-    return pa.table(columns, names=list(COLUMNS))
+    return pa.table(columns, names=list(layout.columns))
 
 
 def _number(metadata: Mapping[bytes, bytes], key: bytes) -> int:

@@ -23,13 +23,12 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.history.dataset.latest import latest
 from tasks.history.dataset.rows import is_a_time
-from tasks.history.dataset.schema import File, Row, read_file, schema, table_of, to_file
+from tasks.history.dataset.schema import ROWS, File, Layout, Row, read_file, table_of, to_file
 from tasks.history.samples import Damaged, NewerSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_FOLDER = "rows"
 _AT_ONCE = 16
 """Files read at a time: in a bucket each takes a while to begin to come."""
 _TRIES = 20
@@ -41,22 +40,28 @@ class Stored:
     """What lies in the history: files by name that count, names that others replace, and what cannot be read."""
 
     files: Mapping[str, File]
+    layout: Layout = ROWS
     replaced: Sequence[str] = ()
     troubles: Sequence[str] = ()
 
-    def table(self) -> pa.Table:
-        """Returns each row once: of a run that was recorded again, what was collected last."""
+    def rows(self) -> pa.Table:
+        """Returns all rows, as they were written."""
         import pyarrow as pa
 
-        tables = [file.table for file in self.files.values()]
-        return latest(pa.concat_tables([*tables, _nothing()]).unify_dictionaries())
+        none = read_file(to_file(table_of([], self.layout)), self.layout).table
+        return pa.concat_tables([*(file.table for file in self.files.values()), none]).unify_dictionaries()
+
+    def table(self) -> pa.Table:
+        """Returns the rows of runs, each once: of a run that was recorded again, what was collected last."""
+        return latest(self.rows())
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The history that lies in a folder."""
+    """The history that lies in a folder; of what it holds, the rows of one layout."""
 
     folder: Folder
+    layout: Layout = ROWS
     _known: dict[str, File | str] = field(default_factory=dict, compare=False, repr=False)
 
     def append(self, rows: Sequence[Row]) -> list[str]:
@@ -64,20 +69,22 @@ class Dataset:
         months: dict[str, list[Row]] = {}
         for row in rows:
             months.setdefault(month_of(row["began_at"]), []).append(row)
-        names = []
-        for month, of_month in months.items():
-            content = to_file(table_of(of_month))
-            names.append(self.put(month, _safe(str(of_month[0]["run_id"])), content))
-        return names
+        return self.append_months(str(rows[0]["run_id"]) if rows else "", months)
+
+    def append_months(self, stem: str, months: Mapping[str, Sequence[Row]]) -> list[str]:
+        """Writes rows by the month that they are of, into files whose names begin with `stem`; returns the names."""
+        return [
+            self.put(month, _safe(stem), to_file(table_of(rows, self.layout)))
+            for month, rows in months.items()
+        ]
 
     def put(self, month: str, stem: str, content: bytes) -> str:
         """Writes a file under a name of its own; returns the name. One that is there already is left as it is."""
         digest = hashlib.sha256(content).hexdigest()[:16]
-        name = f"{ROWS_FOLDER}/month={month}/{stem}-{digest}.parquet"
+        name = f"{self.layout.folder}/month={month}/{stem}-{digest}.parquet"
         if not self.folder.create(name, content) and self.folder.read(name) != content:
-            self.folder.write(
-                name, content
-            )  # whoever wrote it died on the way, where files cannot appear whole
+            # Whoever wrote it died on the way, where files cannot appear whole.
+            self.folder.write(name, content)
         return name
 
     def read(self) -> Stored:
@@ -90,14 +97,15 @@ class Dataset:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 found = dict(zip(names, pool.map(self._read, names), strict=True))
             if None not in found.values():  # one that is gone was replaced after we had looked
-                return _stored({name: file for name, file in found.items() if file is not None})
+                there = {name: file for name, file in found.items() if file is not None}
+                return _stored(there, self.layout)
         raise InfrastructureError(f"{self.folder.uri} changes faster than it can be read: try again")
 
     def _names(self) -> list[str]:
         """Returns the files that are there at one moment. A single look may miss both a file and what replaces it."""
         before: list[str] | None = None
         for _ in range(_TRIES):
-            now = [name for name in self.folder.names(ROWS_FOLDER) if name.endswith(".parquet")]
+            now = [name for name in self.folder.names(self.layout.folder) if name.endswith(".parquet")]
             if now == before:
                 return now
             before = now
@@ -110,7 +118,7 @@ class Dataset:
             if content is None:
                 return None
             try:
-                self._known[name] = read_file(content)
+                self._known[name] = read_file(content, self.layout)
             except (Damaged, NewerSchema) as error:
                 return f"{self.folder.uri}/{name} cannot be read: {error}"
         return self._known[name]
@@ -123,18 +131,15 @@ def month_of(at: float) -> str:
     return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m}"
 
 
-def _stored(found: Mapping[str, File | str]) -> Stored:
+def _stored(found: Mapping[str, File | str], layout: Layout) -> Stored:
     files = {name: file for name, file in found.items() if isinstance(file, File)}
     replaced = frozenset[str]().union(*(file.replaces for file in files.values()))
     return Stored(
         files={name: file for name, file in files.items() if name not in replaced},
+        layout=layout,
         replaced=sorted(replaced & found.keys()),
         troubles=[why for name, why in found.items() if isinstance(why, str) and name not in replaced],
     )
-
-
-def _nothing() -> pa.Table:
-    return read_file(to_file(schema().empty_table())).table
 
 
 def _safe(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.config.request import RunRequest
-from tasks.config.source import ORBAX_REPO, resolve_source, strip_credentials, valid_ref
+from tasks.config.source import ORBAX_REPO, resolve_source, strip_credentials, track_of, valid_ref
 from tasks.config.spec import SourceSpec
 
 
@@ -114,3 +114,20 @@ def test_refs_as_git_sees_them() -> None:
 def test_nightly_from_a_folder(tmp_path: Path) -> None:
     assert resolve(jax_version="nightly", jax_index=str(tmp_path)).jax_index == str(tmp_path)
     assert resolve(jax_version="Nightly", jax_index="http://127.0.0.1:8/simple").jax_version == "nightly"
+
+
+@pytest.mark.parametrize(
+    ("source", "track"),
+    [
+        ({}, "released"),
+        ({"jax_version": "locked", "repo": None}, "released"),
+        ({"jax_version": "nightly"}, "released, JAX nightly"),
+        ({"repo": "https://x/orbax", "branch": "main"}, "branch main of https://x/orbax"),
+        ({"repo": "/work/orbax"}, "tree of /work/orbax"),
+        ({"repo": "https://x/orbax"}, "default branch of https://x/orbax"),
+        ({"pr": 12, "jax_version": "newest"}, "pr 12, JAX newest"),
+        ({"commit": "abc", "repo": "https://github.com/google/orbax"}, "commit abc"),
+    ],
+)
+def test_a_track_says_which_versions_are_followed(source: dict[str, object], track: str) -> None:
+    assert track_of(source) == track

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.history.dataset.rows import Belonging, rows_of, series_id, track_of
+from tasks.history.dataset.rows import Belonging, rows_of, series_id
 from tasks.history.fingerprint import FIELDS
 from tasks.history.results import AttemptEnd, Results
 from tasks.stages.collect import collect
@@ -52,7 +52,7 @@ def test_each_headline_metric_of_what_passed_is_a_row_and_each_point_that_did_no
 
 def test_a_preempted_attempt_gives_no_values(results: Results) -> None:
     preempted = dataclasses.replace(results, attempts=[AttemptEnd(1, "preempted")])
-    rows = rows_of(preempted, Belonging())
+    rows = rows_of(preempted, Belonging("released"))
     assert [one["status"] for one in rows] == ["preempted", "failed"]
     assert not any("values" in one for one in rows)
 
@@ -67,19 +67,3 @@ def test_a_series_is_what_is_comparable_whatever_else_a_fingerprint_says() -> No
         series_id("key", "restore", "time_s", machine, "released"),
     }
     assert one not in others and len(others) == 3
-
-
-@pytest.mark.parametrize(
-    ("request_", "track"),
-    [
-        ({}, "released"),
-        ({"jax_version": "locked", "repo": None}, "released"),
-        ({"jax_version": "nightly"}, "released, JAX nightly"),
-        ({"repo": "https://x/orbax", "branch": "main"}, "branch main of https://x/orbax"),
-        ({"repo": "/work/orbax"}, "default branch of /work/orbax"),
-        ({"pr": 12, "jax_version": "newest"}, "pr 12, JAX newest"),
-        ({"commit": "abc"}, "commit abc"),
-    ],
-)
-def test_a_track_says_which_versions_are_followed(request_: dict[str, object], track: str) -> None:
-    assert track_of(request_) == track

@@ -1,0 +1,101 @@
+"""`slicebench history exclude|include|annotate|accept`: what people say of nights, and the verdicts heed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.history import History, Which
+from flows.cli.said import Json, print_json
+from flows.cli.wrong_flags import refuse_empty
+from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.history.dataset.notes import Kind
+
+Night = Annotated[str, Parameter(help="Name of the night, or id of one of its runs")]
+Series = Annotated[
+    str | None, Parameter(help="Of this series alone: its id, or words of its name; else of all")
+]
+Because = Annotated[str, Parameter(help="Why: shown beside it from then on")]
+
+
+def exclude(
+    night: Night,
+    /,
+    *,
+    because: Because = "",
+    series: Series = None,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Let a night count for nothing: no verdict and no baseline sees it. It stays in the history, with the reason."""
+    return _note("exclude", night, because, series, history, json)
+
+
+def include(
+    night: Night,
+    /,
+    *,
+    because: Because = "",
+    series: Series = None,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Let a night count that was excluded."""
+    return _note("include", night, because, series, history, json)
+
+
+def annotate(
+    night: Night,
+    text: Annotated[str, Parameter(help="The sentence")],
+    /,
+    *,
+    series: Series = None,
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Put a sentence beside a night. It changes no verdict."""
+    refuse_empty({"the text": text})
+    return _note("annotate", night, text, series, history, json)
+
+
+def accept(
+    series: Which,
+    /,
+    *,
+    since: Annotated[
+        str | None,
+        Parameter(name="--from", help="First night of the new level; default: where the alert began"),
+    ] = None,
+    because: Because = "",
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Take what a series' values are since a night for what is expected of them: its alert is closed."""
+    refuse_empty({"SERIES": series, "--from": since, "--history": history})
+    from tasks.stages.history import accept_level, open_history
+
+    noted = accept_level(open_history(history), series, since, because)
+    return _said(f"{noted.series}: the level is expected from {noted.night} on", noted, json)
+
+
+def _note(kind: Kind, night: str, text: str, series: str | None, history: str | None, json: bool) -> int:
+    refuse_empty({"NIGHT": night, "--series": series, "--history": history})
+    from tasks.stages.history import note_night, open_history
+
+    noted = note_night(open_history(history), kind, night, series, text)
+    of = f" of {noted.series}" if noted.series else ""
+    return _said(f"{noted.night}{of}: {_DONE[kind]}", noted, json)
+
+
+_DONE = {"exclude": "counts for nothing", "include": "counts again", "annotate": "annotated"}
+
+
+def _said(words: str, noted: object, json: bool) -> int:
+    if json:
+        print_json(vars(noted))
+    else:
+        print(words)
+    return ExitCode.DONE

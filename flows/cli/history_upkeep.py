@@ -1,0 +1,51 @@
+"""`slicebench history compact|retain`: keeps the history quick to read, and no longer than anybody needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.history import History
+from flows.cli.said import Json, print_json, say
+from flows.cli.wrong_flags import checked_range, refuse_empty
+from runtime.contract.counting import counted
+from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.history.dataset.compaction import Compacted
+
+
+def compact(*, history: History = None, json: Json = False) -> int:
+    """Make one file of each month's. Readers and writers may go on meanwhile; what was cut off is finished."""
+    refuse_empty({"--history": history})
+    from tasks.stages.history import compact_all, open_history
+
+    dataset = open_history(history)
+    return _told(compact_all(dataset), dataset.folder.uri, json)
+
+
+def retain(
+    *,
+    days: Annotated[int, Parameter(help="Keep runs that began within so many days; older ones are deleted")],
+    history: History = None,
+    json: Json = False,
+) -> int:
+    """Delete from the history what is older. The runs' own folders stay as they are."""
+    checked_range("--days", days, 1)
+    refuse_empty({"--history": history})
+    from tasks.stages.history import open_history, retain_days
+
+    dataset = open_history(history)
+    return _told(retain_days(dataset, days), dataset.folder.uri, json)
+
+
+def _told(done: Compacted, where: str, json: bool) -> int:
+    if json:
+        files = {"files_before": done.before, "files_after": done.after}
+        print_json({"history": where, **files, "troubles": list(done.troubles)})
+    else:
+        print(f"{counted(done.before, 'file')} became {done.after} in {where}")
+        for trouble in done.troubles:
+            say(trouble)
+    return ExitCode.DONE
