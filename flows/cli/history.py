@@ -24,13 +24,13 @@ Which = Annotated[str, Parameter(help="Id of the series, a beginning of it, or w
 
 
 def import_(
-    paths: Annotated[tuple[str, ...], Parameter(help="Folders of runs, or outputs with many")],
+    paths: Annotated[tuple[str, ...], Parameter(help="Runs, outputs with many, or baselines of Orbax's")],
     /,
     *,
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Take runs that lie in folders into the history. What is in it already is not taken in twice."""
+    """Take runs, or baselines of Orbax's, into the history. What is in it already is not taken in twice."""
     refuse_empty({"a path": min(paths), "--history": history})
     from tasks.stages.history import open_history, take_in
 

@@ -32,7 +32,7 @@ class RunSpec:
     """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
     `points` are those that fit the target, numbered as the workers number them; `left_out` says which do not, and why.
 
-    `history` is where its numbers are added, empty: nowhere; `night` and `track` say what they belong to there.
+    `history` is where its numbers are added, empty: nowhere.
 
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
     hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
@@ -55,8 +55,6 @@ class RunSpec:
     keep: Keep
     deadlines: Deadlines
     history: str = ""
-    night: str = ""
-    track: str = ""
     keep_for_s: float = 0.0
     lease: str | None = None
     wait_for_lock_s: float = 0.0

@@ -18,6 +18,7 @@ from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_dec
 from tasks.history.dataset.fold import Decision, Group, fold, group_of, groups
 from tasks.history.dataset.lines import Shown
 from tasks.history.dataset.notes import Kind, Note, Notes, read_notes, write_note
+from tasks.history.dataset.orbax import is_baseline, rows_of_baseline
 from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.dataset.rows import Belonging, row_of_nothing, rows_of
 from tasks.history.dataset.schema import Row
@@ -204,21 +205,41 @@ class TakenIn:
 
 
 def take_in(dataset: Dataset, uri: str) -> list[TakenIn]:
-    """Takes in a run by its folder, or all runs of an output. What was taken in before changes nothing.
+    """Takes in a run by its folder, all runs of an output, or baselines of Orbax's: a file, or a folder of them.
 
-    Raises BadInput where there is neither.
+    What was taken in before changes nothing. Raises BadInput where there is none of it.
     """
+    if uri.endswith(".json"):
+        above, _, name = uri.rpartition("/")
+        return [_take_in_baseline(dataset, open_folder(above or "."), name)]
     folder = open_folder(uri)
     if is_there(folder, REQUEST_FILE):
         runs = [folder]
     else:
         runs = [one for name in folder.folders() if is_there(one := folder.child(name), REQUEST_FILE)]
-    if not runs:
-        raise BadInput(
-            f"there is no run in {folder.uri}", fix="name the folder of a run, or an --output of runs"
-        )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda run: take_in_run(dataset, run), runs))
+        found = list(pool.map(lambda run: take_in_run(dataset, run), runs))
+    found = found or [_take_in_baseline(dataset, folder, name) for name in _baselines(folder)]
+    if not found:
+        fix = "name the folder of a run, an --output of runs, or a baseline_capture_path of Orbax's"
+        raise BadInput(f"there is no run in {folder.uri}", fix=fix)
+    return found
+
+
+def _baselines(folder: Folder) -> list[str]:
+    """Returns the names of the files in a folder that are baselines of Orbax's."""
+    names = [name for name in folder.names() if name.endswith(".json") and "/" not in name]
+    return [name for name in names if is_baseline(read_json(folder, name))]
+
+
+def _take_in_baseline(dataset: Dataset, folder: Folder, name: str) -> TakenIn:
+    where = f"{folder.uri}/{name}"
+    content = folder.read(name)
+    if content is None:
+        raise BadInput(f"there is no file {where}", fix="name a file that Orbax's runner wrote")
+    rows = rows_of_baseline(content, where)
+    dataset.append(rows)
+    return TakenIn(where, len(rows))
 
 
 def take_in_run(dataset: Dataset, folder: Folder) -> TakenIn:

@@ -29,7 +29,7 @@ from tasks.config.load import load_target
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
 from tasks.config.run_names import checked_lease_name, checked_run_id, run_id_for
-from tasks.config.source import resolve_source, track_of
+from tasks.config.source import resolve_source
 from tasks.config.spec import RunSpec
 from tasks.leases.outcome import begin_pass
 from tasks.stages.asked import begin_asked, never_began, read_asked
@@ -157,8 +157,6 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         source=source,
         output=output,
         history=history,
-        night=request.night or "",
-        track=request.track or track_of(vars(source)),
         keep=request.keep,
         keep_for_s=duration.seconds(request.keep_for),
         lease=request.lease,
@@ -211,7 +209,6 @@ def settled(request: RunRequest, spec: RunSpec) -> RunRequest:
             "target": str(locate(request.target, "targets")),
             "output": spec.output,
             "history": spec.history or None,
-            "track": spec.track,
             "repo": spec.source.repo,
             "jax_index": spec.source.jax_index,
             "env_file": [str(Path(file).expanduser().absolute()) for file in request.env_file],

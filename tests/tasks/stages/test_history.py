@@ -85,3 +85,24 @@ def test_a_word_for_no_series_or_several_is_refused(tmp_path: Path, dataset: Dat
     assert looked.find("save").about["operation"] == "save"
     with pytest.raises(BadInput, match="could be any of 2"):
         looked.find("time_s")
+
+
+CASE = Path(__file__).parents[2] / "cases" / "orbax" / "baseline.json"
+
+
+@pytest.mark.parametrize("uri", [str(CASE), str(CASE.parent)])
+def test_baselines_of_orbax_are_taken_in_by_file_and_by_folder(dataset: Dataset, uri: str) -> None:
+    for _ in range(2):
+        (taken,) = take_in(dataset, uri)
+        assert (taken.what, taken.why_not) == (str(CASE), "")
+    assert len(look(dataset).records.series) == taken.series
+    assert look(dataset).find("PyTreeCheckpointBenchmark restore time_s").latest == pytest.approx(
+        0.03165, 1e-3
+    )
+
+
+def test_a_file_that_is_not_there_or_no_baseline_is_refused(tmp_path: Path, dataset: Dataset) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    for name, why in (("x.json", "no baseline of Orbax's"), ("y.json", "there is no file")):
+        with pytest.raises(BadInput, match=why):
+            take_in(dataset, str(tmp_path / name))
