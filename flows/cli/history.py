@@ -80,12 +80,16 @@ def show(
     /,
     *,
     last: Annotated[int, Parameter(help="How many nights to show")] = 20,
+    plot: Annotated[bool, Parameter(help="Draw it on a page, too", negative="--no-plot")] = True,
+    to: Annotated[
+        str | None, Parameter(help="Folder for that page; default: $SLICEBENCH_HOME/series")
+    ] = None,
     history: History = None,
     json: Json = False,
 ) -> int:
     """Show a series: its verdict, level and changes, and its latest nights, with what does not count and why."""
     checked_range("--last", last, 1)
-    refuse_empty({"SERIES": series, "--history": history})
+    refuse_empty({"SERIES": series, "--history": history, "--to": to})
     from tasks.history.dataset.lines import show_lines, shown_object
     from tasks.stages.history import look, open_history, shown_of
 
@@ -97,6 +101,12 @@ def show(
         return ExitCode.DONE
     for line in show_lines(shown, last):
         print(line)
+    if plot:
+        from tasks.cloud.storage import open_folder
+        from tasks.config.home import series_folder
+        from tasks.stages.history_site import write_page
+
+        say(f"plot: {write_page(open_folder(to or str(series_folder())), shown)}")
     _tell(looked)
     return ExitCode.DONE
 

@@ -68,6 +68,7 @@ GROUPS = {
             "include": ("flows.cli.history_notes:include", "Let an excluded night count again."),
             "annotate": ("flows.cli.history_notes:annotate", "Put a sentence beside a night."),
             "accept": ("flows.cli.history_notes:accept", "Take a series' values for what is expected."),
+            "site": ("flows.cli.history_site:site", "Write all series as pages that need no server."),
             "compact": ("flows.cli.history_upkeep:compact", "Make few large files of many small ones."),
             "retain": ("flows.cli.history_upkeep:retain", "Let go of what is old."),
         },

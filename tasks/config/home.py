@@ -35,6 +35,11 @@ def history_uri() -> str:
     return os.environ.get(HISTORY_VARIABLE) or str(home() / "history")
 
 
+def series_folder() -> Path:
+    """Returns where pages of single series are put."""
+    return home() / "series"
+
+
 def scratch_folder() -> Path:
     """Returns where runs keep what is neither results nor state: worker scratch of the local target, for one."""
     return home() / "scratch"

@@ -113,17 +113,24 @@ def judged(dataset: Dataset, looked: Looked, series: Recorded) -> list[Decision]
 
     It is decided together with the series of its machine and track: a night that was off for all is no change of one.
     """
+    return judged_of_all(dataset, looked, group_of(series)).get(series.id, [])
+
+
+def judged_of_all(
+    dataset: Dataset, looked: Looked, of_group: str | None = None
+) -> Mapping[str, list[Decision]]:
+    """Returns the same of every series, or of those of one group."""
     decisions, _ = read_decisions(dataset)
-    known = [one for one in decisions if one.group == group_of(series)]
+    known = [one for one in decisions if of_group in (None, one.group)]
     metrics = {one.id: one.about["metric"] for one in looked.records.series.values()}
     least = {
         metrics[one.series]: one.least for one in known if one.series in metrics
     }  # as they were judged last
-    group = groups_of(looked, least).get(group_of(series))
-    if group is None or series.id not in group.members:
-        return []
-    found = fold({group.name: group}, known, most=MOST_JUDGED)
-    return [one for one in found if one.series == series.id]
+    chosen = {name: group for name, group in groups_of(looked, least).items() if of_group in (None, name)}
+    found: dict[str, list[Decision]] = {}
+    for one in fold(chosen, known, most=MOST_JUDGED):
+        found.setdefault(one.series, []).append(one)
+    return found
 
 
 def shown_of(dataset: Dataset, looked: Looked, series: Recorded) -> Shown:

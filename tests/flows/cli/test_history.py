@@ -89,3 +89,19 @@ def test_an_empty_history_is_no_error(runs: Path, capsys: pytest.CaptureFixture[
     assert main(["history", "list"]) == 0
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err == f"no series in {runs.parent / 'history'}\n"
+
+
+def test_a_series_is_drawn_on_a_page_and_all_of_them_on_a_site(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "import", str(runs)]) == 0
+    capsys.readouterr()
+    assert main(["history", "save", "--to", str(runs.parent / "pages")]) == 0
+    page = capsys.readouterr().err.removeprefix("plot: ").strip()
+    assert "run run-2" in Path(page).read_text()
+    assert main(["history", "save", "--no-plot"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["history", "site", "--to", str(runs.parent / "site")]) == 0
+    assert capsys.readouterr().out == f"1 series in {runs.parent / 'site' / 'index.html'}\n"
+    assert main(["history", "site", "--to", str(runs.parent / "site"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["series"] == 1
