@@ -38,6 +38,8 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 CONTEXT = os.environ.get("SLICEBENCH_TEST_CONTEXT", "")
 IMAGE = os.environ.get("SLICEBENCH_TEST_IMAGE", "python:3.11-slim")
+WORKER = os.environ.get("SLICEBENCH_TEST_WORKER", "")
+SHARED = os.environ.get("SLICEBENCH_TEST_SHARED", "")
 STAYS = ["python", "-c", "import time; time.sleep(300)"]
 
 pytestmark = [
@@ -158,6 +160,27 @@ def test_what_is_wrong_is_called_so_and_not_the_server_in_trouble(cluster: Kuber
         with pytest.raises(Refused):
             cluster.apply(manifest, kind=JOB_SET)
     assert cluster.find(JOB_SET, "wrong") is None
+
+
+@pytest.mark.skipif(
+    not (WORKER and SHARED),
+    reason="needs SLICEBENCH_TEST_WORKER, an image by slicebench image build that the cluster can pull, and "
+    "SLICEBENCH_TEST_SHARED, a folder that this machine and all nodes have at the same path",
+)
+def test_a_whole_run_goes_through_and_leaves_nothing(cluster: Kubernetes, tmp_path: Path) -> None:
+    space = cluster.access.namespace
+    output, target = f"{SHARED}/{space}", tmp_path / "there.yaml"
+    there = {
+        "kind": "gke", "context": CONTEXT, "namespace": space, "type": "cpu", "nodes": 2, "cpu": "300m",
+        "memory": "1GiB", "image": WORKER, "queue": "queue", "priority": f"{space}-low",
+        "shared": {"directory": SHARED, "host_path": SHARED},
+    }  # fmt: skip
+    target.write_text(yaml.safe_dump(there))
+    words = ["--target", str(target), "--output", output, "--run-id", "whole", "--set", "num_repeats=1"]
+    assert main(["run", "quickstart", *words, "--direct"]) == 0
+    assert Path(output, "whole", "report.html").exists()
+    assert cluster.list(JOB_SET).items == []
+    until(lambda: not cluster.list(POD).items)
 
 
 def test_a_workload_runs_and_goes(cluster: Kubernetes, call: Any) -> None:
