@@ -6,6 +6,7 @@ what is not plain (a login by a file, a failure that may pass) is left to it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -56,13 +57,14 @@ class Bucket:
 
     def create(self, name: str, content: bytes) -> bool:
         """Makes an object; False: it is there, or may be since just now. Raises NotPlainError."""
-        place = f"upload/storage/v1/b/{self._bucket}/o?uploadType=media&ifGenerationMatch=0"
-        url = f"{self._server}/{place}&name={quote(self._prefix + name, safe='')}"
-        headers = {"Content-Type": "application/octet-stream"}
+        place = f"upload/storage/v1/b/{self._bucket}/o?uploadType=multipart&ifGenerationMatch=0"
+        about = {"Content-Type": "application/json"}, json.dumps({"name": self._prefix + name}).encode()
+        between, body = _multipart(about, ({"Content-Type": "application/octet-stream"}, content))
+        headers = {"Content-Type": f"multipart/related; boundary={between}"}
         try:
             if not self._emulator:
                 headers["Authorization"] = f"Bearer {self._login()}"
-            request = urllib.request.Request(url, content, headers, method="POST")
+            request = urllib.request.Request(f"{self._server}/{place}", body, headers, method="POST")
             with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
                 answer.read()
         except urllib.error.HTTPError as error:
@@ -96,3 +98,12 @@ class Bucket:
         own = self._environ.get("CLOUDSDK_CONFIG") or Path(self._environ.get("HOME", "/")) / ".config/gcloud"
         known = Path(own) / "application_default_credentials.json"
         return bool(self._environ.get("GOOGLE_APPLICATION_CREDENTIALS")) or known.exists()
+
+
+def _multipart(*parts: tuple[Mapping[str, str], bytes]) -> tuple[str, bytes]:
+    """Returns what stands between the parts of a body, in which it does not come, and the body."""
+    between, body = hashlib.sha256(b"".join(content for _, content in parts)).hexdigest(), b""
+    for headers, content in parts:
+        lines = [f"--{between}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        body += "\r\n".join(lines).encode() + content + b"\r\n"
+    return between, body + f"--{between}--\r\n".encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,11 +60,12 @@ def test_an_object_is_made_unless_it_is_there(google: Scripted, tmp_path: Path) 
         "/upload/storage/v1/b/b/o",
         "Bearer t1",
     )
-    assert made.query == {
-        "uploadType": "media",
-        "ifGenerationMatch": "0",
-        "name": "runs/a b/pods/a1/started",
-    }
+    assert made.query == {"uploadType": "multipart", "ifGenerationMatch": "0"}
+    sent = email.message_from_bytes(
+        f"Content-Type: {made.headers['Content-Type']}\r\n\r\n".encode() + made.body
+    )
+    about, content = (part.get_payload(decode=True) for part in sent.walk() if not part.is_multipart())
+    assert (json.loads(str(about, "utf-8")), content) == ({"name": "runs/a b/pods/a1/started"}, b"1")
     google.answers(Reply(503))
     with pytest.raises(NotPlainError):
         plain.create("pods/a2/started", b"1")
@@ -107,17 +110,25 @@ def test_who_logs_in_by_a_file_is_gcsfs_to_know(google: Scripted, tmp_path: Path
     assert google.asked == []
 
 
-def test_a_run_folder_is_read_by_gcsfs_where_it_must_be(
+def test_a_run_folder_is_read_and_written_by_gcsfs_where_it_must_be(
     gcs_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tasks.cloud.storage import open_folder
 
     open_folder(f"{gcs_bucket}/runs/a").write("there", b"held")
-    run = RunFolder(f"{gcs_bucket}/runs/a")
+    run, other = RunFolder(f"{gcs_bucket}/runs/a"), RunFolder(f"{gcs_bucket}/runs/a")
     assert (run.read("there"), run.read("gone")) == (b"held", None)
+    assert [run.create(name, b"made") for name in ("first", "first", "there")] == [True, False, False]
 
-    def refuse(self: Bucket, name: str) -> bytes | None:
+    def refuse(self: Bucket, *what: object) -> bytes | None:
         raise NotPlainError
 
     monkeypatch.setattr(Bucket, "read", refuse)
-    assert (run.read("there"), run.read("gone")) == (b"held", None)
+    monkeypatch.setattr(Bucket, "create", refuse)
+    assert [other.create(name, b"made") for name in ("first", "there", "second")] == [False, False, True]
+    assert [run.read(name) for name in ("there", "gone", "first", "second")] == [
+        b"held",
+        None,
+        b"made",
+        b"made",
+    ]

@@ -21,6 +21,7 @@ __all__ = ["address", "base", "buildah", "call", "debian", "engine"]
 
 TOOLS = ("buildah", "debootstrap")
 PACKAGES = "python3,python3-venv,ca-certificates"
+WASTE = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 BASE = """\
 FROM scratch
@@ -39,18 +40,32 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if os.geteuid() != 0:
         pytest.skip("buildah makes chroots: run this test as root")
     folder = tmp_path_factory.mktemp("storage")
-    storage = {"driver": "vfs", "graphroot": folder / "graph", "runroot": folder / "run"}
-    (folder / "storage.conf").write_text(
-        "\n".join(["[storage]", *(f'{name} = "{value}"' for name, value in storage.items()), ""])
-    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
         patch.setenv("BUILDAH_ISOLATION", "chroot")
-        patch.setenv("BUILDAH_LAYERS", "false")  # each would be a copy of all that is below it
+        patch.setenv("BUILDAH_LAYERS", "false")  # with vfs each would be a copy of all that is below it
+        if not _stores_by("overlay", folder):
+            _stores_by("vfs", folder)
         yield
         buildah("rm", "--all")
         buildah("rmi", "--all", "--force")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stores_by(driver: str, folder: Path) -> bool:
+    """Sets up the storage; says whether it works. Of overlay nothing is copied, but not all file systems bear it."""
+    storage = {"driver": driver, "graphroot": folder / driver, "runroot": folder / "run"}
+    lines = ["[storage]", *(f'{name} = "{value}"' for name, value in storage.items()), ""]
+    (folder / "storage.conf").write_text("\n".join(lines))
+    (folder / "Dockerfile").write_text("FROM scratch\nCOPY storage.conf /\n")
+    tries = (
+        ("build", "--tag", "tried", str(folder)),
+        ("from", "--name", "tried", "--pull-never", "tried"),
+        ("mount", "tried"),
+        ("rm", "--all"),
+        ("rmi", "--all", "--force"),
+    )
+    return all(subprocess.run(["buildah", *words], capture_output=True).returncode == 0 for words in tries)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +122,10 @@ def _fetch(rootfs: Path) -> None:
     call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(rootfs))
     if CERTIFICATES.is_file():  # a machine behind a proxy trusts more than Debian does
         shutil.copy(CERTIFICATES, rootfs / CERTIFICATES.relative_to("/"))
-    for waste in ("var/lib/apt/lists/*", "var/cache/apt/archives/*.deb"):
+    # As slim images have it: no manuals, now and in what is installed later; nor is each file brought to the disk.
+    lines = ["force-unsafe-io", *(f"path-exclude=/{waste}" for waste in WASTE)]
+    (rootfs / "etc/dpkg/dpkg.cfg.d/slim").write_text("\n".join([*lines, ""]))
+    for waste in (*WASTE, "var/lib/apt/lists/*", "var/cache/apt/archives/*.deb"):
         for path in rootfs.glob(waste):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 

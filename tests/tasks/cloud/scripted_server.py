@@ -67,9 +67,9 @@ def scripted(script: Script | None = None) -> Iterator[Scripted]:
             parts = urlsplit(self.path)
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-            asked = Asked(
-                self.command, parts.path, query, dict(self.headers), json.loads(content) if content else None
-            )
+            several = self.headers.get_content_maintype() == "multipart"
+            body = content if several else json.loads(content) if content else None
+            asked = Asked(self.command, parts.path, query, dict(self.headers), body)
             handle.asked.append(asked)
             reply = handle.script(asked)
             if reply.body is DROP:
