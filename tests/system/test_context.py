@@ -172,7 +172,7 @@ def test_a_whole_run_goes_through_and_leaves_nothing(cluster: Kubernetes, tmp_pa
     output, target = f"{SHARED}/{space}", tmp_path / "there.yaml"
     there = {
         "kind": "gke", "context": CONTEXT, "namespace": space, "type": "cpu", "nodes": 2, "cpu": "300m",
-        "memory": "1GiB", "image": WORKER, "queue": "queue", "priority": f"{space}-low",
+        "memory": "1536MiB", "image": WORKER, "queue": "queue", "priority": f"{space}-low",
         "shared": {"directory": SHARED, "host_path": SHARED},
     }  # fmt: skip
     target.write_text(yaml.safe_dump(there))
