@@ -6,9 +6,9 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime import stacks
 from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
@@ -87,16 +87,20 @@ def _measure(
     from runtime import results_io
     from runtime.engine import Engine
     from runtime.fitting import fit_here
+    from runtime.limits.measuring import limits_here
 
     fitted = fit_here(points)
-    _write_manifest(settings, suite, [each.point for each in fitted], scratch)
+    limits = limits_here(settings, scratch, settings.limits and suite.limits)
+    _write_manifest(settings, suite, [each.point for each in fitted], scratch, limits)
     with results_io.Journal(scratch / JOURNAL_FILE) as journal:
         code = Engine(settings, suite, journal, progress, scratch).run(fitted)
     results_io.seal(scratch, settings.output, settings.attempt, settings.membership.worker)
     return code
 
 
-def _write_manifest(settings: Settings, suite: Suite, points: Sequence[Point], scratch: Path) -> None:
+def _write_manifest(
+    settings: Settings, suite: Suite, points: Sequence[Point], scratch: Path, limits: Mapping[str, Any]
+) -> None:
     from runtime import effective, manifest
 
     worker = settings.membership.worker
@@ -109,6 +113,7 @@ def _write_manifest(settings: Settings, suite: Suite, points: Sequence[Point], s
         "repeats": suite.num_repeats,
         "warmup": suite.warmup,
         "command": sys.argv,
+        "limits": limits,
         # Those of the whole attempt: when a worker had to start again, its last manifest is the one that stays.
         "points": [effective.described(point) for point in points if settings.takes(point.index)],
     }

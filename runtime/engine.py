@@ -16,6 +16,7 @@ from etils import epath
 from runtime import distributed, effective, folders, profiling, pytree, verify
 from runtime.benchmarks import loading
 from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.collectors.defaults import default_collectors
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
 from runtime.contract.names import CHECKPOINTS_FOLDER
@@ -24,7 +25,7 @@ from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointStatus, Sample
 from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
-from runtime.measure import Phase, Recorder, default_collectors
+from runtime.measure import Phase, Recorder
 from runtime.progress_out import ProgressWriter
 from runtime.results_io import Journal
 from runtime.settings import Settings

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from runtime.contract.metrics import THROUGHPUT, TIME
+from runtime.contract.metrics import MEASURING, MEASURING_INSIDE, THROUGHPUT, TIME
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import Point
 
@@ -131,6 +131,7 @@ class Recorder:
         self._first_occurrence = 0
         self._open: list[Operation] = []
         self._started: dict[Operation, float] = {}
+        self._inside: dict[Operation, float] = {}
 
     @contextlib.contextmanager
     def repeat(self, point: Point, repeat: int, warmup: bool, first_occurrence: int = 0) -> Iterator[None]:
@@ -144,6 +145,7 @@ class Recorder:
         self._occurrences.clear()
         self._first_occurrence = first_occurrence
         self._started.clear()
+        self._inside.clear()
         for collector in self._collectors:
             collector.begin_repeat()
         try:
@@ -177,6 +179,7 @@ class Recorder:
         current = Operation(operation, self._first_occurrence + self._occurrences[operation])
         self._occurrences[operation] += 1
         self._open.append(current)
+        came = time.perf_counter()
         self._announce(operation, "start")
         self._started[current] = time.time()
         probes: list[Probe] = []
@@ -196,9 +199,20 @@ class Recorder:
             self._write(values + list(_ratios(values, payload_bytes)), current)
             if payload_bytes and not in_background:
                 self.throughput(payload_bytes, block)
+            self._tell_cost(current, time.perf_counter() - came - elapsed)
         finally:
             self._open.pop()
             self._announce(operation, "end")
+
+    def _tell_cost(self, operation: Operation, seconds: float) -> None:
+        """Records what measuring a block took; blocks around it have that in their time."""
+        inside = self._inside.pop(operation, 0.0)
+        values = [Value(MEASURING, seconds, "s")]
+        if inside:
+            values.append(Value(MEASURING_INSIDE, inside, "s"))
+        self._write(values, operation)
+        for outer in self._open[:-1]:
+            self._inside[outer] = self._inside.get(outer, 0.0) + seconds
 
     def took(self, operation: str, seconds: float) -> None:
         """Records one more occurrence of an operation of which only its time is known: no collector was at it."""
@@ -268,32 +282,3 @@ def _ratios(values: Sequence[Value], payload_bytes: int | None) -> Iterator[Valu
         grown = seen.get(f"{prefix}peak_rss_over_start_bytes")
         if grown is not None:
             yield Value(f"{prefix}rss_per_saved_byte", grown / payload_bytes, "1")
-
-
-def default_collectors() -> list[Collector]:
-    """Returns new collectors, every one that this machine can feed. JAX must have been initialised."""
-    import jax
-
-    from runtime.collectors.cpu_time import cpu_time
-    from runtime.collectors.device_memory import device_memory
-    from runtime.collectors.host_memory import HostMemory, peak_source
-    from runtime.collectors.live_arrays import live_arrays
-    from runtime.collectors.monitoring import Monitoring
-    from runtime.collectors.network import network
-    from runtime.collectors.own_reads import OwnReads
-    from runtime.collectors.process_io import process_io
-    from runtime.collectors.tensorstore import tensorstore
-
-    own = OwnReads()
-    # From the costliest to the most easily disturbed: what comes last is nearest to the block.
-    found: list[Collector | None] = [
-        live_arrays(),
-        tensorstore(),
-        Monitoring(),
-        device_memory(jax.local_devices()),
-        network(own),
-        HostMemory(peak_source(own)),
-        cpu_time(),
-        process_io(own),
-    ]
-    return [collector for collector in found if collector is not None]

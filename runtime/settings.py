@@ -10,6 +10,7 @@ from pathlib import Path
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
+from runtime.contract.limits import SWITCH_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Settings:
     """One worker of one attempt. `output` is the run's folder, a path or gs://; `scratch` is on this host.
 
     `points` are those of the suite to run; None: all. Of them, those from `first_point` on are run. `restart`: the
-    first one was disrupted, and goes on in the middle.
+    first one was disrupted, and goes on in the middle. `limits`: what the machine can do at best is measured first.
     """
 
     suite: Path
@@ -45,6 +46,7 @@ class Settings:
     debug_dumps: bool
     keep_checkpoints: bool
     restart: Restart | None = None
+    limits: bool = True
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""
@@ -83,6 +85,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         debug_dumps=given.debug_dumps,
         keep_checkpoints=given.keep_checkpoints,
         restart=_restart(given.restart),
+        limits=not given.no_limits and environ.get(SWITCH_VARIABLE) != "off",
     )
 
 
@@ -152,6 +155,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--local-directory", metavar="DIR", help="local tier of multi-tier checkpoints, on each host")
     add("--debug-dumps", action="store_true", help="write XLA dumps below OUTPUT")
     add("--keep-checkpoints", action="store_true", help="leave checkpoints where they were written")
+    add(
+        "--no-limits",
+        action="store_true",
+        help="do not measure first what the machine can do at best (same: SLICEBENCH_LIMITS=off)",
+    )
     add("--heartbeat-s", type=int, default=100, help="a worker silent for so long counts as dead")
     add("--init-deadline-s", type=int, default=300, help="longest time for all workers to meet")
     return parser

@@ -25,11 +25,27 @@ class Metric:
 
 TIME = "time_s"
 THROUGHPUT = "bytes_per_s"
+MEASURING = "measuring_s"
+MEASURING_INSIDE = "measuring_inside_s"
 RECOVERY = "recovery"
 """The operation whose time is that of going on after workers were struck, or an attempt was taken away."""
 
 METRICS: Mapping[str, Metric] = {
     TIME: Metric("s", "lower", True, "wall time of the block", "perf_counter"),
+    MEASURING: Metric(
+        "s",
+        "none",
+        False,
+        "what recorder and collectors took around the block, outside of time_s",
+        "perf_counter",
+    ),
+    MEASURING_INSIDE: Metric(
+        "s",
+        "none",
+        False,
+        "what measuring the blocks inside this one took, part of its time_s",
+        "perf_counter",
+    ),
     "cpu_s": Metric("s", "lower", False, "CPU time of all threads of the process", "process_time"),
     "payload_bytes": Metric("bytes", "none", False, "bytes this worker saved or restored", "the benchmark"),
     THROUGHPUT: Metric(

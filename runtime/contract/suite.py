@@ -1,6 +1,6 @@
 """What a suite is: benchmarks × options × meshes × checkpoints, and the points it expands to.
 
-Orbax's format, read as is (suite_reader.py), with four additions: `warmup`, `deadline_s`, `disruption`,
+Orbax's format, read as is (suite_reader.py), with some additions: `warmup`, `deadline_s`, `limits`, `disruption`,
 and trees inside `spec`.
 """
 
@@ -92,7 +92,7 @@ class Suite:
 
     `meshes` is empty when the suite has none: points then run without a mesh. `checkpoints` is never
     empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more. `deadline_s`: longest
-    time for one point.
+    time for one point. `limits`: what the machines can do at best is measured before the first point.
     """
 
     file: str
@@ -104,6 +104,7 @@ class Suite:
     warmup: int = 0
     deadline_s: float | None = None
     simdevice: SimDeviceSpec | None = None
+    limits: bool = True
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()
     checkpoint_places: tuple[Place, ...] = ()

@@ -23,6 +23,7 @@ SUITE_KEYS = (
     "num_repeats",
     "warmup",
     "deadline_s",
+    "limits",
     "mesh_config",
     "mesh_configs",
     "checkpoint_config",
@@ -112,6 +113,7 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
         warmup=read("warmup", found.integer, 0, 0) or 0,
         deadline_s=read("deadline_s", found.seconds, None),
         simdevice=simdevice,
+        limits=read("limits", found.boolean, True) is not False,
         mesh_places=tuple(node.place for _, node in meshes),
         checkpoint_places=tuple(node.place for _, node in checkpoints),
     )

@@ -36,6 +36,11 @@ def suite_schema() -> Schema:
                     "description": "Repeats before those, kept but marked as warm-up",
                 },
                 "deadline_s": _seconds("Longest time for one benchmark, seconds"),
+                "limits": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "Measure first what the machines can do at best (disk, memory, devices)",
+                },
                 "mesh_config": {"$ref": "#/$defs/mesh"},
                 "mesh_configs": _list({"$ref": "#/$defs/mesh"}),
                 "checkpoint_config": {"$ref": "#/$defs/checkpoint"},

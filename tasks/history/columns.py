@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.metrics import TIME
 from tasks.history import changes
 from tasks.history.labels import labels
+from tasks.history.limits import Known, share_of, together
 from tasks.history.quantities import between, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, Role, is_shown, summarize_passed
@@ -36,14 +38,14 @@ _Summaries = Mapping[int, _Operations]
 def table_rows(results: Results, verdicts: Verdicts) -> list[dict[str, str]]:
     """Returns a row per point, keys as `columns_of` says, in words for people; figures of those that passed."""
     summaries, names = summarize_passed(results), labels(results.points)
-    own = _own(results, summaries)
+    own, known = _own(results, summaries), together(results)
     columns = _columns(results, summaries)
     rows = []
     for point in results.points:
         operations = summaries[point.point]
         cells = {
             BENCHMARK: names[point.point],
-            SPEED: _or_dash(speed, whole_save(operations)),
+            SPEED: _save_speed(operations, known),
             MEMORY: _or_dash(lambda value: f"+{size(value)}", peak_memory(operations)),
             VERDICT: standing(point, verdicts),
         }
@@ -103,6 +105,15 @@ def whole_save(operations: _Operations) -> float | None:
         return None
     took = save.time.median + (wait.time.median if wait else 0.0)
     return save.payload_bytes / took if took > 0 else None
+
+
+def _save_speed(operations: _Operations, known: Known) -> str:
+    """Returns the speed of a save, and below it how near that is to what the machine can do."""
+    rate, save = whole_save(operations), headline(operations, "save")
+    if rate is None or save is None:
+        return "–"
+    share = share_of(replace(save, bytes_per_s=rate), known)
+    return speed(rate) if share is None else f"{speed(rate)}\n{share.words}"
 
 
 def peak_memory(operations: _Operations) -> float | None:

@@ -12,6 +12,7 @@ from tasks.history import changes
 from tasks.history.columns import peak_memory, standing, whole_save
 from tasks.history.intervals import median
 from tasks.history.labels import labels
+from tasks.history.limits import Known, beyond, share_of, together
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, combine_of, summarize_passed
 from tasks.history.verdict import SeriesVerdict, Verdicts
@@ -23,12 +24,12 @@ Figures = dict[str, Any]
 def run_figures(results: Results, verdicts: Verdicts) -> Figures:
     """Returns the run's verdict, and what each of its points gave; figures of those that passed."""
     summaries, names = summarize_passed(results), labels(results.points)
-    points = []
+    known, points = together(results), []
     for point in results.points:
         series = [one for one in verdicts.series if one.point == point.point and one.metric]
         points.append(
             {
-                **_point(point, names[point.point], summaries[point.point], verdicts),
+                **_point(point, names[point.point], summaries[point.point], verdicts, known),
                 "series": [_series(one, _median(results, one)) for one in series],
             }
         )
@@ -39,6 +40,8 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
         "verdict": verdicts.of_run(results),
         "reason": verdicts.reason,
         "baseline": list(verdicts.baseline),
+        "machine": [*verdicts.machine, *beyond(results)],
+        "limits": {f"{name}_bytes_per_s": max(passes) for name, passes in known.items()},
         "points": points,
     }
 
@@ -46,11 +49,11 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
 def no_figures(run_id: str) -> Figures:
     """Returns what there is to say, under the same names, of a run whose results are gone."""
     unknown: Figures = dict.fromkeys(("suite", "target", "verdict", "reason"))
-    return {"run_id": run_id, **unknown, "baseline": [], "points": []}
+    return {"run_id": run_id, **unknown, "baseline": [], "machine": [], "limits": {}, "points": []}
 
 
 def _point(
-    point: PointOutcome, label: str, operations: list[OperationSummary], verdicts: Verdicts
+    point: PointOutcome, label: str, operations: list[OperationSummary], verdicts: Verdicts, known: Known
 ) -> Figures:
     return {
         "point": point.point,
@@ -65,12 +68,12 @@ def _point(
         "attempt": point.attempt,
         "save_until_safe_bytes_per_s": _number(whole_save(operations)),
         "peak_memory_over_start_bytes": _number(peak_memory(operations)),
-        "operations": [_operation(one) for one in operations],
+        "operations": [_operation(one, known) for one in operations],
     }
 
 
-def _operation(one: OperationSummary) -> Figures:
-    time, interval = one.time, one.time.interval
+def _operation(one: OperationSummary, known: Known) -> Figures:
+    time, interval, share = one.time, one.time.interval, share_of(one, known)
     return {
         "operation": one.operation,
         "role": one.role,
@@ -84,6 +87,9 @@ def _operation(one: OperationSummary) -> Figures:
         "slowest_s": _number(time.largest),
         "payload_bytes": _number(one.payload_bytes),
         "payload_bytes_per_s": _number(one.bytes_per_s),
+        "limit": share.limit if share else None,
+        "share_of_limit": _number(share.share if share else None),
+        "measuring_s": _number(one.measuring_s),
         "peak_memory_over_start_bytes": _number(one.memory_bytes),
         "slowest_worker": one.slowest,
         "slowest_worker_over_usual": _number(one.straggle),

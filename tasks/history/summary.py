@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime.contract.metrics import THROUGHPUT, TIME
+from runtime.contract.metrics import MEASURING, THROUGHPUT, TIME
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import PointOutcome, Results
@@ -68,7 +68,8 @@ class OperationSummary:
     `bytes_per_s` is the payload of all workers over the median time until all was moved, in the background
     too. `memory_bytes` is the largest peak over start of any worker in any repeat, and `payload_per_worker`
     the bytes that the fullest worker moved. `straggle` is the slowest worker's median over the median of all
-    workers' medians, and `slowest` that worker; None for one worker.
+    workers' medians, and `slowest` that worker; None for one worker. `measuring_s` is what recorder and collectors took
+    around it, of which nothing is in `time`: the median, of the worker on which it took longest.
     """
 
     point: int
@@ -81,6 +82,7 @@ class OperationSummary:
     payload_per_worker: float | None
     straggle: float | None
     slowest: int | None
+    measuring_s: float | None = None
 
 
 def statistics(values: NDArray[np.float64], warmups: int) -> Statistics | None:
@@ -132,6 +134,7 @@ def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
     total = None if payload is None else _median_or_none(payload.combined("sum"))
     memory = next((metrics[name] for name in PEAK_MEMORY if name in metrics), None)
     straggle, slowest = stragglers(time)
+    cost = metrics.get(MEASURING)
     return OperationSummary(
         point=time.point,
         operation=time.operation,
@@ -143,6 +146,7 @@ def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
         payload_per_worker=None if payload is None else _largest_or_none(payload.combined("max")),
         straggle=straggle,
         slowest=slowest,
+        measuring_s=None if cost is None else _median_or_none(cost.combined("max")),
     )
 
 

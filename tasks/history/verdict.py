@@ -68,7 +68,8 @@ class SeriesVerdict:
 class Verdicts:
     """The verdict on a run. `baseline` names the runs it was compared with, the latest first.
 
-    `not_comparable` says of earlier runs that were left out how many, and why.
+    `not_comparable` says of earlier runs that were left out how many, and why; `machine` what the hardware can do now
+    and could not then, or the other way round.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class Verdicts:
     series: Sequence[SeriesVerdict] = ()
     baseline: Sequence[str] = ()
     not_comparable: Sequence[str] = ()
+    machine: Sequence[str] = ()
 
     def of_point(self, point: int) -> Verdict:
         """Returns the verdict on one point: the first of its series' that applies."""

@@ -100,6 +100,11 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
     points = point_outcomes(run.spec.points, parts.points, plan.workers, parts.unreadable)
     latest = max((attempt for attempt, _ in parts.manifests), default=0)
     manifests = [manifest for (attempt, _), manifest in sorted(parts.manifests.items()) if attempt == latest]
+    limits: list[Mapping[str, Any]] = [
+        {**known, "worker": worker}
+        for (attempt, worker), manifest in sorted(parts.manifests.items())
+        if attempt == latest and isinstance(known := manifest.get("limits"), Mapping)
+    ]
     started = table.column("started_at").to_pylist()
     results = Results(
         run_id=run.spec.run_id,
@@ -114,8 +119,11 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         ],
         attempts=[AttemptEnd(one.n, one.end or "unknown", one.cause) for one in started_as],
         fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
-        # Its points are those above, which are told as all workers know them.
-        manifest={name: told for name, told in manifests[0].items() if name != "points"} if manifests else {},
+        limits=limits,
+        # Its points and limits are those above, which are told as all workers know them.
+        manifest={
+            name: told for name, told in (manifests or [{}])[0].items() if name not in ("points", "limits")
+        },
         samples=len(table),
         asked_at=_asked_at(run),
         started_at=min(started, default=None),

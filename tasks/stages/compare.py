@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import history_uri
 from tasks.history.comparison import comparable, judge, past_run
+from tasks.history.limits import shifts
 from tasks.history.reading import load_measurements, load_points, load_results
 from tasks.history.results import Results
 from tasks.history.torn import collect_again
@@ -58,6 +60,7 @@ def compare_folder(output: Folder, folder: Folder, say: Say, history: str = "") 
         except InfrastructureError as error:
             unreadable.append(str(error))
     verdicts = judge(current, baseline, [*reasons, *left_out, *unreadable, *troubles])
+    verdicts = dataclasses.replace(verdicts, machine=shifts(current, fit))
     folder.write(VERDICTS_FILE, verdicts.to_json().encode())
     say(f"verdict: {verdicts.of_run(current)} ({verdicts.reason})")
     return verdicts

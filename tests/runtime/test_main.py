@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runtime.contract.errors import ExitCode
+from runtime.contract.limits import DEVICE_TO_HOST, HOST_TO_DEVICE, LIMITS, limits_of
 from runtime.contract.names import manifest_file, points_file, samples_file
 from tests.waiting import PATIENCE_S
 
@@ -100,12 +101,12 @@ def results(suite: Path, worker: int = 0) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def two(suite: Path, **more: object) -> list[subprocess.Popen[str]]:
+def two(suite: Path, env: Mapping[str, str] | None = None) -> list[subprocess.Popen[str]]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{taken.getsockname()[1]}"
     flags = ["--workers", "2", "--coordinator", coordinator, "--heartbeat-s", "10"]
-    return [start(suite, *flags, "--worker", str(worker), devices=2) for worker in range(2)]
+    return [start(suite, *flags, "--worker", str(worker), devices=2, env=env) for worker in range(2)]
 
 
 def test_a_users_class_runs_and_all_is_written(suite: Path) -> None:
@@ -158,8 +159,17 @@ def test_a_mesh_that_does_not_fit_is_bad_input(suite: Path) -> None:
 
 def test_two_workers_save_and_restore_one_tree(suite: Path) -> None:
     suite.write_text(SHARDED)
-    ended = [finished(process) for process in two(suite)]
+    ended = [finished(process) for process in two(suite, env={"SLICEBENCH_LIMITS": "on"})]
     assert [code for code, _ in ended] == [0, 0], ended
+    limits = [
+        limits_of(json.loads((suite.parent / "run" / manifest_file(1, worker)).read_text())["limits"])
+        for worker in range(2)
+    ]
+    for each in limits:
+        assert each.noise is not None and each.noise.median_s > 0
+        skipped = [name for name, limit in each.of.items() if not limit.values]
+        assert skipped == [HOST_TO_DEVICE, DEVICE_TO_HOST] and set(each.of) == set(LIMITS)
+    assert not [path for path in (suite.parent / "run").iterdir() if path.name.startswith(".")]
     for worker in range(2):
         assert [each["status"] for each in results(suite, worker)] == ["passed"]
         table = pq.read_table(suite.parent / "run" / samples_file(1, worker)).to_pylist()

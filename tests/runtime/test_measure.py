@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from runtime.contract.metrics import MEASURING, MEASURING_INSIDE
 from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import CheckpointSpec, Point
@@ -139,6 +140,36 @@ def test_slow_collector_is_not_in_the_time() -> None:
     assert kept.of("save")[0].value < 0.01
 
 
+def test_what_measuring_takes_is_told_beside_the_block() -> None:
+    """By what a collector sleeps: around its own block, and inside the block around that."""
+
+    class Slow(Spy):
+        def start(self, operation: Operation) -> Probe:
+            time.sleep(0.05)
+            return self
+
+        def values(self) -> Iterator[Value]:
+            time.sleep(0.05)
+            return iter(())
+
+    kept = Kept()
+    recorder = Recorder(kept, run_id="r", collectors=[Slow("slow", [])])
+    with recorder.repeat(POINT, 0, False):
+        begin = time.perf_counter()
+        with recorder.measure("outer"):
+            for _ in range(2):
+                with recorder.measure("inner"):
+                    pass
+        took = time.perf_counter() - begin
+    inner = [sample.value for sample in kept.of("inner", MEASURING)]
+    (outer,), (inside,) = kept.of("outer", MEASURING), kept.of("outer", MEASURING_INSIDE)
+    assert len(inner) == 2 and min(inner) >= 0.1
+    assert inside.value == pytest.approx(sum(inner))
+    assert not kept.of("inner", MEASURING_INSIDE)
+    assert outer.value + kept.of("outer")[0].value == pytest.approx(took, rel=0.05)
+    assert kept.of("outer")[0].value >= inside.value, "it is part of that time"
+
+
 def test_late_values_carry_their_own_block_and_its_start() -> None:
     kept = Kept()
     recorder = Recorder(kept, run_id="r", collectors=[Spy("spy", [])])
@@ -231,7 +262,11 @@ def test_a_repeat_that_another_process_began_goes_on_counting() -> None:
                 pass
         recorder.value("save", "mine", 1.0, "1")
         recorder.value("recovery", "mine", 1.0, "1")
-    found = [(each.operation, each.occurrence) for each in kept if isinstance(each, Sample)]
+    found = [
+        (each.operation, each.occurrence)
+        for each in kept
+        if isinstance(each, Sample) and each.metric != MEASURING
+    ]
     assert found == [("save", 7), ("save", 8), ("save", 8), ("recovery", 7), ("between", 7), ("save", 8)]
 
 

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 import pytest
 
+from runtime.collectors.defaults import default_collectors
 from runtime.contract.metrics import METRICS, describe
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import CheckpointSpec, Point
-from runtime.measure import Recorder, default_collectors
+from runtime.measure import Recorder
 
 POINT = Point(0, "Bench", "abc", "x.Bench", "native", {}, None, CheckpointSpec())
 UNITS = {"s", "bytes", "count", "bytes/s", "1"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tasks.history import changes
 from tasks.history.columns import VERDICT, table_rows
+from tasks.history.limits import Known, share_of
 from tasks.history.quantities import between, plus_minus, quantity, seconds, speed
 from tasks.history.results import Results
 from tasks.history.summary import OperationSummary
@@ -30,6 +31,7 @@ OPERATION_HEADINGS = (
     "fastest … slowest",
     "payload a second",
     "slowest worker",
+    "measuring it took",
 )
 
 
@@ -81,9 +83,9 @@ def series_line(one: SeriesVerdict, names: Mapping[int, str]) -> Line:
     return Line(cells, mood_of(one.verdict))
 
 
-def operation_line(one: OperationSummary) -> Line:
-    """Returns how long an operation took; headings: OPERATION_HEADINGS."""
-    time = one.time
+def operation_line(one: OperationSummary, known: Known) -> Line:
+    """Returns how long an operation took; headings: OPERATION_HEADINGS. `known` are the limits of all workers."""
+    time, share = one.time, share_of(one, known)
     interval = between(time.interval, "s")
     sure = f"{100 * time.interval.confidence:.3g} %" if time.interval else "one repeat has none"
     warm = f", {time.warmups} warm-up" if time.warmups else ""
@@ -93,10 +95,19 @@ def operation_line(one: OperationSummary) -> Line:
         (seconds(time.median), ""),
         (interval or "–", sure),
         (f"{seconds(time.smallest)} … {seconds(time.largest)}", ""),
-        ("–" if one.bytes_per_s is None else speed(one.bytes_per_s), ""),
+        ("–" if one.bytes_per_s is None else speed(one.bytes_per_s), share.words if share else ""),
         (straggle, "" if one.straggle is None else f"{one.straggle:.2f}× the usual"),
+        _cost(one),
     ]
     return Line(cells)
+
+
+def _cost(one: OperationSummary) -> Cell:
+    if one.measuring_s is None:
+        return "–", ""
+    return seconds(
+        one.measuring_s
+    ), f"{100 * one.measuring_s / one.time.median:.2g} % of it, outside of the time"
 
 
 def _cell(text: str) -> Cell:

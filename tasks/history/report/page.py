@@ -14,12 +14,14 @@ from tasks.history import changes
 from tasks.history.columns import columns_of, standing
 from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
+from tasks.history.limits import Known, beyond, together
 from tasks.history.quantities import moment, seconds
-from tasks.history.report import charts, hosts
+from tasks.history.report import charts, hosts, limits
 from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.report.heatmap import heat_maps
 from tasks.history.report.hosts import Sampled, host_rows
+from tasks.history.report.limits import limit_rows
 from tasks.history.report.lines import (
     OPERATION_HEADINGS,
     Line,
@@ -105,6 +107,7 @@ def template(name: str = "page.html.j2") -> Template:
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
     summaries, names, verdict = summarize_passed(results), labels(results.points), verdicts.of_run(results)
+    known = together(results)
     as_far_as_it_came = summarize_results(results)
     everything = [one for operations in summaries.values() for one in operations]
     shown = [
@@ -138,6 +141,10 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "recovery": [Line(cells) for cells in recovery_rows(results, summaries)],
         "recovery_headings": HEADINGS,
         "stragglers": charts.stragglers_chart(results),
+        "machine": list(verdicts.machine),
+        "beyond": beyond(results),
+        "limits": [Line(cells) for cells in limit_rows(results)],
+        "limit_headings": limits.HEADINGS,
         "comparison": _comparison(verdicts),
         "not_comparable": verdicts.not_comparable,
         "effects": charts.effects_chart(results, verdicts.series),
@@ -145,7 +152,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "operation_headings": OPERATION_HEADINGS,
         "series": [series_line(one, names) for one in verdicts.series if one.effect is not None],
         "points": [
-            _point(point, names, results, as_far_as_it_came[point.point], verdicts)
+            _point(point, names, results, as_far_as_it_came[point.point], verdicts, known)
             for point in results.points
         ],
         "facts": facts(results, around.request, around.image),
@@ -214,6 +221,7 @@ def _point(
     results: Results,
     operations: Sequence[OperationSummary],
     verdicts: Verdicts,
+    known: Known,
 ) -> dict[str, Any]:
     times = [one for one in results.of_point(point.point) if one.metric == TIME]
     summaries = {one.operation: one for one in operations}
@@ -228,6 +236,6 @@ def _point(
         "status": told,
         "cause": point.cause,
         "samples": charts.samples_chart(times, summaries),
-        "operations": [operation_line(one) for one in operations],
+        "operations": [operation_line(one, known) for one in operations],
         "settings": settings(point.options, point.mesh, point.checkpoint),
     }
