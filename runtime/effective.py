@@ -58,6 +58,7 @@ def result(
     status: PointStatus,
     cause: str,
     repeats_done: int,
+    stopped: str = "",
 ) -> PointResult:
     """Returns what is written down of a point on one worker."""
     return PointResult(
@@ -72,6 +73,7 @@ def result(
         status=status,
         cause=cause,
         repeats_done=repeats_done,
+        stopped=stopped,
         options=plain(point.options),
         mesh=plain(point.mesh),
         checkpoint=plain(point.checkpoint),

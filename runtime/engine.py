@@ -27,6 +27,7 @@ from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
 from runtime.measure import Phase, Recorder
 from runtime.progress_out import ProgressWriter
+from runtime.repeats import Judge, Overheard, measured
 from runtime.results_io import Journal
 from runtime.settings import Settings
 from runtime.steps import Steps
@@ -52,8 +53,9 @@ class Engine:
         self._ready_at = time.monotonic()
         self._local = epath.Path(settings.local_directory) if settings.local_directory else None
         self._now: tuple[Point, int] | None = None
+        self._overheard = Overheard(journal)
         self._recorder = Recorder(
-            journal,
+            self._overheard,
             run_id=settings.run_id,
             attempt=settings.attempt,
             worker=self._member.worker,
@@ -91,14 +93,17 @@ class Engine:
         restart = self._restart_of(point)
         self._progress.tell(effective.begin(point, self._points))
         status: PointStatus = "passed"
-        cause, leave = "", False
+        cause, stopped, leave = "", "", False
         repeats = self._repeats(restart)
         done = self._suite.repeats - len(repeats)
+        judge = self._overheard.judge = Judge(point, self._suite.adaptive, self._before(point, restart))
         try:
             benchmark = self._load(fitted)
             for repeat in repeats:
                 self._run_repeat(benchmark, fitted, repeat, restart)
                 done, restart = done + 1, None
+                if stopped := judge.why_enough(done - self._suite.warmup):
+                    break
         except NotRun as error:
             status, cause = "not_run", str(error)
         except _Agreed as error:
@@ -119,11 +124,16 @@ class Engine:
                 status=status,
                 cause=cause,
                 repeats_done=done,
+                stopped=stopped,
             )
         )
         self._progress.tell(effective.end(point, self._points, status, cause))
         self._ready_at = time.monotonic()  # for the next: what this one took is no part of its recovery
         return status, leave
+
+    def _before(self, point: Point, restart: Restart | None) -> list[Sample]:
+        goes_on = restart is not None and restart.point is None
+        return measured(self._journal.path, self._settings.attempt, point.index) if goes_on else []
 
     def _restart_of(self, point: Point) -> Restart | None:
         """Returns how to go on in the middle of a point; None: it begins."""
@@ -218,11 +228,8 @@ class Engine:
     def _occurrences_before(self, point: Point, repeat: int) -> int:
         """Returns how often any operation of a repeat was begun before it was disrupted, on any worker: samples that
         belong together bear one number everywhere."""
-        before = (
-            record.occurrence + 1
-            for record in Journal.read(self._journal.path)
-            if isinstance(record, Sample) and (record.point, record.repeat) == (point.index, repeat)
-        )
+        samples = measured(self._journal.path, self._settings.attempt, point.index)
+        before = (sample.occurrence + 1 for sample in samples if sample.repeat == repeat)
         return distributed.largest(max(before, default=0))
 
     def _make_data(self, context: Context) -> None:

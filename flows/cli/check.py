@@ -109,7 +109,7 @@ def _check_nightly(file: str) -> Checked:
 
 
 def _summary(suite: Suite, points: int) -> str:
-    repeats = counted(suite.num_repeats, "repeat")
+    repeats = suite.adaptive.words if suite.adaptive else counted(suite.num_repeats, "repeat")
     warmup = f" after {suite.warmup} to warm up" if suite.warmup else ""
     left_out = len(dropped(suite))
     invalid = f", {counted(left_out, 'invalid combination')} of options left out" if left_out else ""

@@ -65,7 +65,8 @@ class PointResult:
 
     `options`, `mesh`, `checkpoint` and `disruption` are the effective values in JSON. `implementation`: `native`,
     `orbax` or `user`. `cause` says in one line what went wrong, for a status other than passed; `blamed` is the
-    worker that it names, where the supervisors found one that failed the point for all.
+    worker that it names, where the supervisors found one that failed the point for all. `stopped` says why there
+    were no more repeats, where that was not known before.
     """
 
     run_id: str
@@ -84,3 +85,4 @@ class PointResult:
     checkpoint: Mapping[str, Any] | None = None
     disruption: Mapping[str, Any] | None = None
     blamed: int | None = None
+    stopped: str = ""

@@ -1,7 +1,7 @@
 """What a suite is: benchmarks × options × meshes × checkpoints, and the points it expands to.
 
-Orbax's format, read as is (suite_reader.py), with some additions: `warmup`, `deadline_s`, `limits`, `disruption`,
-and trees inside `spec`.
+Orbax's format, read as is (suite_reader.py), with some additions: `warmup`, `repeats`, `deadline_s`, `limits`,
+`disruption`, and trees inside `spec`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from runtime.contract.disruption import Disruption
 from runtime.contract.errors import Place, Problem
+from runtime.contract.repeats import Adaptive
 
 Implementation = Literal["native", "orbax", "user"]
 
@@ -91,7 +92,8 @@ class Suite:
     """A suite that was read and found right.
 
     `meshes` is empty when the suite has none: points then run without a mesh. `checkpoints` is never
-    empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more. `deadline_s`: longest
+    empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more; where the suite is
+    `adaptive`, that is the most. `deadline_s`: longest
     time for one point. `limits`: what the machines can do at best is measured before the first point.
     """
 
@@ -105,6 +107,7 @@ class Suite:
     deadline_s: float | None = None
     simdevice: SimDeviceSpec | None = None
     limits: bool = True
+    adaptive: Adaptive | None = None
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()
     checkpoint_places: tuple[Place, ...] = ()

@@ -12,6 +12,7 @@ from runtime.contract.findings import Findings, told
 from runtime.contract.generator import NATIVE_PREFIX, ORBAX_PREFIX, Generator
 from runtime.contract.generators import find, known_names
 from runtime.contract.nearest import nearest
+from runtime.contract.repeats import read_repeats
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
 from runtime.contract.suite_disruption import check_disruptions, read_disruption
@@ -21,6 +22,7 @@ from runtime.contract.yamlfile import Entry, Node, load
 SUITE_KEYS = (
     "suite_name",
     "num_repeats",
+    "repeats",
     "warmup",
     "deadline_s",
     "limits",
@@ -103,13 +105,16 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
             why = "a run is compared with all earlier ones in its output"
             found.warning(entries[key].place, f"{key} is checked but not used", why, "leave it out")
 
+    num_repeats = read("num_repeats", found.integer, 1, 1) or 1
+    adaptive = read_repeats(entries, num_repeats, found)
     return Suite(
         file=file,
         name=read("suite_name", found.text, "") or "",
         benchmarks=benchmarks,
         meshes=tuple(mesh for mesh, _ in meshes),
         checkpoints=tuple(checkpoint for checkpoint, _ in checkpoints) or (CheckpointSpec(),),
-        num_repeats=read("num_repeats", found.integer, 1, 1) or 1,
+        num_repeats=num_repeats if adaptive is None else adaptive.most,
+        adaptive=adaptive,
         warmup=read("warmup", found.integer, 0, 0) or 0,
         deadline_s=read("deadline_s", found.seconds, None),
         simdevice=simdevice,

@@ -29,6 +29,7 @@ def suite_schema() -> Schema:
             {
                 "suite_name": _TEXT | {"description": "Title of reports"},
                 "num_repeats": _POSITIVE | {"default": 1, "description": "Repeats of each benchmark"},
+                "repeats": _repeats(),
                 "warmup": {
                     "type": "integer",
                     "minimum": 0,
@@ -65,6 +66,28 @@ def suite_schema() -> Schema:
             "benchmark": _benchmark(),
             "disruption": _disruption(),
         },
+    }
+
+
+def _repeats() -> Schema:
+    return {
+        "description": "Instead of num_repeats: until the median of each operation is known well enough",
+        **_object(
+            {
+                "min": _POSITIVE | {"description": "Fewest repeats; num_repeats, or 6"},
+                "max": _POSITIVE | {"description": "Most repeats"},
+                "until": {
+                    "description": "How far the interval of a median may reach to either side",
+                    "default": "2%",
+                    "oneOf": [
+                        {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"},
+                        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                    ],
+                },
+                "time_s": _seconds("No further repeat so long after the benchmark began, seconds"),
+            },
+            required=("max",),
+        ),
     }
 
 

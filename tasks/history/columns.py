@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.metrics import TIME
+from runtime.contract.roles import Role
 from tasks.history import changes
 from tasks.history.labels import labels
 from tasks.history.limits import Known, share_of, together
 from tasks.history.quantities import between, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, Role, is_shown, summarize_passed
+from tasks.history.summary import OperationSummary, is_shown, summarize_passed
 from tasks.history.verdict import FAILED, Verdict, Verdicts
 
 if TYPE_CHECKING:

@@ -66,6 +66,7 @@ def _point(
         "verdict": standing(point, verdicts),
         "cause": point.cause or None,
         "attempt": point.attempt,
+        "stopped": point.stopped or None,
         "save_until_safe_bytes_per_s": _number(whole_save(operations)),
         "peak_memory_over_start_bytes": _number(peak_memory(operations)),
         "operations": [_operation(one, known) for one in operations],

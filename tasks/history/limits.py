@@ -19,10 +19,11 @@ from runtime.contract.limits import (
     Limits,
     limits_of,
 )
+from runtime.contract.roles import Role
 from tasks.history.intervals import median
 from tasks.history.quantities import percent, speed
 from tasks.history.results import Results
-from tasks.history.summary import OperationSummary, Role, summarize_passed
+from tasks.history.summary import OperationSummary, summarize_passed
 
 _BOUNDS: Mapping[Role, Sequence[str]] = {
     "save": (DISK_WRITE, DEVICE_TO_HOST),

@@ -93,6 +93,7 @@ def _outcome(
         mesh=_plain(any_result.mesh if any_result else point.mesh),
         checkpoint=_plain(any_result.checkpoint if any_result else point.checkpoint),
         disruption=_plain(any_result.disruption if any_result else point.disruption),
+        stopped=any_result.stopped if any_result else "",
     )
 
 

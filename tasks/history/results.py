@@ -53,6 +53,7 @@ class PointOutcome:
     """How a point went on all workers: passed only if it passed on every one of them.
 
     `attempt` is the attempt whose samples count; None when no attempt ran it. `cause` is one line.
+    `stopped` says why there were no more repeats, where that was to be seen.
     """
 
     point: int
@@ -68,6 +69,7 @@ class PointOutcome:
     mesh: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
     disruption: Mapping[str, Any] | None = None
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runtime.contract.metrics import MEASURING, THROUGHPUT, TIME
+from runtime.contract.roles import Role, role_of
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
 from tasks.history.results import PointOutcome, Results
 
-Role = Literal["save", "wait", "restore", "recovery", "other"]
-"""`save` blocks training; `wait` is what an asynchronous save does in the background; `restore` reads it back;
-`recovery` is from the death of a worker until the first step after the restart."""
-
 PAYLOAD = "payload_bytes"
 PEAK_MEMORY = ("peak_rss_over_start_bytes", "sampled_peak_rss_over_start_bytes")
 """Most resident memory over that at the operation's start; the first that was measured is taken."""
-
-_ROLES: Sequence[tuple[Role, re.Pattern[str]]] = (
-    ("wait", re.compile(r"(wait_until_finished|save_background)(_\d+)?")),
-    ("save", re.compile(r"(save|save_blocking|serialize)(_\d+)?")),
-    ("restore", re.compile(r"(restore|load|deserialize)(_\d+)?")),
-    ("recovery", re.compile("recovery")),
-)
-
-
-def role_of(operation: str) -> Role:
-    """Says what an operation is to the reader, by its name."""
-    return next((role for role, pattern in _ROLES if pattern.fullmatch(operation)), "other")
 
 
 def is_shown(operation: str, point: PointOutcome) -> bool:

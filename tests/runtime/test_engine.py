@@ -17,6 +17,7 @@ from runtime.contract.errors import BadInput, ExitCode
 from runtime.contract.names import CHECKPOINTS_FOLDER
 from runtime.contract.options import PyTreeCheckpointOptions
 from runtime.contract.progress import PointPhase, parse
+from runtime.contract.repeats import Adaptive
 from runtime.contract.results import PointResult, Sample
 from runtime.contract.suite import ArraySpec, CheckpointSpec, MeshSpec, Point, Suite
 from runtime.engine import Engine
@@ -107,9 +108,15 @@ Run = Callable[..., Passage]
 
 @pytest.fixture
 def run(tmp_path: Path, known: None) -> Run:
-    def go(points: Sequence[Point], *flags: str, repeats: int = 1, warmup: int = 0) -> Passage:
+    def go(
+        points: Sequence[Point],
+        *flags: str,
+        repeats: int = 1,
+        warmup: int = 0,
+        adaptive: Adaptive | None = None,
+    ) -> Passage:
         settings = parse_settings(["s.yaml", "--output", str(tmp_path / "run"), *flags], {})
-        suite = Suite("s.yaml", "s", (), num_repeats=repeats, warmup=warmup)
+        suite = Suite("s.yaml", "s", (), num_repeats=repeats, warmup=warmup, adaptive=adaptive)
         said = tmp_path / "progress"
         with said.open("wb") as file, Journal(tmp_path / "scratch/journal.jsonl") as journal:
             engine = Engine(settings, suite, journal, ProgressWriter(file.fileno()), tmp_path / "scratch")
@@ -146,6 +153,20 @@ def test_every_repeat_of_every_operation_is_kept(run: Run) -> None:
     assert times(passage.samples) == [(0, repeat, op) for repeat in range(3) for op in ("save", "restore")]
     assert {each.repeat for each in passage.samples if each.warmup} == {0}
     assert (passage.results[0].status, passage.results[0].repeats_done) == ("passed", 3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "done", "why"),
+    [
+        (Adaptive(2, 4, time_s=1e-6), 2, "were over after 2 repeats"),
+        (Adaptive(2, 4), 4, "4 repeats are the most that it may do; save: too few for an interval"),
+    ],
+)
+def test_repeats_end_when_enough_is_known(run: Run, asked: Adaptive, done: int, why: str) -> None:
+    passage = run([point(0, "Fine"), point(1, "Fine")], repeats=asked.most, warmup=1, adaptive=asked)
+    assert [result.repeats_done for result in passage.results] == [done + 1] * 2
+    assert all(why in result.stopped for result in passage.results)
+    assert len({(each.point, each.repeat) for each in passage.samples}) == 2 * (done + 1)
 
 
 def test_a_failure_keeps_what_was_measured_and_the_next_point_runs(run: Run) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from runtime.contract.metrics import TIME
+from runtime.contract.roles import role_of
 from tasks.history import changes
 from tasks.history.columns import headline
 from tasks.history.effect import Effect
@@ -17,7 +18,7 @@ from tasks.history.quantities import seconds, size
 from tasks.history.report.axis import Axis, axis_from_zero, axis_of_change
 from tasks.history.report.chart import MOST_ROWS, Bar, Chart, Dot, Layout, Row, Sides, sides
 from tasks.history.results import Results
-from tasks.history.summary import OperationSummary, is_shown, role_of, stragglers, worker_medians
+from tasks.history.summary import OperationSummary, is_shown, stragglers, worker_medians
 from tasks.history.verdict import SeriesVerdict, series_words
 
 Summaries = Mapping[int, Sequence[OperationSummary]]

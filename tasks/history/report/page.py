@@ -231,6 +231,7 @@ def _point(
         "label": names[point.point],
         "about": f"{short_generator(point.generator)}, {point.implementation}"
         + (f", attempt {point.attempt}" if point.attempt and point.attempt > 1 else "")
+        + (f"; {point.stopped}" if point.stopped else "")
         + (f"; disrupted: {words}" if (words := disruption_words(point)) else ""),
         "mood": mood_of(told),
         "status": told,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runtime.contract.disruption import Disruption
+from runtime.contract.roles import role_of
 from tasks.history.intervals import median
 from tasks.history.labels import labels
 from tasks.history.measurement import Measurement
 from tasks.history.quantities import between, seconds
 from tasks.history.report.lines import Cell
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, role_of
+from tasks.history.summary import OperationSummary
 
 PARTS: Mapping[str, str] = {
     "detection_s": "noticed after",

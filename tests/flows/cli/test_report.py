@@ -64,6 +64,8 @@ def test_without_results_json_still_says_where_the_page_is(
         "verdict": None,
         "reason": None,
         "baseline": [],
+        "machine": [],
+        "limits": {},
         "points": [],
     }
 

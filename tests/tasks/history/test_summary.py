@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from runtime.contract.results import Sample
+from runtime.contract.roles import Role, role_of
 from tasks.history.measurement import Measurement
 from tasks.history.samples import join_parts, measurements, read_part
-from tasks.history.summary import OperationSummary, Role, combine_of, role_of, summarize
+from tasks.history.summary import OperationSummary, combine_of, summarize
 from tests.tasks.history.making import MIB, make_samples, parquet
 
 
