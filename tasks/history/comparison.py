@@ -90,7 +90,12 @@ def past_run(results: Results) -> PastRun:
     )
 
 
-def judge(current: Results, baseline: Sequence[PastRun], not_comparable: Sequence[str] = ()) -> Verdicts:
+def judge(
+    current: Results,
+    baseline: Sequence[PastRun],
+    not_comparable: Sequence[str] = (),
+    machine: Sequence[str] = (),
+) -> Verdicts:
     """Returns the verdict on every series of the run, and on the run."""
     series = [verdict for point in current.points for verdict in _of_point(current, point, baseline)]
     verdict = overall([one.verdict for one in series])
@@ -101,6 +106,7 @@ def judge(current: Results, baseline: Sequence[PastRun], not_comparable: Sequenc
         series=series,
         baseline=[past.run_id for past in baseline],
         not_comparable=list(not_comparable),
+        machine=list(machine),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 
 from runtime.contract.errors import InfrastructureError
@@ -59,8 +58,8 @@ def compare_folder(output: Folder, folder: Folder, say: Say, history: str = "") 
             )
         except InfrastructureError as error:
             unreadable.append(str(error))
-    verdicts = judge(current, baseline, [*reasons, *left_out, *unreadable, *troubles])
-    verdicts = dataclasses.replace(verdicts, machine=shifts(current, fit))
+    told = [*reasons, *left_out, *unreadable, *troubles]
+    verdicts = judge(current, baseline, told, machine=shifts(current, fit))
     folder.write(VERDICTS_FILE, verdicts.to_json().encode())
     say(f"verdict: {verdicts.of_run(current)} ({verdicts.reason})")
     return verdicts

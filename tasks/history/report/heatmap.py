@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from runtime.contract.roles import Role
 from tasks.history.columns import headline
 from tasks.history.labels import mesh_label, plain, short_generator
 from tasks.history.quantities import seconds
 from tasks.history.results import PointOutcome, Results
-from tasks.history.summary import OperationSummary, Role
+from tasks.history.summary import OperationSummary
 
 MOST_MAPS = 12
 """Of a report; the rest is in its tables."""
