@@ -41,6 +41,7 @@ COMMANDS = {
         "flows.cli.doctor:doctor",
         "Look for what would stop a run here or on a target, and how to fix it.",
     ),
+    "bisect": ("flows.cli.bisect:bisect", "Find the commit or version that made a series slower."),
     "leases": ("flows.cli.leases:leases", "List what is held on hardware, and by whom."),
     "reap": ("flows.cli.leases:reap", "Give back what outlived its lease."),
     "up": ("flows.cli.up:up", "Start a Prefect server with UI, deployments, schedule and reaper, here."),

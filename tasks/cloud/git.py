@@ -81,7 +81,7 @@ def fetch_tree(source: SourceSpec, sources: Path, *, say: Say) -> Tree:
     if _wants_working_tree(source):
         return _take_local(Path(source.repo), sources)
     commit = resolve_commit(source)
-    mirror = sources / f"{hashlib.sha256(source.repo.encode()).hexdigest()[:16]}.git"
+    mirror = mirror_of(source.repo, sources)
     shown = f"{source.repo} at {commit.sha[:12]}"
     with locked(mirror.with_suffix(".lock"), f"fetching {shown}", say=say, timeout_s=FETCH_S):
         sha = _fetch(source, commit, mirror, say, shown)
@@ -167,6 +167,15 @@ def _fetch(source: SourceSpec, commit: Commit, mirror: Path, say: Say, shown: st
 
 def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
     """Returns the hash that a shortened one stands for, among the commits of branches and pull requests."""
+    names = fetch_names(source, mirror)
+    found = git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
+    if found.code != 0:
+        raise _no_such_commit(source, short)
+    return found.text.strip()
+
+
+def fetch_names(source: SourceSpec, mirror: Path) -> Path:
+    """Brings all commits of branches, tags and pull requests, without files, beside a mirror; returns where."""
     # Not into the mirror: it must not believe that it has commits whose files were left out.
     names = mirror.with_suffix(".names.git")
     if not (names / "HEAD").is_file():
@@ -175,10 +184,12 @@ def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
     tell = ("--quiet", "--filter=tree:0")
     fetched = ask_remote(source, names, "fetch", *tell, "--", url_of(source), *specs, timeout_s=FETCH_S)
     checked(fetched, source.repo)
-    found = git(names, "rev-parse", "--verify", "--quiet", f"{short}^{{commit}}")
-    if found.code != 0:
-        raise _no_such_commit(source, short)
-    return found.text.strip()
+    return names
+
+
+def mirror_of(repo: str, sources: Path) -> Path:
+    """Returns where what was fetched of a repository is kept."""
+    return sources / f"{hashlib.sha256(repo.encode()).hexdigest()[:16]}.git"
 
 
 def _export(mirror: Path, sha: str, sources: Path, shown: str) -> tuple[Path, str]:

@@ -39,7 +39,7 @@ _BACK_S = 3600.0
 class Seen:
     """What one run saw of a series. `run` is None where no value of it is a positive number.
 
-    `aside` says why it does not count; empty where it does.
+    `aside` says why it does not count; empty where it does. `origin` is where the run's folder lies.
     """
 
     night: str
@@ -50,6 +50,7 @@ class Seen:
     unit: str
     versions: Mapping[str, str]
     aside: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class Records:
                 unit=units[row - first],
                 versions=json.loads(versions[row - first] or "{}"),
                 aside=self._aside(series, row),
+                origin=self._texts("origin")[row],
             )
             for row in range(first, last)
         ]

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "down": (0, set()),
     "history --help": (0, set()),
     "history": (0, set()),
+    "bisect --help": (0, set()),
     "history import": (2, set()),
     "history show --last 0 x": (2, set()),
     "up --help": (0, set()),
