@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from runtime.contract.roles import role_of
 from tasks.history.dataset.fold import Decision
 from tasks.history.dataset.lines import Shown, change_cells, machine_words
 from tasks.history.dataset.recorded import Hole, Seen, middle
@@ -15,7 +16,6 @@ from tasks.history.report.series_page import Change, SeriesPage
 from tasks.history.report.site_page import Entry
 from tasks.history.report.spark import spark
 from tasks.history.report.trend import Judged, Run, Trend
-from tasks.history.summary import role_of
 from tasks.history.verdict import Verdict
 
 
