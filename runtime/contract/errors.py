@@ -13,10 +13,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-Trouble = Literal["stockout", "quota", "waited"]
-"""Kinds of trouble that another place may not have: no room, no quota for it, a queue that did not move in time."""
+Trouble = Literal["stockout", "quota", "waited", "unqueued"]
+"""Kinds of trouble that another place may not have: no room, no quota for it, a queue that did not move in time, or one
+that never took it."""
+
+ELSEWHERE: frozenset[str] = frozenset(get_args(Trouble))
+"""All of them: programs may go to another place with these."""
 
 
 class ExitCode(enum.IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.explain import kube_nodes, kube_running, kube_told, kube_waiting
+from tasks.explain import kube_evicted, kube_nodes, kube_running, kube_told, kube_waiting
 from tasks.explain.kube_scene import KubeRule, KubeScene
 from tasks.explain.scene import Trouble
 from tasks.targets.kube_states import KubeState
@@ -27,7 +27,7 @@ KUBE_RULES: Sequence[KubeRule] = (
     kube_waiting.no_queue,
     kube_waiting.never_fits,
     kube_waiting.no_flavor,
-    kube_waiting.preempted,
+    kube_evicted.evicted,
     kube_waiting.waits_for_turn,
     kube_waiting.no_workload,
     kube_waiting.admission_check,

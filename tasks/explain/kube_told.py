@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tasks.explain.kube_evicted import EVICTIONS
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Scene, Trouble
-from tasks.explain.told import told
+from tasks.explain.told import MOST_EVIDENCE, told
+from tasks.targets.kube_states import ADMISSION_CHECK
 
 _WEBHOOK = (
     r"failed calling webhook|failed to call webhook|no endpoints available for service \"?(kueue|jobset)"
@@ -15,6 +17,9 @@ NO_NAME = (
     r"|DNS resolution failed|no such host|[Cc]ould ?n[o']t resolve"
 )
 """How programs say that a name is of nobody, or that nobody could be asked."""
+
+_EVICTED = "|".join(reason for reason in EVICTIONS if reason != ADMISSION_CHECK)
+"""A check of its admission is a reason to wait as well: alone it tells of no eviction."""
 
 
 def webhook_down(scene: Scene) -> Trouble | None:
@@ -128,12 +133,13 @@ def crash(scene: Scene) -> Trouble | None:
 
 
 def no_workload(scene: Scene) -> Trouble | None:
-    """Kueue never made a Workload of it. That it has none in its first seconds says nothing."""
-    return told(
-        scene,
+    """Kueue never made a Workload of it, for as long as its turn was waited for."""
+    if scene.trouble != "unqueued":
+        return None
+    return Trouble(
         "no_workload",
-        r"waited \d+ s for its turn.{0,80}(NoWorkload: |the cluster says nothing of it)",
         "Kueue never queued it: its priority class is unknown, or Kueue is down or leaves its namespace alone",
+        [line for line in scene.lines if line.said][:MOST_EVIDENCE],
         (
             "slicebench doctor --target TARGET   # whether its classes are there, and Kueue answers",
             "slicebench cluster describe CLUSTER",
@@ -158,7 +164,7 @@ def evicted(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "evicted",
-        r"\b(PodsReadyTimeout|NodeFailures|(Cluster|Local)QueueStopped)\b",
+        rf"\b({_EVICTED})\b",
         "Kueue took its quota back: pods that were not ready in time, a node that failed, or a queue that was stopped",
         ("slicebench cluster describe CLUSTER", "slicebench workload list"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tasks.explain.kube_scene import KubeScene, events, line, of_condition, of_event, trouble
 from tasks.explain.scene import Line, Trouble
@@ -15,8 +15,6 @@ from tasks.targets.kube_objects import (
     created_at,
     is_true,
     label,
-    metadata,
-    name,
     number,
     said,
     spec,
@@ -25,6 +23,7 @@ from tasks.targets.kube_objects import (
 from tasks.targets.kube_queue import admitted_by, position, priority_of
 from tasks.targets.kube_queue import waits as waits_for_quota
 from tasks.targets.kube_quota import Verdict, verdict
+from tasks.targets.kube_states import ADMISSION_CHECK
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 NO_WORKLOAD_AFTER_S = 15.0
@@ -162,64 +161,13 @@ def no_workload(scene: KubeScene) -> Trouble | None:
 
 def admission_check(scene: KubeScene) -> Trouble | None:
     """Kueue waits for a check of its own, as for machines that are asked for when there are some."""
-    if scene.found.reason != "AdmissionCheck":
+    if scene.found.reason != ADMISSION_CHECK:
         return None
     return trouble(
         "waits_for_capacity",
         "it has quota, and waits for capacity that was asked for",
         [line(scene.objects.workload, scene.found.message)],
         (f"slicebench workload explain {scene.workload}   # again, later", scene.describe),
-    )
-
-
-def preempted(scene: KubeScene) -> Trouble | None:
-    """Its quota or its hardware was taken away; it starts again when there is some."""
-    evicted = is_true(scene.objects.workload, "Evicted")
-    if evicted is None or scene.found.over:
-        return None
-    if spec(scene.objects.workload).get("active") is False:
-        return trouble(
-            "switched_off",
-            "its Workload was switched off (spec.active is false): it waits until somebody switches it on",
-            [of_condition(scene.objects.workload, evicted)],
-            (scene.delete,),
-        )
-    if not _for_another(evicted.reason):
-        return _evicted(scene, evicted)
-    waiting = condition(scene.objects.workload, "QuotaReserved")
-    evidence = [of_condition(scene.objects.workload, evicted)]
-    if waiting is not None and not waiting.true:
-        evidence.append(of_condition(scene.objects.workload, waiting))
-    return trouble(
-        "preempted",
-        "it was preempted, and starts again by itself from its last checkpoint when there is room",
-        [*evidence, *_preemptor(scene, evicted)],
-        ("slicebench workload list --status RUNNING", f"slicebench workload explain {scene.workload}"),
-    )
-
-
-_EVICTIONS = {
-    "PodsReadyTimeout": "its pods were not all ready in the time that Kueue gives them",
-    "NodeFailures": "a node that it was on failed",
-    "AdmissionCheck": "a check of its admission no longer holds, as when machines that were promised do not come",
-    "ClusterQueueStopped": "its queue was stopped",
-    "LocalQueueStopped": "its queue was stopped",
-}
-"""Why Kueue takes a workload's quota back though nobody of a higher priority wants it."""
-
-
-def _for_another(reason: str) -> bool:
-    return not any(reason.startswith(known) for known in _EVICTIONS)
-
-
-def _evicted(scene: KubeScene, evicted: Condition) -> Trouble:
-    """Kueue took its quota back for its own sake; it says itself what was wrong."""
-    why = next(words for reason, words in _EVICTIONS.items() if evicted.reason.startswith(reason))
-    return trouble(
-        "evicted",
-        f"Kueue took its quota back: {why}. It waits for its turn again, and starts again by itself",
-        [of_condition(scene.objects.workload, evicted)],
-        (f"slicebench workload explain {scene.workload}   # again, once it has started", scene.describe),
     )
 
 
@@ -266,17 +214,6 @@ def _priority(one: Object) -> int:
 def _holder(one: Object) -> Line:
     has = f"has quota in {admitted_by(one)}" if admitted_by(one) else "waits before it"
     return line(one, f"{has}, priority {priority_of(one)}")
-
-
-def _preemptor(scene: KubeScene, evicted: Condition) -> Iterator[Line]:
-    """Yields who took its place, when it is among those that are known."""
-    found = re.search(r"\bUID: ([0-9a-f-]{36})", evicted.message)
-    for one in scene.objects.neighbours:
-        if found and uid_of(one) == found.group(1):
-            owner = next(
-                (str(ref.get("name")) for ref in metadata(one).get("ownerReferences") or ()), name(one)
-            )
-            yield line(one, f"took its place: {owner}, priority {priority_of(one)}")
 
 
 def _selectors(scene: KubeScene) -> list[Line]:

@@ -36,7 +36,7 @@ class Scene:
     """Everything that rules may look at. `owner_alive` None: not known, or nobody owns it.
 
     `workers` is what streams on this machine say; empty where they lie on other hosts. `torn` are files of results that
-    are gone or cut short. `run` is the run as commands take it.
+    are gone or cut short. `run` is the run as commands take it. `trouble` is the kind of what ended it, by its outcome.
     """
 
     run_id: str
@@ -51,6 +51,7 @@ class Scene:
     lease_place: str = ""
     owner: str = ""
     owner_alive: bool | None = None
+    trouble: str | None = None
 
 
 @dataclass(frozen=True)

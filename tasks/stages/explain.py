@@ -78,6 +78,7 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     lines = [*said, *words, *worker_lines] if over else words[-_LATELY:]
     workers = evidence.workers(folder)
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
+    seen = replace(seen, trouble=outcome.get("trouble") if outcome is not None and over else None)
     scene = _with_lease(seen, lease, ledger.uri)
     found = troubles(scene)
     likely, also = _ranked(found, said)

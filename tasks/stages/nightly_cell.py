@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from runtime.contract.errors import ExitCode, InfrastructureError
+from runtime.contract.errors import ELSEWHERE, ExitCode, InfrastructureError
 from tasks.cloud.storage import open_folder
 from tasks.config.nightly_cells import CellRun, Night, instead
 from tasks.stages.context import Say
@@ -17,9 +17,6 @@ from tasks.stages.nightly_places import Places
 from tasks.stages.nightly_plan import Planned, plan_cell
 from tasks.stages.nightly_record import CellEnd, CellStatus
 from tasks.stages.nightly_run import Hands, RunEnd, Watch, measure, settled
-
-ELSEWHERE = frozenset({"stockout", "quota", "waited"})
-"""Kinds of trouble that another place may not have."""
 
 
 @dataclass

@@ -6,14 +6,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from runtime.contract.errors import ELSEWHERE
 from runtime.contract.names import STAGES_FOLDER
 from tasks.cloud.storage import open_folder, read_json
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.stages.nightly_run import RunEnd
-
-_NO_HARDWARE = frozenset({"stockout", "quota", "waited"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def chips_of(target: TargetConfig) -> int | None:
 
 def hours_of(end: RunEnd) -> float:
     """Returns how long a run had its hardware, at most: from when that was asked for until it was given back."""
-    if end.began_at is None or end.ended_at is None or end.trouble in _NO_HARDWARE:
+    if end.began_at is None or end.ended_at is None or end.trouble in ELSEWHERE:
         return 0.0
     folder = open_folder(end.folder)
     built = _finished_at(read_json(folder, f"{STAGES_FOLDER}/build.json"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tasks.config.gke_target import GkeLimits
-from tasks.targets.kube_states import Found, KubeState
+from tasks.targets.kube_states import NO_WORKLOAD, Found, KubeState
 from tasks.targets.types import WaitedTooLong as WaitedTooLong
 
 HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
@@ -60,7 +60,8 @@ class Waiting:
             kind = "for its turn" if phase.limit == "queue_s" else "for its pods to start"
             raise WaitedTooLong(
                 f"JobSet {self._name} waited {self._waited_s(phase):.0f} s {kind}, limits.{phase.limit} is "
-                f"{phase.allowed_s:g}: {what}: {_MENDED}"
+                f"{phase.allowed_s:g}: {what}: {_MENDED}",
+                "unqueued" if found is None or found.reason == NO_WORKLOAD else "waited",
             )
 
     def told(self, found: Found, now: float) -> str:

@@ -64,6 +64,11 @@ class KubeState(enum.StrEnum):
     GONE = "GONE"
 
 
+NO_WORKLOAD = "NoWorkload"
+"""The reason of a JobSet that waits although Kueue has not queued it."""
+ADMISSION_CHECK = "AdmissionCheck"
+"""The reason of one that waits for a check of Kueue, and of one whose quota was taken back because of it."""
+
 OVER = frozenset({KubeState.SUCCEEDED, KubeState.FAILED, KubeState.GONE})
 """After these nothing more happens to a JobSet."""
 
@@ -228,7 +233,7 @@ def _queued_without_workload(now: Objects, base: Found) -> Found | None:
         return None
     if label(now.jobset, QUEUE_NAME):
         told = "Kueue has made no Workload for it yet"
-        return replace(base, state=KubeState.QUEUED, reason="NoWorkload", message=told, since=since)
+        return replace(base, state=KubeState.QUEUED, reason=NO_WORKLOAD, message=told, since=since)
     told = "it is suspended, and names no queue whose turn it could wait for"
     return replace(base, state=KubeState.QUEUED, reason="Suspended", message=told, since=since)
 
@@ -243,7 +248,7 @@ def _provisioning(now: Objects, pods: Sequence[Object], base: Found) -> Found | 
                 told += f": {check['message']}" if check.get("message") else ""
                 since = seconds(check.get("lastTransitionTime"))
                 return replace(
-                    base, state=KubeState.PROVISIONING, reason="AdmissionCheck", message=told, since=since
+                    base, state=KubeState.PROVISIONING, reason=ADMISSION_CHECK, message=told, since=since
                 )
         return _as(base, KubeState.PROVISIONING, reserved)
     homeless = [why for pod in pods if (why := unschedulable(pod)) is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.contract.disruption import Restart
-from runtime.contract.errors import InfrastructureError, Problem
+from runtime.contract.errors import InfrastructureError, Problem, Trouble
 from runtime.contract.job import Deadlines, Platform
 from runtime.contract.progress import Body
 from runtime.contract.suite import Point
@@ -220,7 +220,9 @@ Event = LogLine | Progress | State | Exited
 class WaitedTooLong(InfrastructureError):
     """A workload that never began was waited for as long as its target allows, or can never begin."""
 
-    trouble = "waited"
+    def __init__(self, message: str, trouble: Trouble = "waited") -> None:
+        super().__init__(message)
+        self.trouble = trouble
 
 
 RUNNING = "running"

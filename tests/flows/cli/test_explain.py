@@ -52,6 +52,13 @@ def test_a_failed_run_names_its_cause_with_file_and_line(
     assert "outcome.json:3" in capsys.readouterr().out
 
 
+def test_what_kueue_never_queued_is_told_as_that(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = {"causes": ["it waited 9 s"], "exit_code": 3, "finished_at": 9.0, "trouble": "unqueued"}
+    leave(home, outcome=outcome)
+    [likely] = explained(capsys)["likely"]
+    assert (likely["name"], likely["evidence"][0]["text"]) == ("no_workload", "it waited 9 s")
+
+
 @pytest.mark.parametrize(
     ("scope", "flags", "links"),
     [

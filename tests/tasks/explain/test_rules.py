@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runtime.contract.errors import Place
@@ -45,8 +47,6 @@ RECORDED = {
     "image_pull": "STARTING: ImagePullBackOff; pod noimg-slice-job-0-0-z4fzm: container jax-tpu: rpc error: not found",
     "program_failed": "FAILED: ReachedMaxRestarts; pod real-slice-job-0-0-l4jvz: container jax-tpu exited with 42",
     "container": "starting: CreateContainerConfigError; pod w-slice-job-0-0-x: container worker: secret not found",
-    "no_workload": "JobSet sb-r1-e1 waited 86401 s for its turn, limits.queue_s is 86400: NoWorkload: Kueue has made "
-    "no Workload for it yet: mend that, or raise the limit in the target file, and go on with --resume",
     "waits_for_capacity": "provisioning: Unschedulable; 4 of 4 pods have no node: 0/9 nodes are available: 4 "
     "Insufficient google.com/tpu, 5 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate",
     "evicted": "preempted: PodsReadyTimeout; Exceeded the PodsReady timeout default/jobset-sb-r1-e1-0a1b2",
@@ -121,7 +121,15 @@ def test_a_key_that_is_ignored_where_os_login_may_be_on_is_told_both_ways() -> N
 
 
 def test_every_text_rule_has_a_recorded_text() -> None:
-    assert len(RECORDED) == len(RULES) - 2  # a leaked lease is known from the ledger, torn results by looking
+    # A leaked lease is known from the ledger, torn results by looking, what Kueue never queued from the outcome.
+    assert len(RECORDED) == len(RULES) - 3
+
+
+def test_what_kueue_never_queued_is_known_by_the_kind_of_its_end() -> None:
+    cause = line("JobSet sb-r1-e1 waited 86401 s for its turn", said=True)
+    assert troubles(scene(cause)) == []
+    [found] = troubles(replace(scene(line("2 workers"), cause), trouble="unqueued"))
+    assert (found.name, found.evidence) == ("no_workload", [cause])
 
 
 def test_what_slicebench_said_comes_before_logs_and_echoes_come_last() -> None:

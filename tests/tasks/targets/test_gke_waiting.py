@@ -6,7 +6,7 @@ import pytest
 
 from tasks.config.gke_target import GkeLimits
 from tasks.targets.gke_waiting import WaitedTooLong, Waiting
-from tasks.targets.kube_states import Found, KubeState
+from tasks.targets.kube_states import NO_WORKLOAD, Found, KubeState
 
 QUEUED = Found(KubeState.QUEUED, "WaitingForQuota", "insufficient unused quota")
 PULLING = Found(KubeState.STARTING, "ImagePullBackOff", "not found")
@@ -60,6 +60,18 @@ def test_one_that_runs_has_all_the_time_it_likes(waiting: Waiting, clock: Clock)
 def test_one_of_which_the_cluster_says_nothing_is_given_up_too(waiting: Waiting, clock: Clock) -> None:
     with pytest.raises(WaitedTooLong, match="the cluster says nothing of it"):
         pass_in(waiting, clock, None, 101.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "trouble"),
+    [(None, "unqueued"), (Found(KubeState.QUEUED, NO_WORKLOAD), "unqueued"), (QUEUED, "waited")],
+)
+def test_what_kueue_never_queued_is_another_kind_of_trouble(
+    waiting: Waiting, clock: Clock, found: Found | None, trouble: str
+) -> None:
+    with pytest.raises(WaitedTooLong) as told:
+        pass_in(waiting, clock, found, 101.0)
+    assert told.value.trouble == trouble
 
 
 def test_while_the_cluster_does_not_answer_nothing_is_given_up(waiting: Waiting, clock: Clock) -> None:
