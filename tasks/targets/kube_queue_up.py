@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import Conflict, shortened
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, Kind, Object
+from tasks.cloud.labels import LEASE
 from tasks.targets.kube_objects import metadata, name
 from tasks.targets.kube_queues import (
     CLUSTER_QUEUE_NAME,
-    LOCAL_QUEUE_NAME,
     MANAGED,
     Flavor,
     manifests,
@@ -24,26 +24,27 @@ def queue_up(api: Kubernetes, wanted: Sequence[Flavor], say: Say) -> None:
     """Makes the queue have exactly these flavors. A ClusterQueue of another's making is left alone, and told."""
     for kind, manifest in priority_classes():
         _priority(api, kind, manifest, say)
-    there = api.find(CLUSTER_QUEUE, CLUSTER_QUEUE_NAME)
-    if there is not None and not _ours(there):
+    queue = api.find(CLUSTER_QUEUE, CLUSTER_QUEUE_NAME)
+    theirs = queue is not None and not _ours(queue)
+    if theirs:
         say(f"ClusterQueue {CLUSTER_QUEUE_NAME} was not made by slicebench: its quota stays as it is")
     for kind, manifest in manifests(wanted, api.access.namespace):
-        other = None
-        if kind is LOCAL_QUEUE:
-            other = api.find(kind, LOCAL_QUEUE_NAME)
-        elif there is not None and not _ours(there):
+        if theirs and kind is not LOCAL_QUEUE:
             continue
-        elif kind is not CLUSTER_QUEUE:
-            other = api.find(kind, name(manifest))
-        if other is not None and not _ours(other):
+        there = queue if kind is CLUSTER_QUEUE else api.find(kind, name(manifest))
+        if there is not None and not _ours(there):
             say(f"{kind.name} {name(manifest)} was not made by slicebench: it stays as it is")
             continue
         apply(api, manifest, kind, say)
-    keep = {one.name for one in wanted}
+    _take_away_flavors(api, {one.name for one in wanted}, say)
+
+
+def _take_away_flavors(api: Kubernetes, keep: Collection[str], say: Say) -> None:
+    """Deletes the flavors of machines that are no more; those that are under leases go with them, not with ours."""
     for flavor in api.list(RESOURCE_FLAVOR, labels=MANAGED).items:
-        if name(flavor) not in keep:  # it goes once no workload runs under it any more
+        if name(flavor) not in keep and LEASE not in metadata(flavor)["labels"]:
             say(f"taking away the flavor {name(flavor)}: there are no such machines any more")
-            api.delete(RESOURCE_FLAVOR, name(flavor))
+            api.delete(RESOURCE_FLAVOR, name(flavor))  # it goes once no workload runs under it any more
 
 
 def _priority(api: Kubernetes, kind: Kind, manifest: Object, say: Say) -> None:

@@ -21,11 +21,13 @@ from tasks.cloud.kubernetes_kinds import (
     PRIORITY_CLASS,
     RESOURCE_FLAVOR,
 )
+from tasks.cloud.labels import labels_for
 from tasks.cloud.timing import Timing
 from tasks.config.accelerators import MACHINE_LABEL, accelerator
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.kube_controllers import JOBSET, KUEUE
 from tasks.targets.kube_install import NotReady, Waits, await_ready, fetched, probe, set_up
+from tasks.targets.kube_queues import MANAGED
 from tasks.targets.kube_room import Held
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.releases import Releases, release, written
@@ -139,9 +141,12 @@ def test_again_changes_nothing_and_another_size_only_what_depends_on_it(
     ]
     assert limits[0]["resources"]["limits"]["memory"] == "25600Mi"
     assert place.quota()["v5e-4x4 google.com/tpu"] == str(16 * 200)
+    labels = {**MANAGED, **labels_for("other-e1", "a-ledger")}
+    place.kube.apply({"metadata": {"name": "a-runs-own", "labels": labels}, "spec": {}}, kind=RESOURCE_FLAVOR)
     place.set_up(slices=0)
     assert place.told("taking away the flavor v5e-4x4")
-    assert [one["metadata"]["name"] for one in place.kube.list(RESOURCE_FLAVOR).items] == ["machines"]
+    left = sorted(one["metadata"]["name"] for one in place.kube.list(RESOURCE_FLAVOR).items)
+    assert left == ["a-runs-own", "machines"]
 
 
 def test_what_is_down_comes_up_again_kueue_first(place: Place) -> None:
