@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from runtime.contract.redaction import REDACTED, Redaction, without_logins
@@ -39,57 +40,74 @@ class BundleRedaction:
     """What hides the secrets of some objects: in these and others, and in texts."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
-        self._redact = Redaction({value for one in objects for value in _secrets(one)})
+        self._redact = Redaction(_secrets(objects))
+        self._shown = _Walk(lambda secret: REDACTED, self._field, _NOT_FOR_OTHERS)
 
     def object(self, one: Any) -> Any:
         """Returns an object as others may see it."""
-        return self._part(one, "")
+        return self._shown(one)
 
     def text(self, text: str) -> str:
         """Returns words of people and programs as others may see them."""
-        return _by_name(_KNOWN.sub(_by_form, self._redact(without_logins(text))))
+        return _by_name(self._known(text))
 
-    def _part(self, one: Any, field: str) -> Any:
+    def _field(self, text: str, field: str) -> str:
+        words = field in ("message", "note", *_WORDS) or "\n" in text
+        return self.text(text) if words else self._known(text)
+
+    def _known(self, text: str) -> str:
+        return _KNOWN.sub(_by_form, self._redact(without_logins(text)))
+
+
+def _secrets(objects: Iterable[Any]) -> set[str]:
+    """Returns the values that are secrets by what they are called, wherever in objects they stand."""
+    found: set[str] = set()
+
+    def note(secret: str) -> str:
+        found.add(secret)
+        return REDACTED
+
+    look = _Walk(note, lambda text, field: text)
+    for one in objects:
+        look(one)
+    return found
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A way through all of an object: what the functions return stands in the object that it returns.
+
+    `secret` gets each value that is a secret by what it is called, `other` every other text, with the name of the field
+    that it is in. Keys that are `left_out` are not in what is returned.
+    """
+
+    secret: Callable[[str], str]
+    other: Callable[[str, str], str]
+    left_out: frozenset[str] = frozenset()
+
+    def __call__(self, one: Any, field: str = "") -> Any:
         if isinstance(one, Mapping):
             return {
-                key: REDACTED
+                key: self.secret(value)
                 if isinstance(value, str) and _is_secret(field, one, str(key))
-                else self._part(value, str(key))
+                else self(value, str(key))
                 for key, value in one.items()
-                if key not in _NOT_FOR_OTHERS
+                if key not in self.left_out
             }
         if isinstance(one, list | tuple):
             hidden = _hidden_words(one) if field in _WORDS else frozenset()
             return [
-                _without_value(part) if place in hidden else self._part(part, field)
+                self._word(str(part)) if place in hidden else self(part, field)
                 for place, part in enumerate(one)
             ]
         if not isinstance(one, str):
             return one
         inner = _parsed(one)
-        if inner is not None:
-            return json.dumps(self._part(inner, ""))
-        shown = _KNOWN.sub(_by_form, self._redact(without_logins(one)))
-        return _by_name(shown) if field in ("message", "note", *_WORDS) or "\n" in one else shown
+        return self.other(one, field) if inner is None else json.dumps(self(inner))
 
-
-def _secrets(one: Any, field: str = "") -> Iterator[str]:
-    """Yields the values that are secrets by what they are called, wherever in an object they stand."""
-    if isinstance(one, Mapping):
-        for key, value in one.items():
-            if isinstance(value, str) and _is_secret(field, one, str(key)):
-                yield value
-            else:
-                yield from _secrets(value, str(key))
-    elif isinstance(one, list | tuple):
-        hidden = _hidden_words(one) if field in _WORDS else frozenset()
-        for place, part in enumerate(one):
-            if place in hidden:
-                yield str(part).partition("=")[2] or str(part)
-            else:
-                yield from _secrets(part, field)
-    elif isinstance(one, str) and (inner := _parsed(one)) is not None:
-        yield from _secrets(inner)
+    def _word(self, word: str) -> str:
+        flag, equals, value = word.partition("=")
+        return f"{flag}={self.secret(value)}" if equals and flag.startswith("-") else self.secret(word)
 
 
 def _is_secret(field: str, around: Mapping[str, Any], key: str) -> bool:
@@ -116,11 +134,6 @@ def _hidden_words(words: Any) -> frozenset[int]:
             elif following and not following.startswith("-"):
                 hidden.add(place + 1)
     return frozenset(hidden)
-
-
-def _without_value(word: Any) -> str:
-    flag, equals, _ = str(word).partition("=")
-    return f"{flag}={REDACTED}" if equals and flag.startswith("-") else REDACTED
 
 
 def _parsed(text: str) -> Any:
