@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.pod import start_file
 from tasks.leases.holding import Holding
+from tasks.stages.attempts import read_attempts
 from tasks.stages.context import Run
 from tasks.stages.teardown import teardown
 from tasks.targets.gke_waiting import WaitedTooLong
@@ -20,8 +22,9 @@ from tasks.targets.types import Outcome
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
-from tests.tasks.targets import gke_runs
+from tests.tasks.targets import gke_runs, left_runs
 from tests.tasks.targets.gke_runs import RUN, STANDING, Pods, hold, play
+from tests.waiting import until
 
 QUEUES = (
     "priorityclasses.scheduling.k8s.io",
@@ -126,6 +129,21 @@ def test_an_eviction_is_an_attempt_that_was_preempted_and_the_next_waits_its_tur
     ):  # all of it: what an attempt measured that is preempted does not count, and may be lost
         again = (pods.folder / f"{RUN}/results/points-a2-w{worker:04d}.jsonl").read_text()
         assert again.count('"status": "passed"') == 2
+
+
+def test_what_is_left_and_evicted_begins_again_as_an_attempt_of_its_own(pods: Pods) -> None:
+    """Kueue starts it again under the same JobSet and Jobs: nothing there tells one start from the other."""
+    api, more = Plain(pods.cluster.url), {"queue": "queue", "priority": "lowest"}
+    left_runs.play(left_runs.left(pods, **more), resume=False)
+    until((pods.folder / RUN / start_file(1)).exists)
+    api.post(JOBSETS, urgent())
+    until(lambda: any(name.startswith("urgent-") for name in api.names(PODS)))
+    api.delete(f"{JOBSETS}/urgent")
+    until((pods.folder / RUN / start_file(2)).exists)
+    (pods.folder / "go").touch()
+    run = left_runs.left(pods, **more)
+    assert left_runs.play(run).code is ExitCode.DONE, "\n".join(pods.said)
+    assert [(one.n, one.end) for one in read_attempts(run)] == [(1, "preempted"), (2, "succeeded")]
 
 
 def test_a_node_that_goes_is_a_preemption(pods: Pods) -> None:
