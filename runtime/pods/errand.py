@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import tarfile
@@ -151,10 +152,12 @@ def _job(run: RunFolder, name: str) -> dict[str, Any]:
 
 def _new_attempt(run: RunFolder, first: int) -> int:
     """Returns which attempt this start is: what earlier ones left must stay, and must not be taken for its own."""
-    attempt = first
-    while not run.create(start_file(attempt), b""):
+    attempt, mine = first, secrets.token_hex(8).encode()
+    while True:
+        name = start_file(attempt)
+        if run.create(name, mine) or run.read(name) == mine:  # made, though nobody heard of it
+            return attempt
         attempt += 1
-    return attempt
 
 
 def _unpack(name: str, content: bytes, into: Path) -> None:

@@ -23,7 +23,7 @@ from runtime.contract.job import LEASE_VARIABLE, Deadlines, Job
 from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE, code_file, job_file, stream_file
 from runtime.contract.progress import Exited, Log, Record, parse_record
-from runtime.pods.errand import _prefer_compiled, seat
+from runtime.pods.errand import _new_attempt, _prefer_compiled, seat
 from runtime.pods.folder import RunFolder
 from runtime.pods.watching import hear
 from runtime.supervision.processes import labelled
@@ -227,6 +227,15 @@ def test_each_start_by_the_cluster_itself_is_an_attempt_of_its_own(pods: Pods) -
     pods.started[0].terminate()
     assert pods.wait() == [130]
     assert left() == second
+
+
+def test_a_start_whose_upload_lost_its_reply_takes_no_second_number(tmp_path: Path) -> None:
+    class Lossy(RunFolder):
+        def create(self, name: str, content: bytes) -> bool:
+            super().create(name, content)
+            return False
+
+    assert [_new_attempt(Lossy(str(tmp_path)), 1) for _ in range(2)] == [1, 2]
 
 
 def test_its_exit_code_is_the_supervisors(pods: Pods) -> None:
