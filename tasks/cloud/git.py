@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +176,12 @@ def _complete(source: SourceSpec, short: str, mirror: Path) -> str:
 
 
 def fetch_names(source: SourceSpec, mirror: Path) -> Path:
-    """Brings all commits of branches, tags and pull requests, without files, beside a mirror; returns where."""
+    """Brings all commits of branches, tags and pull requests, without files, beside a mirror; returns where.
+
+    Raises BadInput for a shallow clone: git, which takes what it was not sent for something to fetch when it is
+    needed, would ask a shallow one for what it does not have without end, each time by one more process.
+    """
+    refuse_shallow(source)
     # Not into the mirror: it must not believe that it has commits whose files were left out.
     names = mirror.with_suffix(".names.git")
     if not (names / "HEAD").is_file():
@@ -185,6 +191,18 @@ def fetch_names(source: SourceSpec, mirror: Path) -> Path:
     fetched = ask_remote(source, names, "fetch", *tell, "--", url_of(source), *specs, timeout_s=FETCH_S)
     checked(fetched, source.repo)
     return names
+
+
+def refuse_shallow(source: SourceSpec) -> None:
+    """Raises BadInput for a clone on this machine whose history was cut off."""
+    path = (source.repo or "").removeprefix("file://")
+    if not Path(path).is_dir():
+        return  # a server: none of them serves a shallow clone
+    if git(Path(path), "rev-parse", "--is-shallow-repository").text.strip() == "true":
+        raise BadInput(
+            f"{source.repo} is a shallow clone: what was before it is not known there",
+            fix=f"git -C {shlex.quote(path)} fetch --unshallow, or name the repository that it was cloned from",
+        )
 
 
 def mirror_of(repo: str, sources: Path) -> Path:

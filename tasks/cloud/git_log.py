@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
-from tasks.cloud.git import Say, fetch_names, mirror_of
+from tasks.cloud.git import Say, fetch_names, mirror_of, refuse_shallow
 from tasks.cloud.git_command import FETCH_S, checked, git
 from tasks.cloud.locks import locked
 from tasks.config.source import is_local
@@ -29,6 +29,7 @@ def commits_between(repo: str, good: str, bad: str, sources: Path, *, say: Say) 
     one of them does not exist or `good` is no ancestor of `bad`, InfrastructureError when the remote fails.
     """
     source = SourceSpec(repo=repo)
+    refuse_shallow(source)
     if is_local(repo):
         return _between(Path(repo), repo, good, bad)
     mirror = mirror_of(repo, sources)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.git import fetch_tree
 from tasks.cloud.git_log import commits_between
+from tasks.config.spec import SourceSpec
 from tests.tasks.cloud.test_git import commit, git, sources, upstream  # noqa: F401 (fixtures)
 
 
@@ -28,3 +30,14 @@ def test_what_is_not_there_or_not_before_is_refused(upstream: Path, sources: Pat
         commits_between(str(upstream), "0" * 40, last, sources, say=lambda line: None)
     with pytest.raises(BadInput, match="is no ancestor of"):
         commits_between(str(upstream), last, first, sources, say=lambda line: None)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_shallow_clone_is_refused(upstream: Path, sources: Path, tmp_path: Path, scheme: str) -> None:  # noqa: F811
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{upstream}", "shallow")
+    clone = tmp_path / "shallow"
+    last = git(clone, "rev-parse", "HEAD")
+    with pytest.raises(BadInput, match="is a shallow clone"):
+        commits_between(f"{scheme}{clone}", last, last, sources, say=lambda line: None)
+    with pytest.raises(BadInput, match="is a shallow clone"):
+        fetch_tree(SourceSpec(repo=f"file://{clone}", commit=last[:10]), sources, say=lambda line: None)
