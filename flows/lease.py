@@ -11,7 +11,7 @@ from runtime.contract.errors import Leaked
 from tasks.config.home import scratch_folder
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
-from tasks.leases.death import tell_death
+from tasks.leases.death import record_death
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
@@ -71,7 +71,7 @@ def release_run(
         return
     if lease.state is State.GONE or lease.owner is None:
         # Without an owner: kept on purpose, or leaked, which is the reaper's.
-        tell_death(lease)
+        record_death(lease)
         return
     if not owners.is_this_process(lease.owner):
         judged = [(lease, judge_from_here(lease, now(), ended=True))]

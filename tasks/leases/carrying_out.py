@@ -12,7 +12,8 @@ from tasks.leases.finding import Did, Finding, Judgement
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger
-from tasks.leases.release import Patience, release
+from tasks.leases.patience import Patience
+from tasks.leases.release import release
 from tasks.leases.resource import outermost
 from tasks.leases.standing import put_back
 

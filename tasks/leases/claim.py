@@ -9,13 +9,14 @@ from dataclasses import replace
 from runtime.contract.errors import Leaked
 from tasks.leases import lease as leases
 from tasks.leases import owner as owners
-from tasks.leases.death import tell_death
+from tasks.leases.death import record_death
 from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, latest
-from tasks.leases.release import USUAL, Patience, release
+from tasks.leases.patience import USUAL, Patience
+from tasks.leases.release import release
 
 
 def claim(
@@ -59,7 +60,7 @@ def claim(
     except Conflict as error:
         raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
     if last is not None:
-        tell_death(last)
+        record_death(last)
     return Holding(ledger, stored, inventories, now=now, term_s=term_s)
 
 

@@ -16,7 +16,7 @@ from tasks.leases.left import Left, left_in
 from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, write_outcome
 
 
-def tell_death(lease: Lease, *, given_back: bool = False) -> str:
+def record_death(lease: Lease, *, given_back: bool = False) -> str:
     """Writes the outcome of a lease's run where that process is dead and left none; returns what was told.
 
     `lease` is as it was before anybody released it. A run that left its workload to itself is not dead until that is

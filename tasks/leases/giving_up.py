@@ -15,7 +15,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, latest
-from tasks.leases.release import USUAL, Patience
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 
 

@@ -16,7 +16,8 @@ from tasks.leases import owner as owners
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Unwritable
-from tasks.leases.release import USUAL, Patience, Release, discard, release, sweep
+from tasks.leases.patience import USUAL, Patience
+from tasks.leases.release import Release, discard, release, sweep
 from tasks.leases.resource import ResourceRef
 
 RENEW_EVERY_S = 10.0
@@ -130,8 +131,8 @@ class Holding:
         Raises Fenced when the lease was lost, Leaked when it cannot be proven gone: it stays in the lease.
         """
         self.check()
-        done = discard(self.inventories, self._lease, ref, patience)
-        if done.left or done.problems:
+        done = discard(self.inventories, ref, patience)
+        if not done.proven:
             why = "; ".join(done.problems) or "it is still there"
             raise Leaked(f"cannot give back {ref.kind} {ref.name} in {ref.scope}: {why}")
         for inner in [one for one in self._lease.resources if one.inside == ref.key]:
@@ -208,7 +209,8 @@ class Holding:
                     if expires_at is not None and expires_at <= self._now():
                         self.check()  # until it expires nobody takes it from a run that lives
                     swept = sweep(self.inventories, self._lease, patience)
-                    return replace(swept, problems=(*swept.problems, str(error)))
+                    told = replace(swept, problems=(*swept.problems, str(error)))
+                    return Release.of(told, self._lease)
                 else:
                     self._lease = done.lease
                     self._let_go = True

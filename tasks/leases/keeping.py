@@ -15,7 +15,8 @@ from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, latest
-from tasks.leases.release import USUAL, Patience, sweep
+from tasks.leases.patience import USUAL, Patience
+from tasks.leases.release import sweep
 from tasks.leases.resource import JOBSET, ResourceRef
 
 
@@ -35,7 +36,7 @@ def keep(
     going = tuple(ref for ref in lease.resources if ref not in staying)
     others = {kind: inventory for kind, inventory in holding.inventories.items() if kind not in kinds}
     swept = sweep(others, replace(lease, resources=going), patience)
-    if swept.left or swept.problems:
+    if not swept.proven:
         return ()
     for ref in going:
         if ref.ours:

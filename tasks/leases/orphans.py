@@ -9,7 +9,8 @@ from tasks.leases.finding import Finding
 from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Listing
-from tasks.leases.release import Patience, sweep
+from tasks.leases.patience import Patience
+from tasks.leases.release import sweep
 from tasks.leases.resource import ResourceRef
 
 
@@ -47,6 +48,6 @@ def reap_orphan(orphan: Orphan, inventories: Inventories, dry_run: bool, patienc
         return Finding(lease_id, "would release", why, orphan.refs)
     known = lease or Lease(lease_id, lease_id, None, 0, None, State.GONE, 0.0, None)
     swept = sweep(inventories, replace(known, resources=(*known.resources, *orphan.refs)), patience)
-    if swept.left or swept.problems:
+    if not swept.proven:
         return Finding(lease_id, "leaked", "; ".join((why, *swept.problems)), swept.left)
     return Finding(lease_id, "released", why, swept.deleted)

@@ -9,14 +9,14 @@ whatever clocks say.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from runtime.contract.errors import ExitCode, InfrastructureError, worst
 from tasks.leases import lease as leases
 from tasks.leases.carrying_out import carry_out
-from tasks.leases.death import tell_death
+from tasks.leases.death import record_death
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.idle import unless_idle
 from tasks.leases.inventory import Found, Inventories, PartlyListed
@@ -24,9 +24,9 @@ from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import find_orphans, reap_orphan
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.pruning import prune
-from tasks.leases.release import USUAL, Patience
-from tasks.leases.submitted import settled
+from tasks.leases.submitted import heard_of_its_cluster
 from tasks.leases.together import together
 
 _AT_ONCE = 8
@@ -66,39 +66,52 @@ def reap(
     judged = [(lease, unless_idle(lease, verdict, inventories)) for lease, verdict in judged]
     judged = watch(ledger, judged, confirm_s, sleep)
     judged = [
-        (lease, settled(lease, verdict, inventories, labelled, silent, now())) for lease, verdict in judged
+        (lease, heard_of_its_cluster(lease, verdict, inventories, labelled, silent, now()))
+        for lease, verdict in judged
     ]
-    for lease in standing:
-        lately = lease.state is State.GONE and now() - lease.renewed_at < _LATELY_S
-        if lately and not dry_run and (death := tell_death(lease)):
-            findings.append(Finding(lease.lease_id, "told", death))
-    orphans = find_orphans(listing, labelled)
-    sweeps = [partial(reap_orphan, orphan, inventories, dry_run, patience) for orphan in orphans]
-
-    def job(lease: Lease, verdict: Judgement, patience: Patience) -> Callable[[], Finding]:
-        return partial(carry_out, ledger, lease, verdict, inventories, dry_run, patience, now)
-
-    told = [one for one in judged if one[0].state is not State.GONE and not leases.is_lock(one[0])]
-    first = [job(*one, patience) for one in told if one[0].state is not State.LEAKED]
-    # What will not go comes last, and not for long: it holds up nothing else, time after time.
-    again = replace(patience, at_most_s=_AGAIN_S)
-    last = [job(*one, again) for one in told if one[0].state is State.LEAKED]
-    jobs: list[Callable[[], Finding]] = [*first, *sweeps, *last]
-    findings += together(jobs, _AT_ONCE)
     if not dry_run:
-        findings = _of_the_last_out(
-            ledger, told, findings, lambda lease, verdict: job(lease, verdict, patience)(), now
-        )
-        try:
-            prune(ledger, listing, now())
-        except InfrastructureError as error:
-            findings.append(Finding("leases of weeks ago", "failed", str(error)))
+        findings += _deaths_of_late(standing, now())
+    told = [one for one in judged if one[0].state is not State.GONE and not leases.is_lock(one[0])]
+    orphans = find_orphans(listing, labelled)
+
+    def job(lease: Lease, verdict: Judgement) -> Callable[[], Finding]:
+        # What would not go before is not waited for long: it holds up nothing else, time after time.
+        again = replace(patience, at_most_s=_AGAIN_S) if lease.state is State.LEAKED else patience
+        return partial(carry_out, ledger, lease, verdict, inventories, dry_run, again, now)
+
+    findings += together(
+        [
+            *(job(*one) for one in told if one[0].state is not State.LEAKED),
+            *(partial(reap_orphan, orphan, inventories, dry_run, patience) for orphan in orphans),
+            *(job(*one) for one in told if one[0].state is State.LEAKED),
+        ],
+        _AT_ONCE,
+    )
+    if not dry_run:
+        findings = _of_the_last_out(ledger, told, findings, lambda *one: job(*one)(), now)
+        findings += _pruned(ledger, listing, now())
     return findings
 
 
 def exit_code(findings: list[Finding]) -> ExitCode:
     """Returns the worst of all findings."""
     return worst(finding.exit_code for finding in findings)
+
+
+def _deaths_of_late(standing: Sequence[Lease], now: float) -> Iterator[Finding]:
+    """Yields the ends that were written down of runs that were killed after their hardware was back."""
+    for lease in standing:
+        lately = lease.state is State.GONE and now - lease.renewed_at < _LATELY_S
+        if lately and (death := record_death(lease)):
+            yield Finding(lease.lease_id, "told", death)
+
+
+def _pruned(ledger: Ledger, listing: Listing, now: float) -> Iterator[Finding]:
+    """Takes leases of weeks ago out; yields what is to be said of that."""
+    try:
+        prune(ledger, listing, now)
+    except InfrastructureError as error:
+        yield Finding("leases of weeks ago", "failed", str(error))
 
 
 def _of_the_last_out(

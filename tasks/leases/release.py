@@ -3,64 +3,51 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from runtime.contract.errors import ExitCode
 from tasks.leases import lease as leases
 from tasks.leases.beyond import vanished
-from tasks.leases.death import tell_death
+from tasks.leases.death import record_death
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.ledger import Ledger, Unwritable
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef, outermost
 from tasks.leases.sweep import Sweep
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a release may take: seconds until things are forced, until it gives up, between looks.
-
-    Kinds that are slow to go get longer than `deadline_s`, but never more than `at_most_s`. `tell` hears what is waited
-    for, after `tell_after_s`, and then half as often each time.
-    """
-
-    grace_s: float = 8.0
-    deadline_s: float = 30.0
-    look_every_s: float = 0.1
-    renew_every_s: float = 10.0
-    at_most_s: float = math.inf
-    tell: Callable[[str], None] = field(default=lambda line: None, compare=False)
-    tell_after_s: float = 15.0
-
-    def within(self, limit_s: float | None) -> Patience:
-        """Returns the same with a time limit that somebody chose, whatever the kinds of what goes; None: without."""
-        return self if limit_s is None else replace(self, deadline_s=limit_s, at_most_s=limit_s)
-
-
-USUAL = Patience()
-"""Enough for processes and folders on this machine."""
 
 _SOON_S = 0.01
 """Until the second look at what is here, twice as long until each following one: a folder is gone at once."""
 
 
 @dataclass(frozen=True)
-class Release:
-    """How a release ended. `left` is what was still there, `problems` why; GONE: both are empty.
+class Swept:
+    """What a deletion came to. `left` is what was still there, `problems` why, `unseen` what could not be looked at."""
 
-    `unseen` is what could not be looked at. `death` is what was told of a run that had been killed, if there was
-    something to tell.
-    """
-
-    lease: Lease
     deleted: tuple[ResourceRef, ...] = ()
     left: tuple[ResourceRef, ...] = ()
     problems: tuple[str, ...] = ()
     unseen: tuple[ResourceRef, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether everything could be looked at, and nothing was there."""
+        return not self.left and not self.problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Swept):
+    """The same of a lease, as the ledger has it then. `death`: what was told of a run that was killed, if any."""
+
+    lease: Lease
     death: str = ""
+
+    @classmethod
+    def of(cls, swept: Swept, lease: Lease, death: str = "") -> Release:
+        """Returns what a deletion came to, with the lease that it was of."""
+        return cls(swept.deleted, swept.left, swept.problems, swept.unseen, lease=lease, death=death)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -74,30 +61,29 @@ def sweep(
     patience: Patience,
     meanwhile: Callable[[], None] = lambda: None,
     strike: Callable[[Sequence[ResourceRef]], None] = lambda refs: None,
-) -> Release:
+) -> Swept:
     """Deletes what is labelled with a lease or written in it, and looks until nothing is there or patience
     ends.
 
     Touches no ledger; `meanwhile` is called between looks, `strike` with what is gone before that goes without
-    which nobody could look there again. `Release.left` is empty and `problems` too if, and
-    only if, everything could be looked at and nothing was there: twice, with time to settle, where a create
-    was under way. Where something of a remote kind is to go, looks and patience are at that kind's pace.
+    which nobody could look there again. It is proven gone if, and only if, everything could be looked at and
+    nothing was there: twice, with time to settle, where a create was under way. Where something of a remote
+    kind is to go, looks and patience are at that kind's pace.
     """
-    return _carry_out(Sweep(inventories, lease.lease_id, lease.resources), lease, patience, meanwhile, strike)
+    return _carry_out(Sweep(inventories, lease.lease_id, lease.resources), patience, meanwhile, strike)
 
 
-def discard(inventories: Inventories, lease: Lease, ref: ResourceRef, patience: Patience = USUAL) -> Release:
+def discard(inventories: Inventories, ref: ResourceRef, patience: Patience = USUAL) -> Swept:
     """Deletes one thing made under a lease that goes on, and looks until it is gone. Otherwise as `sweep`."""
-    return _carry_out(Sweep(inventories, None, (ref,)), lease, patience, lambda: None)
+    return _carry_out(Sweep(inventories, None, (ref,)), patience)
 
 
 def _carry_out(
     work: Sweep,
-    lease: Lease,
     patience: Patience,
-    meanwhile: Callable[[], None],
+    meanwhile: Callable[[], None] = lambda: None,
     strike: Callable[[Sequence[ResourceRef]], None] = lambda refs: None,
-) -> Release:
+) -> Swept:
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
@@ -117,7 +103,7 @@ def _carry_out(
             work.ask(present, force=now - begin >= patience.grace_s)
         empty_since = None if present or work.problems else (empty_since or now)
         if empty_since is not None and now - empty_since >= settle_s:
-            return Release(lease, deleted=tuple(work.seen.values()))
+            return Swept(tuple(work.seen.values()))
         if now - begin >= tell_s:
             tell_s *= 2
             patience.tell(
@@ -126,7 +112,7 @@ def _carry_out(
         if now - begin >= deadline_s:
             deleted = tuple(ref for ref in work.seen.values() if ref not in present)
             unseen = tuple(work.unseen.values())
-            return Release(lease, deleted, tuple(present), tuple(work.problems), unseen)
+            return Swept(deleted, tuple(present), tuple(work.problems), unseen)
         meanwhile()
         time.sleep(pause_s)
 
@@ -151,44 +137,57 @@ def release(
     was killed it is written down how it ended.
     """
     if lease.state is State.GONE:
-        return Release(lease)
-    held = ledger.write(leases.releasing(lease, owner, now(), why))
-    renewed = time.monotonic()
-
-    def renew() -> None:
-        nonlocal held, renewed
-        if time.monotonic() - renewed >= patience.renew_every_s:
-            renewed = time.monotonic()
-            # A ledger that fails now must not stop the deletion; one that says somebody else took over must.
-            with contextlib.suppress(Unwritable):
-                held = ledger.write(leases.renew(held, now(), held.expires_at))
-
-    def strike(gone: Sequence[ResourceRef]) -> None:
-        nonlocal held
-        there = {ref.key for ref in held.resources}
-        if any(ref.key in there for ref in gone):
-            with contextlib.suppress(Unwritable):
-                held = ledger.write(leases.strike_off(held, gone))
-
-    lost = vanished(inventories, held)
-    if lost:
-        strike(lost)
+        return Release(lease=lease)
+    hand = _Hand(
+        ledger, ledger.write(leases.releasing(lease, owner, now(), why)), patience.renew_every_s, now
+    )
+    if lost := vanished(inventories, hand.lease):
+        hand.strike(lost)
         beyond = [ref for ref in beyond if ref not in lost]
-    beyond_or_lost = (*beyond, *lost)
-    within = replace(held, resources=tuple(ref for ref in held.resources if ref not in beyond_or_lost))
-    swept = sweep(inventories, within, patience, renew, strike)
+    elsewhere = (*beyond, *lost)
+    within = replace(hand.lease, resources=tuple(ref for ref in hand.lease.resources if ref not in elsewhere))
+    swept = sweep(inventories, within, patience, hand.renew, hand.strike)
     # Before the lease is let go of: whoever is killed in between leaves this to the next.
-    swept = replace(swept, death=tell_death(lease, given_back=True))
-    if not swept.left and not swept.problems and beyond:
+    death = record_death(lease, given_back=True)
+    return Release.of(swept, ledger.write(_let_go(hand.lease, swept, beyond, why)), death)
+
+
+class _Hand:
+    """A lease in the hand that gives it back: renewed now and then, and what is gone is struck off.
+
+    A ledger that fails meanwhile must not stop the deletion; one that says somebody else took over must.
+    """
+
+    def __init__(self, ledger: Ledger, lease: Lease, renew_every_s: float, now: Callable[[], float]) -> None:
+        self.lease = lease
+        self._ledger, self._every_s, self._now = ledger, renew_every_s, now
+        self._renewed = time.monotonic()
+
+    def renew(self) -> None:
+        if time.monotonic() - self._renewed >= self._every_s:
+            self._renewed = time.monotonic()
+            self._write(leases.renew(self.lease, self._now(), self.lease.expires_at))
+
+    def strike(self, gone: Sequence[ResourceRef]) -> None:
+        there = {ref.key for ref in self.lease.resources}
+        if any(ref.key in there for ref in gone):
+            self._write(leases.strike_off(self.lease, gone))
+
+    def _write(self, lease: Lease) -> None:
+        with contextlib.suppress(Unwritable):
+            self.lease = self._ledger.write(lease)
+
+
+def _let_go(lease: Lease, swept: Swept, beyond: Sequence[ResourceRef], why: str) -> Lease:
+    """Returns how the lease is left: gone, in part where some is beyond sight, or leaked."""
+    if not swept.proven:
+        note = "; ".join((*(f"{ref.kind} {ref.name} is still there" for ref in swept.left), *swept.problems))
+        if swept.unseen:
+            kinds = " ".join(f"--forget {kind}" for kind in sorted({ref.kind for ref in swept.unseen}))
+            note += f"; if what it was on is gone for good, say so: slicebench reap --lease {lease.lease_id} {kinds}"
+        return leases.leaked(lease, note)
+    if beyond:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
         note = f"{why}; all is gone but {where}, which can be looked at from there only"
-        return replace(swept, lease=ledger.write(leases.partly_gone(held, beyond, note)))
-    if not swept.left and not swept.problems:
-        return replace(swept, lease=ledger.write(leases.gone(held)))
-    note = "; ".join((*(f"{ref.kind} {ref.name} is still there" for ref in swept.left), *swept.problems))
-    if swept.unseen:
-        kinds = " ".join(f"--forget {kind}" for kind in sorted({ref.kind for ref in swept.unseen}))
-        note += (
-            f"; if what it was on is gone for good, say so: slicebench reap --lease {held.lease_id} {kinds}"
-        )
-    return replace(swept, lease=ledger.write(leases.leaked(held, note)))
+        return leases.partly_gone(lease, beyond, note)
+    return leases.gone(lease)

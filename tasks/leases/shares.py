@@ -18,7 +18,8 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import HERE, Found, Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger
-from tasks.leases.release import USUAL, Patience, Release, release
+from tasks.leases.patience import USUAL, Patience
+from tasks.leases.release import Release, release
 from tasks.leases.resource import ResourceRef
 
 KIND = "share"

@@ -12,7 +12,7 @@ from tasks.leases.holding import TERM_S, Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Conflict, Ledger
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef
 
 

@@ -10,7 +10,7 @@ from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import HELD, Lease, is_submitted
 
 
-def settled(
+def heard_of_its_cluster(
     lease: Lease,
     verdict: Judgement,
     inventories: Inventories,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.beyond import waits_for
 from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed
+from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef, outermost
-
-if TYPE_CHECKING:
-    from tasks.leases.release import Patience
 
 
 @dataclass

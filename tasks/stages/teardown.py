@@ -15,7 +15,8 @@ from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
 from tasks.leases.lease import State
 from tasks.leases.locks import KIND as LOCK
-from tasks.leases.release import USUAL, Patience, Release
+from tasks.leases.patience import USUAL, Patience
+from tasks.leases.release import Release
 from tasks.leases.resource import ResourceRef, outermost
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import keep_shared, last_out, shared_by
@@ -34,7 +35,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     patience = replace(patience.within(_limit_of(run)), tell=run.say)
     wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
     if wanted and _kept(run, lease, patience):
-        return Release(lease.lease)
+        return Release(lease=lease.lease)
     # What has ended by itself goes back too: it was planned and made, and now we look that it is gone.
     made = [ref for ref in outermost(lease.lease.resources) if ref.ours and ref.kind not in (LOCK, SHARE)]
     shared = shared_by(lease.lease)

@@ -174,7 +174,8 @@ def _nothing_was_made(error: BaseException) -> bool:
 def _give_back(held: Submitting, uid: str | None, why: str) -> None:
     """Deletes what was made, and looks that it is gone. Raises Leaked when that cannot be said."""
     from tasks.leases.owner import this_process
-    from tasks.leases.release import USUAL, release, sweep
+    from tasks.leases.patience import USUAL
+    from tasks.leases.release import release, sweep
 
     made, patience = held.as_made(uid), USUAL.within(_GIVING_BACK_S)
     inventories = workload_lease.inventories_of(held.ledger)
@@ -183,7 +184,7 @@ def _give_back(held: Submitting, uid: str | None, why: str) -> None:
     if stored is not None and stored.state is not State.GONE:
         last = made if stored.generation == made.generation else stored
         swept = release(held.ledger, last, inventories, this_process(), why, patience=patience)
-    if swept.left or swept.problems:
+    if not swept.proven:
         left = "; ".join(swept.problems) or "it is still there"
         raise Leaked(f"{held.lease.name}: {left}. The reaper keeps trying; see `slicebench leases`")
 

@@ -19,7 +19,7 @@ from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.clusters import CLUSTER, POOL, pool_reference, reference
 from tasks.leases.holding import Holding
-from tasks.leases.release import USUAL, Patience
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 from tasks.targets.cluster_asked import CLUSTER_S, POOL_S, Asked
 from tasks.targets.cluster_find import find, refuse_others

@@ -19,8 +19,9 @@ from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import HELD, IllegalTransition, Lease, State
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.queues import queue_of
-from tasks.leases.release import USUAL, Patience, Release
+from tasks.leases.release import Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
 from tasks.targets.cluster_find import find

@@ -14,7 +14,7 @@ from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Node, NodeReques
 from tasks.cloud.tpu_types import tpu_type
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
-from tasks.leases.release import USUAL, Patience
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.targets.tpu_wait import Say, TakenAway, TooLong, Wait

@@ -14,7 +14,7 @@ from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import State
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import PATIENCE_S
 

@@ -21,7 +21,7 @@ from tasks.config.home import hosts_folder, scratch_folder
 from tasks.config.request import RunRequest
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.lease import State
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.stages.build import build
 from tasks.stages.collect import collect
 from tasks.stages.prepare import prepare

@@ -15,8 +15,8 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import HERE, Found, Inventories, Pace
 from tasks.leases.lease import State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import exit_code, reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import PATIENCE_S, until

@@ -16,8 +16,8 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, State
 from tasks.leases.locks import lock
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.tasks.leases.rooms import SCOPE, Rooms
 

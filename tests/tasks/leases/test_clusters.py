@@ -11,8 +11,8 @@ from tasks.leases.claim import claim
 from tasks.leases.clusters import CLUSTER, POOL
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import exit_code, reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.cloud.container.hurried import REGION, ZONE, cluster_request, container, pool_request
 from tests.cloud.container.leasing import a_ledger, quick_inventories

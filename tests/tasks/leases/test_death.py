@@ -16,7 +16,7 @@ from runtime.contract.names import STAGES
 from tasks.cloud.storage import Folder, open_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
-from tasks.leases.death import tell_death
+from tasks.leases.death import record_death
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import Inventories
@@ -205,5 +205,5 @@ def test_a_run_that_is_resumed_first_tells_how_its_dead_self_ended(
 
 def test_a_lease_of_no_run_has_nothing_to_tell(ledger: DirectoryLedger, tmp_path: Path) -> None:
     folder = open_run(str(tmp_path / "r1"))
-    assert tell_death(dead(ledger, folder, run_id=None)) == ""
-    assert tell_death(replace(leases.plan("r1", "r1", 1, DEAD, 0.0, None), folder="")) == ""
+    assert record_death(dead(ledger, folder, run_id=None)) == ""
+    assert record_death(replace(leases.plan("r1", "r1", 1, DEAD, 0.0, None), folder="")) == ""

@@ -18,7 +18,7 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tests.cloud.fake_gcs import make_bucket
 from tests.cloud.faulty_proxy import Proxy, serve_proxy
 

@@ -21,8 +21,9 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.machine import this_machine
+from tasks.leases.patience import Patience
 from tasks.leases.processes import reference
-from tasks.leases.release import Patience, release
+from tasks.leases.release import release
 from tests.waiting import PATIENCE_S, until
 
 QUICK = Patience(grace_s=0.3, deadline_s=PATIENCE_S, look_every_s=0.02)

@@ -20,7 +20,7 @@ from tasks.leases.holding import Fenced
 from tasks.leases.inventory import HERE, Found, Inventories
 from tasks.leases.lease import IllegalTransition, Owner, State
 from tasks.leases.locks import LockInventory
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import ShareInventory, share
 from tests.tasks.leases.steps import Actor, Killed, MemoryLedger, Stage

@@ -16,7 +16,7 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import PartlyListed
 from tasks.leases.jobsets import JOBSET, JobSetInventory
 from tasks.leases.lease import State
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.manifests import jobset

@@ -18,8 +18,8 @@ from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.keeping import claim_kept, in_dollars, keep
 from tasks.leases.lease import Lease, State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import reap
-from tasks.leases.release import Patience
 from tests.tasks.leases.rooms import Rooms
 from tests.waiting import PATIENCE_S
 

@@ -22,9 +22,9 @@ from tasks.leases.holding import Fenced, Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
 from tasks.leases.judging import judge
 from tasks.leases.lease import Lease, State
+from tasks.leases.patience import Patience
 from tasks.leases.processes import reference
 from tasks.leases.reaper import exit_code, reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tests.waiting import PATIENCE_S
 

@@ -17,8 +17,8 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.lease import Lease, State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.together import together
 from tests.tasks.leases.rooms import SCOPE, Rooms

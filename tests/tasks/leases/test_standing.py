@@ -16,8 +16,8 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.judging import judge
 from tasks.leases.lease import Lease, Owner, State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import share
 from tests.tasks.leases.rooms import SCOPE, Rooms

@@ -20,7 +20,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.owner import this_process
 from tasks.leases.queues import QueueInventory
 from tasks.leases.resource import ResourceRef
-from tasks.leases.submitted import settled
+from tasks.leases.submitted import heard_of_its_cluster
 
 REF = ResourceRef(JOBSET, "context c/default", "w", "uid")
 LEASE = Lease("workload-w-1-e1", "workload-w-1", None, 1, None, State.LIVE, 0.0, 100.0, resources=(REF,))
@@ -71,14 +71,14 @@ def test_it_is_closed_once_it_is_gone_and_stays_to_be_read_once_it_has_ended(
     changes: dict[str, Any], said: Act, labelled: Sequence[Found], there: bool | None, becomes: Act
 ) -> None:
     lease, inventories = replace(LEASE, **changes), {JOBSET: Cluster(there)}
-    found = settled(lease, Judgement(said, "so it is"), inventories, labelled, (), 200.0)  # type: ignore[arg-type]
+    found = heard_of_its_cluster(lease, Judgement(said, "so it is"), inventories, labelled, (), 200.0)  # type: ignore[arg-type]
     assert found.act == becomes
 
 
 def test_a_cluster_that_did_not_answer_is_not_asked_once_more_for_each_lease() -> None:
     cluster: Any = Cluster(None)
     keep = Judgement("keep", "so it is")
-    assert settled(LEASE, keep, {JOBSET: cluster}, [], {"context c"}, 200.0) == keep
+    assert heard_of_its_cluster(LEASE, keep, {JOBSET: cluster}, [], {"context c"}, 200.0) == keep
     assert cluster.asked == 0
 
 

@@ -12,8 +12,8 @@ from tasks.leases import lease as leases
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import exit_code, reap
-from tasks.leases.release import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED, projects_of
 from tests.cloud.tpu.leasing import (

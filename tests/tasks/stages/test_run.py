@@ -17,7 +17,7 @@ from tasks.config.home import home, ledger_folder
 from tasks.config.target import LocalTargetConfig
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.lease import State
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.stages.attempts import read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.following import how_it_ended

@@ -15,7 +15,7 @@ from tasks.leases.holding import Holding
 from tasks.leases.hosts import HostFolderInventory, HostProcessInventory
 from tasks.leases.inventory import Pace
 from tasks.leases.lease import State
-from tasks.leases.release import Patience
+from tasks.leases.patience import Patience
 from tasks.stages.context import Run
 from tasks.targets.streams import SILENT
 from tasks.targets.types import Exited, LogLine, Progress
