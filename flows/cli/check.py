@@ -87,10 +87,10 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
 
 
 def _check_target(file: str) -> Checked:
-    from tasks.config.load import load_target
+    from tasks.targets.target_file import checked_target
 
     try:
-        load_target(Path(file))
+        checked_target(Path(file))
     except BadInput as refusal:
         return Checked(file, "target", refusal.problems)
     return Checked(file, "target", (), summary="a target")

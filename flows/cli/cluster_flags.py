@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -131,28 +130,21 @@ def _error(what: str, fix: str) -> Problem:
 
 def _problem(error: Mapping[str, Any]) -> Problem:
     """Returns one of pydantic's findings as one would say it of a flag."""
-    from tasks.config.wording import wanted
+    from tasks.config.wording import of_flag, spelled
 
     field = ".".join(map(str, error["loc"][:2]))
     if field == "cpu_pool.disk_gb":
         what = f"--cpu-disk must be GB or GB:TYPE, of at least 10 GB, such as 200:pd-standard, not {error['input']}"
     elif error["type"] == "value_error":
-        told = _spelled(str(error["ctx"]["error"]))
+        told = spelled(str(error["ctx"]["error"]), _named)
         what = f"{_flag(field)}: {told}" if field else told
     else:
         flag = _INSIDE.get(field.removeprefix("queueing."), _flag(field))
-        what = f"{flag} must be {wanted(error)}, not {error['input']}"
+        what = of_flag(error, flag)
     return Problem("error", None, what)
 
 
-def _spelled(told: str) -> str:
-    """Returns what the model says of its fields with the flags in their place."""
-    told = re.sub(r"\b([a-z_]+): true\b", lambda found: _flag(found[1]), told)
-    told = re.sub(r"\b([a-z_]+): (none|\d+)\b", lambda found: f"{_flag(found[1])} {found[2]}", told)
-    return re.sub(r"(?<![\w-])[a-z]+_[a-z_]+\b", lambda found: _named(found[0]), told)
-
-
-def _named(word: str) -> str:
+def _named(word: str) -> str | None:
     from tasks.config.cluster import ClusterConfig
 
-    return _flag(word) if word in ClusterConfig.model_fields else word
+    return _flag(word) if word in ClusterConfig.model_fields else None

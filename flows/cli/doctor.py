@@ -29,10 +29,10 @@ def doctor(
     json: Json = False,
 ) -> int:
     """Look at what a run needs, here and on a target. Exit code 3: something is wrong."""
-    from tasks.config.load import load_target
     from tasks.config.locate import locate
+    from tasks.targets.target_file import checked_target
 
-    config = load_target(locate(target, "targets"))
+    config = checked_target(locate(target, "targets"))
     checks = local_checks(home(), output or str(runs_folder()), ledger_uri())
     checks += [Check("prefect", look_at_prefect, 8.0), *target_checks(target, config)]
     found = examine(checks)

@@ -126,6 +126,9 @@ def _image_named(told: Namespace, config: GkeTargetConfig) -> str:
             fix="leave one of them out",
         )
     if told.docker_image:
+        from tasks.cloud.image_names import image_name
+
+        image_name(told.docker_image)  # which refuses what is none
         return str(told.docker_image)
     if config.image and not making:
         return config.image

@@ -7,7 +7,7 @@ to be imported.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -23,8 +23,24 @@ _WIDE = 80
 
 
 class _Parser(argparse.ArgumentParser):
+    typed: Sequence[str] = ()
+    """What it parses."""
+
     def error(self, message: str) -> NoReturn:
-        raise BadInput(message, fix="see slicebench workload create --help")
+        raise BadInput(self._in_our_words(message), fix="see slicebench workload create --help")
+
+    def _in_our_words(self, message: str) -> str:
+        if message.startswith("unrecognized arguments: "):
+            return f"nothing is known to be done with: {message.partition(': ')[2]}"
+        if not message.startswith("argument "):
+            return message
+        names, _, told = message.removeprefix("argument ").partition(": ")
+        typed = {word.partition("=")[0] for word in self.typed}
+        flag = next((name for name in names.split("/") if name in typed), names.split("/")[0])
+        if told.startswith("invalid int value: "):
+            given = told.partition(": ")[2].strip("'")
+            return f"{flag} must be a whole number, not {given}"
+        return f"{flag} needs a value" if told.startswith("expected one argument") else f"{flag}: {told}"
 
 
 def one_cluster(told: object) -> None:
@@ -41,9 +57,16 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Returns the flags; `words` of it are what stands behind `--`. Raises BadInput, SystemExit for --help."""
     own, _, rest = _parted(words)
     # For each flag it is told of, argparse asks how wide the terminal is, unless it knows.
-    told = parser(None if {"--help", "-h"} & set(own) else _WIDE).parse_args(own)
+    made = parser(None if {"--help", "-h"} & set(own) else _WIDE)
+    made.typed = own
+    told = made.parse_args(own)
     told.words = rest
     return told
+
+
+def flags() -> Collection[str]:
+    """Returns all flags, as they are typed."""
+    return parser(_WIDE)._option_string_actions
 
 
 def _parted(words: Sequence[str]) -> tuple[list[str], bool, list[str]]:
@@ -53,7 +76,7 @@ def _parted(words: Sequence[str]) -> tuple[list[str], bool, list[str]]:
     return list(words[:at]), True, list(words[at + 1 :])
 
 
-def parser(wide: int | None = None) -> argparse.ArgumentParser:
+def parser(wide: int | None = None) -> _Parser:
     """Returns the parser. xpk's names of flags are taken besides ours where they differ.
 
     `wide`: how many letters a line of its help has; None: as the terminal.

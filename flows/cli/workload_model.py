@@ -7,10 +7,25 @@ from typing import Any
 
 import pydantic
 
+from flows.cli.workload_flags import flags
 from runtime.contract.errors import BadInput, Problem
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import load_target
 from tasks.config.locate import locate
+from tasks.config.wording import of_flag, spelled
+
+_FLAGS = {
+    "limits.workload_s": "--deadline",
+    "limits.termination_grace_s": "--grace",
+    "limits.ttl_s": "--ttl",
+    "debug_dump.to": "--debug-dump-gcs",
+    "ramdisk.directory": "--ramdisk-directory",
+    "restart_exit_codes": "--restart-on-exit-codes",
+    "cluster.name": "--cluster",
+    "cluster.location": "--location",
+    "cluster.project": "--project",
+}
+"""Flags that are not called as their fields are."""
 
 
 def modelled(
@@ -39,14 +54,22 @@ def modelled(
     try:
         return GkeTargetConfig.model_validate(merged)
     except pydantic.ValidationError as error:
-        problems = [
-            Problem("error", None, f"{'.'.join(map(str, one['loc'])) or 'workload create'}: {_words(one)}")
-            for one in error.errors()
-        ]
-        raise BadInput(problems) from None
+        raise BadInput([Problem("error", None, _told(one)) for one in error.errors()]) from None
 
 
-def _words(detail: Any) -> str:
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    return str(detail["msg"])
+def _told(error: Mapping[str, Any]) -> str:
+    """Returns one of pydantic's findings, of the flag as it is typed."""
+    field = ".".join(map(str, error["loc"][:2]))
+    if error["type"] == "value_error":
+        told = spelled(str(error["ctx"]["error"]), _flag_of)
+        return f"{_flag(field)}: {told}" if field else told
+    return of_flag(error, _flag(field), "s" if field.startswith("limits.") else "")
+
+
+def _flag(field: str) -> str:
+    return _FLAGS.get(field, f"--{field.partition('.')[0].replace('_', '-')}")
+
+
+def _flag_of(word: str) -> str | None:
+    """Returns the flag for a word of a sentence; None: it is no field, or a target file alone can say it."""
+    return flag if word in GkeTargetConfig.model_fields and (flag := _flag(word)) in flags() else None

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import cyclopts
 
 from runtime.contract.errors import BadInput, Problem
-from tasks.config.wording import wanted
+from tasks.config.wording import of_flag
 
 _RENAMED = {"from_stage": "--from"}
 _KINDS = {int: "a whole number", float: "a number"}
@@ -34,6 +34,8 @@ def _told(error: cyclopts.CycloptsError) -> str:
         name = error.keyword or error.argument.name
         return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
     if isinstance(error, cyclopts.CoercionError) and error.argument is not None and error.token is not None:
+        if error.target_type is bool:
+            return f"{error.token.keyword or error.argument.name} takes no value"
         choices = [str(choice) for choice in get_args(error.target_type)]
         kind = _KINDS.get(error.target_type) if error.target_type else None
         if wants := kind or " or ".join(choices):
@@ -61,4 +63,4 @@ def refuse_empty(given: Mapping[str, Any]) -> None:
 def _problem(error: Mapping[str, Any]) -> Problem:
     name = str(error["loc"][0]) if error["loc"] else ""
     flag = _RENAMED.get(name, f"--{name.replace('_', '-')}")
-    return Problem("error", None, f"{flag} must be {wanted(error)}, not {error['input']}")
+    return Problem("error", None, of_flag(error, flag))

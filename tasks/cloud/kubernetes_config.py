@@ -53,7 +53,8 @@ def config_files(kubeconfig: str | None = None, environ: Mapping[str, str] = os.
     if kubeconfig:
         file = Path(kubeconfig).expanduser()
         if not file.is_file():
-            raise BadInput(f"there is no kubeconfig {kubeconfig}")
+            what = "is a folder" if file.is_dir() else "is not there"
+            raise BadInput(f"kubeconfig {kubeconfig} {what}", fix="name the file")
         return [file]
     listed = environ.get("KUBECONFIG", "")
     candidates = [Path(part) for part in listed.split(os.pathsep) if part] or [

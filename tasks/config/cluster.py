@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,6 +11,8 @@ from runtime.contract.errors import BadInput, Problem
 from tasks.config import duration, patterns
 from tasks.config.accelerators import Accelerator, Capacity, accelerator
 from tasks.config.cluster_make import ClusterMake
+
+Reservation = Annotated[str, Field(pattern=patterns.RESERVATION)]
 
 _LONGEST_FLEX_S = 7 * 86400.0
 
@@ -31,7 +33,7 @@ class ClusterConfig(ClusterMake):
     )
     nodes: int | None = Field(None, ge=0, description="Machines of a GPU or CPU type, in one node pool")
     capacity: Capacity = Field("on_demand", description="How accelerators are paid for")
-    reservations: tuple[str, ...] = Field(
+    reservations: tuple[Reservation, ...] = Field(
         (),
         description="For capacity: reservation, name or projects/P/reservations/R; several are filled in order",
     )

@@ -28,13 +28,15 @@ class CpuPool(BaseModel):
     model_config = _FORBID
 
     machine_type: str = Field(
-        "e2-standard-16", description="Machine type; every zone of the region must have it"
+        "e2-standard-16",
+        pattern=patterns.TAG,
+        description="Machine type; every zone of the region must have it",
     )
-    nodes: int = Field(1, ge=1, description="Machines at least, in all")
+    nodes: int = Field(1, ge=1, le=15000, description="Machines at least, in all")
     most: int | None = Field(
-        None, ge=1, description="Machines at most; not given: as the size of the rest needs"
+        None, ge=1, le=15000, description="Machines at most; not given: as the size of the rest needs"
     )
-    disk_gb: int = Field(100, ge=10, description="Boot disk of each")
+    disk_gb: int = Field(100, ge=10, le=65536, description="Boot disk of each")
     disk_type: str | None = Field(None, description="Its type, e.g. pd-balanced; not given: GKE's default")
 
     @field_validator("disk_type")
@@ -58,11 +60,14 @@ class ClusterMake(BaseModel):
     )
     placement_policy: str | None = Field(
         None,
+        pattern=patterns.TAG,
         description="Workload policy that is there, for types whose hosts need one (tpu7x); not given: one is made",
     )
     channel: Channel = Field("regular", description="Release channel")
     version: str | None = Field(
-        None, description="Version of GKE, e.g. 1.33; not given: the channel's default"
+        None,
+        pattern=patterns.VERSION,
+        description="Version of GKE, e.g. 1.33; not given: the channel's default",
     )
     maintenance: str | None = Field(
         None,
@@ -95,7 +100,7 @@ class ClusterMake(BaseModel):
         "where it makes none; none: TCP, which is slow",
     )
     autoprovision: int | None = Field(
-        None, ge=1, description="Chips that GKE may add by itself when pods ask for them"
+        None, ge=1, le=10**6, description="Chips that GKE may add by itself when pods ask for them"
     )
     cpu_pool: CpuPool = Field(
         default_factory=lambda: CpuPool.model_validate({}), description="Machines for controllers"
@@ -150,12 +155,14 @@ class ClusterMake(BaseModel):
     @classmethod
     def _is_a_range(cls, given: str | None) -> str | None:
         """A name of a secondary range, a CIDR, or only its length."""
-        if given is None or "/" not in given or re.fullmatch(r"/([89]|1\d|2[0-9])", given):
+        if given is None or re.fullmatch(patterns.TAG, given) or re.fullmatch(r"/([89]|1\d|2[0-9])", given):
             return given
         try:
             ipaddress.ip_network(given)
         except ValueError as error:
-            raise ValueError(f"{given!r} is no range such as 10.4.0.0/14 ({error})") from None
+            raise ValueError(
+                f"{given!r} is no range such as 10.4.0.0/14, nor the name of one ({error})"
+            ) from None
         return given
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-PATTERN = r"^\d+(\.\d+)?[smhd]$"
+PATTERN = r"^(\d{1,9}(\.\d+)?s|\d{1,7}(\.\d+)?m|\d{1,6}(\.\d+)?h|\d{1,4}(\.\d+)?d)$"
 """What a field of a form must match."""
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -17,6 +17,15 @@ _SECRET = re.compile(
 _HARMLESS = frozenset({"PWD", "OLDPWD"})
 _OURS = "SLICEBENCH_"
 _SET_FOR_WORKERS = {"PYTHONPATH": "workers import only what slicebench brings them"}
+SET_IN_PODS = frozenset(
+    {
+        "JOBSET_NAME", "REPLICATED_JOB_NAME", "JOB_INDEX", "JOB_COMPLETION_INDEX", "PROCESSES_IN_JOB",
+        "JAX_PROCESS_COUNT", "JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT", "MEGASCALE_NUM_SLICES",
+        "MEGASCALE_SLICE_ID", "MEGASCALE_COORDINATOR_ADDRESS", "NNODES", "NODE_RANK", "GPUS_PER_NODE",
+    }
+)  # fmt: skip
+"""What tells a pod which it is and where the others are: with another value they would not find each other."""
+
 _LARGEST = 1 << 20
 
 
@@ -85,14 +94,15 @@ def _collect(lines: Iterable[tuple[Place, str]], entries: list[_Entry], problems
         name, equals, value = text.partition("=")
         if not equals:
             name = name.rstrip()
-        fault = _fault(name, value)
+        fault = wrong_variable(name, value)
         if fault is None:
             entries.append(_Entry(name, value if equals else None, place))
         else:
             problems.append(Problem("error", place, *fault))
 
 
-def _fault(name: str, value: str) -> tuple[str, str, str] | None:
+def wrong_variable(name: str, value: str) -> tuple[str, str, str] | None:
+    """Returns what is wrong with a variable, why, and what to do; None: nothing is."""
     # The value is never shown: it may be a secret.
     if name.startswith("export "):
         return "`export` does not belong here", "this is no shell script", f"write {name[7:].strip()}=…"

@@ -56,7 +56,12 @@ class Shared(BaseModel):
     model_config = _FORBID
 
     directory: str = Field(pattern=patterns.FOLDER_TO_MOUNT, description="Where it is, here and in every pod")
-    claim: str | None = Field(None, description="PersistentVolumeClaim of the namespace that it is on")
+    claim: str | None = Field(
+        None,
+        pattern=patterns.OBJECT,
+        max_length=patterns.LONGEST_OBJECT,
+        description="PersistentVolumeClaim of the namespace that it is on",
+    )
     nfs: str | None = Field(None, pattern=patterns.NFS, description="In place of a claim: SERVER:/PATH")
     host_path: str | None = Field(
         None,
@@ -82,9 +87,15 @@ class ImageBuild(BaseModel):
 
     model_config = _FORBID
 
-    repository: str = Field(min_length=1, description="Where it goes: HOST/PATH, without a tag")
-    base: str | None = Field(None, description="Image that it starts from; not given: Python's slim one")
-    python: str | None = Field(None, description="Version of the base's Python, where it does not say")
+    repository: str = Field(
+        pattern=patterns.REPOSITORY, description="Where it goes: HOST/PATH, without a tag"
+    )
+    base: str | None = Field(
+        None, pattern=patterns.IMAGE, description="Image that it starts from; not given: Python's slim one"
+    )
+    python: str | None = Field(
+        None, pattern=patterns.PYTHON, description="Version of the base's Python, where it does not say"
+    )
     builder: Literal["docker", "buildah", "podman"] | None = Field(
         None, description="Engine; not given: the first that works on the machine that runs the pipeline"
     )
@@ -117,11 +128,11 @@ class DebugDump(BaseModel):
     to: _Bucket = Field(description="Folder of a bucket; each pod has one of its name in it")
     image: str = Field(
         "gcr.io/google.com/cloudsdktool/google-cloud-cli:524.0.0-slim",
-        min_length=1,
+        pattern=patterns.IMAGE,
         description="Image of that container; it needs gcloud",
     )
     every_s: int = Field(
-        60, ge=1, description="Seconds between copies; the last is made after the worker's end"
+        60, ge=1, le=86400, description="Seconds between copies; the last is made after the worker's end"
     )
 
 
@@ -132,10 +143,10 @@ class OpsAgent(BaseModel):
 
     image: str = Field(
         "otel/opentelemetry-collector-contrib:0.130.0",
-        min_length=1,
+        pattern=patterns.IMAGE,
         description="OpenTelemetry collector, contrib",
     )
-    interval_s: int = Field(60, ge=10, description="Seconds between samples")
+    interval_s: int = Field(60, ge=10, le=86400, description="Seconds between samples")
 
 
 class TensorBoard(BaseModel):
@@ -152,7 +163,7 @@ class TensorBoard(BaseModel):
         None, pattern=patterns.EXPERIMENT, description="Its name there; not given: the workload's"
     )
     image: str = Field(
-        min_length=1,
+        pattern=patterns.IMAGE,
         description="An image with google-cloud-aiplatform[tensorboard], which has tb-gcp-uploader",
     )
 
@@ -163,26 +174,35 @@ class Pathways(BaseModel):
     model_config = _FORBID
 
     server_image: str = Field(
-        min_length=1, description="…/pathways/server, by a tag with its JAX, or by digest"
+        pattern=patterns.IMAGE, description="…/pathways/server, by a tag with its JAX, or by digest"
     )
-    proxy_image: str = Field(min_length=1, description="…/pathways/proxy_server, of the same version")
+    proxy_image: str = Field(
+        pattern=patterns.IMAGE, description="…/pathways/proxy_server, of the same version"
+    )
     colocated_python_image: str | None = Field(
-        None, description="…/pathways-colocated-python/sidecar, of the program's own JAX and Python"
+        None,
+        pattern=patterns.IMAGE,
+        description="…/pathways-colocated-python/sidecar, of the program's own JAX and Python",
     )
     scratch: _Bucket = Field(
         "gs://cloud-pathways-staging/tmp", description="Where its servers exchange programs"
     )
     head_node_pool: str | None = Field(
-        "cpu-np", description="Node pool of the program: 49 processors or more; null: any node"
+        "cpu-np",
+        pattern=patterns.DNS_LABEL,
+        description="Node pool of the program: 49 processors or more; null: any node",
     )
     headless: bool = Field(
         False, description="Run the servers alone, until stopped; programs connect to port 29000"
     )
     elastic_slices: int = Field(
-        0, ge=0, description="How many slices may be missing while it goes on; 0: none"
+        0, ge=0, le=1024, description="How many slices may be missing while it goes on; 0: none"
     )
     max_slice_restarts: int | None = Field(
-        None, ge=1, description="With elastic_slices: how often each slice is started again"
+        None,
+        ge=1,
+        le=patterns.MOST_STARTS,
+        description="With elastic_slices: how often each slice is started again",
     )
 
     @model_validator(mode="after")

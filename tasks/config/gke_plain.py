@@ -6,24 +6,27 @@ and to refuse, in the model's words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from runtime.contract.errors import BadInput
+from tasks.config import patterns
 from tasks.config.accelerators import accelerator
 from tasks.config.gke_rules import GkeRules
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
-_WORDS = frozenset(
-    {
-        "context", "kubeconfig", "namespace", "type", "topology", "container_name", "image", "image_pull_secret",
-        "service_account", "queue", "priority", "scheduler",
-    }
-)  # fmt: skip
+_WORDS: Mapping[str, str | None] = {
+    "context": patterns.ONE_LINE, "kubeconfig": patterns.ONE_LINE, "namespace": patterns.DNS_LABEL, "type": None,
+    "topology": None, "container_name": patterns.DNS_LABEL, "image": patterns.IMAGE,
+    "image_pull_secret": patterns.DNS_LABEL, "service_account": patterns.DNS_LABEL, "queue": patterns.QUEUE,
+    "priority": patterns.DNS_LABEL, "scheduler": patterns.ONE_WORD,
+}  # fmt: skip
+"""What each must look like to be plainly right; None: what it means is looked up."""
 _NUMBERS: Mapping[str, tuple[int, int]] = {
     "slices": (1, 1024), "nodes": (1, 4096), "containers_per_host": (1, 8), "max_restarts": (0, 1_000_000),
 }  # fmt: skip
@@ -124,7 +127,10 @@ def _sure(name: str, value: Any) -> bool:
     if value is None:
         return name in _MAY_BE_NONE
     if name in _WORDS:
-        return isinstance(value, str) and bool(value)
+        pattern = _WORDS[name]
+        return (
+            isinstance(value, str) and bool(value) and (pattern is None or bool(re.fullmatch(pattern, value)))
+        )
     if name == "restart_on_user_code_failure":
         return isinstance(value, bool)
     return _in(_NUMBERS, name, value)

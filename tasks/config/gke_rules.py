@@ -13,7 +13,8 @@ from tasks.config.accelerators import Accelerator, accelerator
 
 if TYPE_CHECKING:
     from tasks.config.gke_parts import Pathways
-    from tasks.config.gke_target import ClusterPlace, GkeLimits
+    from tasks.config.gke_place import ClusterPlace
+    from tasks.config.gke_target import GkeLimits
 
 
 class GkeRules:
@@ -80,7 +81,10 @@ class GkeRules:
             yield str(error)
             return
         if shape.chips_per_host % self.containers_per_host and shape.kind != "cpu":
-            yield f"{self.containers_per_host} containers cannot share {shape.chips_per_host} {shape.unit}s of a host"
+            yield (
+                f"containers_per_host: {self.containers_per_host} cannot share {shape.chips_per_host} "
+                f"{shape.unit}s of a host"
+            )
         if shape.kind != "cpu" and self.devices_per_worker != "auto":
             yield f"devices_per_worker follows from the type {self.type}"
         if self.pathways is not None and not shape.pathways:

@@ -2,109 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Platform
 from tasks.config import patterns, size
-from tasks.config.accelerators import Capacity, accelerator
+from tasks.config.accelerators import accelerator
 from tasks.config.cluster_make import ClusterMake, CpuPool
-from tasks.config.envfile import looks_secret
+from tasks.config.envfile import SET_IN_PODS, looks_secret, wrong_variable
+from tasks.config.gke_fields import ExitCodes, LabelKey, LabelKeys, LabelValue, ObjectName, Processors
 from tasks.config.gke_parts import DebugDump, ImageBuild, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
+from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_rules import GkeRules
 from tasks.config.queueing import JobSetController, KueueController, Queueing
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
-_CODES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
 _Models = Mapping[str, type[BaseModel]]
-
-
-def _codes(value: Any) -> Any:
-    """Takes `1, 3-5`, or a list of such, for the exit codes that it says."""
-    parts = value if isinstance(value, list | tuple) else str(value).split(",")
-    return tuple(code for part in parts for code in _range(str(part).strip()))
-
-
-def _range(text: str) -> Iterator[int]:
-    match = _CODES.fullmatch(text)
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if not 1 <= first <= last <= 255:
-        raise ValueError(f"{text!r} is no exit code from 1 to 255, nor a range such as 3-5")
-    yield from range(first, last + 1)
-
-
-# What validators take besides, schemas must take as well: editors show them.
-_CODE: dict[str, Any] = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 255}, {"type": "string"}]}
-ExitCodes = Annotated[
-    tuple[int, ...],
-    BeforeValidator(_codes),
-    WithJsonSchema({"anyOf": [*_CODE["anyOf"], {"type": "array", "items": _CODE}]}),
-]
-Names = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
-Processors = Annotated[
-    str,
-    Field(pattern=patterns.PROCESSORS, coerce_numbers_to_str=True),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": patterns.PROCESSORS}]}),
-]
-
-
-class ClusterPlace(BaseModel):
-    """A cluster of GKE, known by name; made for the run when it is missing, unless that is forbidden."""
-
-    model_config = _FORBID
-
-    name: str = Field(pattern=patterns.CLUSTER_NAME, description="Its exact name")
-    project: str | None = Field(None, description="Google Cloud project; from the environment when not given")
-    location: str | None = Field(None, description="Zone or region; from the environment when not given")
-    zone: str | None = Field(
-        None, description="Where machines are made, for a cluster that is made in a region; else its location"
-    )
-    create: Literal["if_missing", "never"] = Field("if_missing", description="Whether the run may make it")
-    capacity: Capacity | None = Field(
-        None,
-        description="How what is made is paid for; not given: spot. Given, pods go to nodes of that kind only",
-    )
-    reservations: Names = Field(
-        (),
-        description="For capacity: reservation, its name or projects/P/reservations/R; several are filled in order",
-    )
-    make: ClusterMake | None = Field(
-        None, description="What it is like when it is made: private, authorized_networks, cluster_fields …"
-    )
-
-    @model_validator(mode="after")
-    def _belong_together(self) -> ClusterPlace:
-        if (self.capacity == "reservation") != bool(self.reservations):
-            raise ValueError("capacity: reservation and reservations: belong together")
-        if self.make is not None and self.create == "never":
-            raise ValueError("make: says how it is made, which create: never forbids")
-        return self
-
-    @property
-    def make_fields(self) -> Mapping[str, Any]:
-        """What the file says of how it is made, as fields of a ClusterConfig."""
-        return self.make.model_dump(exclude_unset=True) if self.make is not None else {}
-
-    @property
-    def capacity_made(self) -> Capacity:
-        """How node pools that a run makes are paid for."""
-        return self.capacity or "spot"
 
 
 class GkeLimits(BaseModel):
@@ -115,17 +31,20 @@ class GkeLimits(BaseModel):
     queue_s: int | None = Field(
         24 * 3600,
         gt=0,
+        le=patterns.MOST_S,
         description="For a workload's turn in its queue, each attempt's; it counts towards no other limit",
     )
     provisioning_s: int | None = Field(
         2 * 3600,
         gt=0,
+        le=patterns.MOST_S,
         description="For a cluster or node pools that are made for the run and for others who work on the cluster; "
         "and again for a workload that has its turn, until its pods run: nodes, image pulls",
     )
     workload_s: int | None = Field(
         None,
         gt=0,
+        le=patterns.MOST_S,
         description="For the workload once it is admitted: the cluster itself ends it then, whatever became of us",
     )
     termination_grace_s: int = Field(
@@ -134,9 +53,15 @@ class GkeLimits(BaseModel):
     ttl_s: int | None = Field(
         12 * 3600,
         ge=0,
+        le=patterns.MOST_S,
         description="How long the JobSet, its pods and their logs stay after the end; null: for ever",
     )
-    attempts: int = Field(3, ge=1, description="Starts of the workload, when hardware is taken away under it")
+    attempts: int = Field(
+        3,
+        ge=1,
+        le=patterns.MOST_STARTS,
+        description="Starts of the workload, when hardware is taken away under it",
+    )
 
 
 class GkeTargetConfig(GkeRules, BaseModel):
@@ -145,12 +70,20 @@ class GkeTargetConfig(GkeRules, BaseModel):
     model_config = _FORBID
 
     kind: Literal["gke"]
-    context: str | None = Field(None, description="Context of a kubeconfig file: any cluster, used as it is")
+    context: str | None = Field(
+        None,
+        pattern=patterns.ONE_LINE,
+        description="Context of a kubeconfig file: any cluster, used as it is",
+    )
     kubeconfig: str | None = Field(
-        None, description="That file; not given: $KUBECONFIG, else ~/.kube/config. It is never written"
+        None,
+        pattern=patterns.ONE_LINE,
+        description="That file; not given: $KUBECONFIG, else ~/.kube/config. It is never written",
     )
     cluster: ClusterPlace | None = Field(None, description="A cluster of GKE, in place of a context")
-    namespace: str = Field("default", description="Where the JobSet is made; it must be there")
+    namespace: str = Field(
+        "default", pattern=patterns.DNS_LABEL, description="Where the JobSet is made; it must be there"
+    )
 
     type: str = Field(
         min_length=1,
@@ -164,13 +97,14 @@ class GkeTargetConfig(GkeRules, BaseModel):
     containers_per_host: int = Field(
         1, ge=1, le=8, description="Workers on each host; they share its chips evenly"
     )
-    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
+    devices_per_worker: Annotated[int, Field(gt=0, le=4096)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker on CPUs; auto: as many as the suite's meshes need"
     )
     platform: Platform = Field("cpu", description="What the workers compute on; not given: as the type does")
 
     image: str | None = Field(
         None,
+        pattern=patterns.IMAGE,
         description="Image of the workers, by tag or digest; pods get its digest. In its place: build:",
     )
     build: ImageBuild | None = Field(
@@ -180,16 +114,18 @@ class GkeTargetConfig(GkeRules, BaseModel):
         True,
         description="Whether an image that is new on the cluster is tried in one pod first, without chips",
     )
-    image_pull_secret: str | None = Field(
+    image_pull_secret: ObjectName | None = Field(
         None, description="Secret of the namespace that its registry asks for"
     )
-    container_name: str = Field("worker", description="Name of the container, as logs and kubectl show it")
+    container_name: str = Field(
+        "worker", pattern=patterns.DNS_LABEL, description="Name of the container, as logs and kubectl show it"
+    )
     env: Mapping[str, str] = Field(default_factory=dict, description="Environment of the workers; no secrets")
     cpu: Processors | None = Field(None, description="Processors that each worker asks for, as 24 or 500m")
     memory: str | None = Field(
         None, pattern=size.PATTERN, description="Memory that each worker asks for, as 100GiB"
     )
-    service_account: str | None = Field(
+    service_account: ObjectName | None = Field(
         None, description="Kubernetes service account of the pods, e.g. one of Workload Identity"
     )
     host_network: bool | Literal["auto"] = Field(
@@ -207,22 +143,27 @@ class GkeTargetConfig(GkeRules, BaseModel):
     )
 
     queue: str | None = Field(
-        "multislice-queue", description="LocalQueue of Kueue in the namespace; null: without a queue"
+        "multislice-queue",
+        pattern=patterns.QUEUE,
+        description="LocalQueue of Kueue in the namespace; null: without a queue",
     )
-    priority: str | None = Field(
+    priority: ObjectName | None = Field(
         "medium", description="Priority class of the pods; null: the cluster's default"
     )
-    scheduler: str | None = Field(None, description="Scheduler of the pods; not given: Kubernetes' own")
+    scheduler: str | None = Field(
+        None, pattern=patterns.ONE_WORD, description="Scheduler of the pods; not given: Kubernetes' own"
+    )
     exclusive_topology: str | None = Field(
         "auto",
+        pattern=patterns.LABEL_KEY,
         description="Node label of which each slice has a value to itself; null: none. "
         "auto: a node pool for each slice, on TPUs and CPUs of GKE",
     )
-    node_selector: Mapping[str, str] = Field(
+    node_selector: Mapping[LabelKey, LabelValue] = Field(
         default_factory=dict, description="Labels that nodes must have as well"
     )
-    tolerations: Names = Field((), description="Keys of taints that are tolerated as well")
-    pod_annotations: Mapping[str, str] = Field(
+    tolerations: LabelKeys = Field((), description="Keys of taints that are tolerated as well")
+    pod_annotations: Mapping[LabelKey, str] = Field(
         default_factory=dict, description="Annotations of the pods, such as Kueue's podset-required-topology"
     )
     lock: bool = Field(False, description="One run at a time on this cluster, where no queue sees to it")
@@ -230,6 +171,7 @@ class GkeTargetConfig(GkeRules, BaseModel):
     max_restarts: int = Field(
         0,
         ge=0,
+        le=patterns.MOST_STARTS,
         description="How often the workload is started again after a failure; preemptions do not count",
     )
     restart_on_user_code_failure: bool = Field(
@@ -251,7 +193,9 @@ class GkeTargetConfig(GkeRules, BaseModel):
     tensorboard: TensorBoard | None = Field(None, description="Uploads to Vertex AI TensorBoard meanwhile")
     pathways: Pathways | None = Field(None, description="One program for all slices, through Pathways")
 
-    workload_name: str | None = Field(None, description="Name of the JobSet; not given: after the run")
+    workload_name: str | None = Field(
+        None, pattern=patterns.DNS_LABEL, description="Name of the JobSet; not given: after the run"
+    )
     wait: bool = Field(
         True, description="Whether a run waits for its workload; if not, limits.workload_s ends it"
     )
@@ -298,6 +242,11 @@ class GkeTargetConfig(GkeRules, BaseModel):
     @field_validator("env")
     @classmethod
     def _no_secrets(cls, env: Mapping[str, str]) -> Mapping[str, str]:
+        for name, value in env.items():
+            if wrong := wrong_variable(name, value):
+                raise ValueError(", ".join(part for part in (*wrong[:2], "leave it out") if part))
+            if name in SET_IN_PODS:
+                raise ValueError(f"{name} is set by slicebench itself, leave it out")
         if told := next((name for name in env if looks_secret(name)), None):
             raise ValueError(
                 f"{told} sounds like a secret, which a file keeps: give --env {told}, or an --env-file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,12 +16,15 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.config.wording import wanted
+from tasks.config.truths import mistaken
+from tasks.config.wording import wanted, written
 
 if TYPE_CHECKING:
     from tasks.config.nightly import NightlyConfig
 
 _Read = TypeVar("_Read", bound=pydantic.BaseModel)
+_KEY = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b|\b[a-z]+(?=:)|^topology\b")
+"""How a sentence of ours speaks of a key: by its colon, or a name that nothing else has."""
 _Model = type[LocalTargetConfig] | type[SshTargetConfig] | type[TpuVmTargetConfig] | type[GkeTargetConfig]
 _KINDS: dict[str, _Model] = {
     "local": LocalTargetConfig,
@@ -51,10 +55,21 @@ def _root(path: Path) -> Node:
 
 
 def _validated(root: Node, model: type[_Read], what: str) -> _Read:
+    wrong = [
+        Problem(
+            "error",
+            place_of(root, one.path),
+            f"{one.path[-1]} must be {one.wanted}, not {written(one.given)}",
+        )
+        for one in mistaken(model, root.value)
+    ]
     try:
-        return model.model_validate(root.value)
+        made = model.model_validate(root.value)
     except pydantic.ValidationError as error:
-        raise BadInput(list(_problems(root, error, model, what))) from None
+        raise BadInput(list(dict.fromkeys([*wrong, *_problems(root, error, model, what)]))) from None
+    if wrong:
+        raise BadInput(wrong)
+    return made
 
 
 def _model(root: Node) -> _Model:
@@ -74,14 +89,16 @@ def _problems(
     branches: dict[tuple[Place, str, str], list[str]] = {}
     for detail in error.errors():
         where, name = place_of(root, detail["loc"]), _name(root, detail["loc"], what)
+        told = str(detail.get("ctx", {}).get("error", ""))
         if detail["type"] == "extra_forbidden":
             yield _unknown(where, name, detail["loc"], model)
         elif detail["type"] == "missing":
+            name = str(detail["loc"][-1])
             yield Problem("error", where, f"{name} is missing", fix=f"write {name}: …")
         elif detail["type"] == "value_error":  # one of our own sentences
-            yield Problem("error", where, f"{name}: {detail['ctx']['error']}")
+            yield Problem("error", _spoken_of(root, detail["loc"], told) or where, f"{name}: {told}")
         else:
-            branches.setdefault((where, name, repr(detail["input"])), []).append(wanted(detail))
+            branches.setdefault((where, name, written(detail["input"])), []).append(wanted(detail))
     for (where, name, given), words in branches.items():
         yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
 
@@ -96,6 +113,14 @@ def _name(root: Node, path: Sequence[str | int], name: str) -> str:
         elif isinstance(part, str) and node.entries:
             name = part
     return name
+
+
+def _spoken_of(root: Node, path: Sequence[str | int], told: str) -> Place | None:
+    """Returns where the first key stands that a sentence about a mapping speaks of, if that is there."""
+    node = root.at(path)
+    entries = node.entries if node is not None else {}
+    first = [told.split(" ", 1)[0].strip("':")] if path else []
+    return next((entries[word].place for word in (*first, *_KEY.findall(told)) if word in entries), None)
 
 
 def _unknown(where: Place, name: str, path: Sequence[str | int], model: type[pydantic.BaseModel]) -> Problem:

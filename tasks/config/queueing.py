@@ -59,6 +59,7 @@ class Queueing(BaseModel):
     cpu_limit: int | None = Field(
         None,
         ge=1,
+        le=10**9,
         description="Virtual CPUs that workloads may take of each kind of machine; not given: what there is",
     )
     memory_limit: str | None = Field(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.contract.names import STAGES
-from tasks.config import duration
+from tasks.config import duration, patterns
 
 KEEP_FOR = "4h"
 
@@ -66,12 +66,22 @@ class RunRequest(BaseModel):
     )
     workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
     devices_per_worker: int | None = Field(
-        None, description="Devices each, where the target lets you choose", gt=0
+        None, description="Devices each, where the target lets you choose", gt=0, le=4096
     )
     operation_deadline_s: float | None = Field(
-        None, description="Longest time for one operation, seconds", gt=0
+        None,
+        description="Longest time for one operation, seconds",
+        gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
     )
-    run_deadline_s: float | None = Field(None, description="Longest time for the workload, seconds", gt=0)
+    run_deadline_s: float | None = Field(
+        None,
+        description="Longest time for the workload, seconds",
+        gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
+    )
     local_directory: str | None = Field(
         None,
         description="Folder on each worker's host for local tiers of checkpoints: absolute, e.g. a RAM disk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-PATTERN = r"^[1-9]\d*(\.\d+)?\s?[MGT]iB$"
+PATTERN = r"^([1-9]\d{0,9}(\.\d+)?\s?MiB|[1-9]\d{0,6}(\.\d+)?\s?GiB|[1-9]\d{0,3}(\.\d+)?\s?TiB)$"
 """What a field of a form must match."""
 
 _BYTES = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
-from tasks.config import size
+from tasks.config import patterns, size
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 
@@ -20,11 +20,17 @@ class JumpConfig(BaseModel):
 
     model_config = _FORBID
 
-    address: str = Field(min_length=1, description="Name or IP address")
+    address: str = Field(pattern=patterns.HOST, description="Name or IP address")
     port: int = Field(22, gt=0, lt=65536)
-    user: str | None = Field(None, description="User there; the hosts' own when not given")
-    key: str | None = Field(None, description="Private key file; the hosts' own when not given")
-    host_key: str | None = Field(None, description="Its public key, as in known_hosts: type and base64")
+    user: str | None = Field(
+        None, pattern=patterns.USER, description="User there; the hosts' own when not given"
+    )
+    key: str | None = Field(
+        None, pattern=patterns.ONE_LINE, description="Private key file; the hosts' own when not given"
+    )
+    host_key: str | None = Field(
+        None, pattern=patterns.HOST_KEY, description="Its public key, as in known_hosts: type and base64"
+    )
 
 
 class HostConfig(BaseModel):
@@ -32,14 +38,16 @@ class HostConfig(BaseModel):
 
     model_config = _FORBID
 
-    address: str = Field(min_length=1, description="Name or IP address")
+    address: str = Field(pattern=patterns.HOST, description="Name or IP address")
     port: int | None = Field(None, gt=0, lt=65536)
-    user: str | None = None
-    key: str | None = Field(None, description="Private key file")
-    host_key: str | None = Field(None, description="Its public key, as in known_hosts: type and base64")
-    group: str | None = Field(None, description="Hosts of one group are one slice")
+    user: str | None = Field(None, pattern=patterns.USER)
+    key: str | None = Field(None, pattern=patterns.ONE_LINE, description="Private key file")
+    host_key: str | None = Field(
+        None, pattern=patterns.HOST_KEY, description="Its public key, as in known_hosts: type and base64"
+    )
+    group: str | None = Field(None, pattern=patterns.ONE_LINE, description="Hosts of one group are one slice")
     internal_address: str | None = Field(
-        None, description="What the other workers reach it by, if not address"
+        None, pattern=patterns.HOST, description="What the other workers reach it by, if not address"
     )
     jump: JumpConfig | None = None
     proxy_command: tuple[str, ...] = Field(
@@ -60,11 +68,13 @@ class SshTargetConfig(BaseModel):
     hosts: tuple[Annotated[HostConfig, BeforeValidator(_host)], ...] = Field(
         description="Hosts: an address, or a mapping with more"
     )
-    user: str = Field(min_length=1, description="Whom to log in as")
+    user: str = Field(pattern=patterns.USER, description="Whom to log in as")
     port: int = Field(22, gt=0, lt=65536, description="Port of sshd")
-    key: str | None = Field(None, description="Private key file that is offered")
+    key: str | None = Field(None, pattern=patterns.ONE_LINE, description="Private key file that is offered")
     known_hosts: str = Field(
-        "~/.ssh/known_hosts", description="Where host keys are known that are not pinned"
+        "~/.ssh/known_hosts",
+        pattern=patterns.ONE_LINE,
+        description="Where host keys are known that are not pinned",
     )
     agent: bool = Field(False, description="Offer the keys of the SSH agent as well")
     default_keys: bool = Field(False, description="Offer ~/.ssh/id_* as well")
@@ -84,7 +94,7 @@ class SshTargetConfig(BaseModel):
         description="Size of a directory in the memory of each host, as 64GiB: the workers' local directory",
     )
     platform: Literal["cpu", "gpu", "tpu"] = Field("cpu", description="What the workers compute on")
-    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
+    devices_per_worker: Annotated[int, Field(gt=0, le=4096)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 

@@ -10,7 +10,7 @@ from runtime.contract.errors import BadInput, Problem
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.config.wording import wanted
+from tasks.config.wording import of_flag
 
 
 class LocalTargetConfig(BaseModel):
@@ -21,8 +21,8 @@ class LocalTargetConfig(BaseModel):
     kind: Literal["local"]
     platform: Literal["cpu", "gpu"] = Field("cpu", description="What the workers compute on")
     workers: int = Field(2, gt=0, le=64, description="Worker processes")
-    slices: int = Field(1, gt=0, description="Slices the workers are divided into, evenly")
-    devices_per_worker: Annotated[int, Field(gt=0)] | Literal["auto"] = Field(
+    slices: int = Field(1, gt=0, le=64, description="Slices the workers are divided into, evenly")
+    devices_per_worker: Annotated[int, Field(gt=0, le=4096)] | Literal["auto"] = Field(
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 
@@ -50,7 +50,7 @@ class LocalTargetConfig(BaseModel):
         except ValidationError as error:
             raise BadInput(
                 [
-                    Problem("error", None, f"--{each['loc'][0]} must be {wanted(each)}, not {each['input']}")
+                    Problem("error", None, of_flag(each, f"--{str(each['loc'][0]).replace('_', '-')}"))
                     for each in error.errors()
                 ]
             ) from None

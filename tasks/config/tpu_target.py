@@ -10,11 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from runtime.contract.errors import BadInput
-from tasks.config import size
+from tasks.config import patterns, size
 from tasks.config.duration import PATTERN, seconds
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _PYTHON = "3.12"
+_Zone = Annotated[str, Field(pattern=patterns.ZONE)]
+_Tag = Annotated[str, Field(pattern=patterns.TAG)]
+_Path = Annotated[str, Field(pattern=patterns.ONE_LINE)]
 _Models = Mapping[str, type[BaseModel]]  # by a name of its own: within the model `type` is a field
 
 
@@ -38,19 +41,38 @@ class TpuLimits(BaseModel):
     queue_s: float | None = Field(
         4 * 3600.0,
         gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
         description="In the queue of each zone, from valid_after on, until hardware is found",
     )
     provisioning_s: float | None = Field(
-        1800.0, gt=0, description="From then on, until every worker is there"
+        1800.0,
+        gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
+        description="From then on, until every worker is there",
     )
     teardown_s: float | None = Field(
         None,
         gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
         description="Until what is given back is seen to be gone; else the run has leaked it, and the reaper goes on. "
         "null: 900 for slices, 120 for what is on hosts that stay",
     )
-    apt_locks_s: float = Field(300.0, gt=0, description="For apt's locks, before a setup script runs")
-    attempts: int = Field(3, ge=1, description="Starts of the workload, when slices are taken away under it")
+    apt_locks_s: float = Field(
+        300.0,
+        gt=0,
+        le=patterns.MOST_S,
+        allow_inf_nan=False,
+        description="For apt's locks, before a setup script runs",
+    )
+    attempts: int = Field(
+        3,
+        ge=1,
+        le=patterns.MOST_STARTS,
+        description="Starts of the workload, when slices are taken away under it",
+    )
 
 
 class TpuVmTargetConfig(BaseModel):
@@ -59,15 +81,23 @@ class TpuVmTargetConfig(BaseModel):
     model_config = _FORBID
 
     kind: Literal["tpu_vm"]
-    project: str | None = Field(None, description="Google Cloud project; from the environment when not given")
-    zones: tuple[str, ...] = Field((), description="Zones to try, in order; the next when one has no room")
-    existing: str | None = Field(
-        None, description="Exact name of a TPU VM or queued resource that is there: used, never deleted"
+    project: str | None = Field(
+        None,
+        pattern=patterns.PROJECT,
+        description="Google Cloud project; from the environment when not given",
     )
-    type: str = Field(min_length=1, description="Accelerator type of one slice, e.g. v6e-16")
+    zones: tuple[_Zone, ...] = Field((), description="Zones to try, in order; the next when one has no room")
+    existing: str | None = Field(
+        None,
+        pattern=patterns.TAG,
+        description="Exact name of a TPU VM or queued resource that is there: used, never deleted",
+    )
+    type: str = Field(pattern=patterns.ONE_WORD, description="Accelerator type of one slice, e.g. v6e-16")
     slices: int = Field(1, ge=1, le=256, description="Slices, each of that type")
     tier: Literal["on_demand", "spot", "reserved"] = Field("on_demand", description="How it is paid for")
-    reservation: str | None = Field(None, description="Name of the reservation, for tier: reserved")
+    reservation: str | None = Field(
+        None, pattern=patterns.ONE_WORD, description="Name of the reservation, for tier: reserved"
+    )
     queued: bool | Literal["auto"] = Field(
         "auto", description="Make a queued resource; auto: for several slices, times and reservations"
     )
@@ -75,18 +105,24 @@ class TpuVmTargetConfig(BaseModel):
     valid_until: Moment | None = Field(
         None, description="Give up waiting in the queue: a moment, or a span like 2h"
     )
-    runtime_version: str | None = Field(None, description="Software of the VMs; not given: as the type needs")
-    network: str | None = None
-    subnetwork: str | None = None
-    service_account: str | None = Field(None, description="E-mail of the account that workers act as")
-    tags: tuple[str, ...] = Field((), description="Network tags, for firewall rules")
+    runtime_version: str | None = Field(
+        None, pattern=patterns.ONE_WORD, description="Software of the VMs; not given: as the type needs"
+    )
+    network: str | None = Field(None, pattern=patterns.NETWORK)
+    subnetwork: str | None = Field(None, pattern=patterns.NETWORK)
+    service_account: str | None = Field(
+        None, pattern=patterns.EMAIL, description="E-mail of the account that workers act as"
+    )
+    tags: tuple[_Tag, ...] = Field((), description="Network tags, for firewall rules")
     addresses: Literal["external", "internal", "iap"] = Field(
         "external",
         description="Where workers are reached; internal needs a way into the network, iap (a tunnel) gcloud",
     )
-    user: str = Field("slicebench", min_length=1, description="Whom to log in as; made when it is missing")
+    user: str = Field(
+        "slicebench", pattern=patterns.USER, description="Whom to log in as; made when it is missing"
+    )
     ssh_port: int = Field(22, gt=0, lt=65536)
-    setup: tuple[str, ...] = Field(
+    setup: tuple[_Path, ...] = Field(
         (),
         description="Scripts that are run on each worker first, in this order, once for each content of one",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tasks.config import duration, patterns, size
@@ -12,38 +13,98 @@ _PATTERNS = {
     size.PATTERN: "an amount of memory, such as 512MiB, 64GiB or 1TiB",
     **patterns.WORDS,
 }
+_KINDS = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "string_unicode": "text",
+    "string_too_short": "text that is not empty",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "mapping_type": "a mapping of names to values",
+    "model_type": "a mapping of names to values",
+    "model_attributes_type": "a mapping of names to values",
+}
+_LONGEST = 80
+_FIELDS = (
+    re.compile(r"\b([a-z_]+): (true|none|\d+)\b"),
+    re.compile(r"\b([a-z_]+):()(?!\S)"),
+    re.compile(r"(?<![\w-])([a-z]+_[a-z_]+)()\b"),
+)
+"""How a sentence of ours speaks of a field, with a value or without one."""
 
 
 def wanted(error: Mapping[str, Any]) -> str:
     """Returns what one of pydantic's findings says that the value must be, to follow "must be"."""
-    context = error.get("ctx", {})
-    match error["type"]:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _KINDS:
+        return _KINDS[kind]
+    if kind.startswith(("date", "timezone")):
+        return "a moment, such as 2026-01-31T08:00:00Z, or a time from now on, such as 2h"
+    match kind:
         case "greater_than":
             bound = context["gt"]
             return f"at least {bound + 1}" if isinstance(bound, int) else f"a number greater than {bound:g}"
         case "greater_than_equal":
-            return f"at least {context['ge']}"
+            return f"at least {_number(context['ge'])}"
         case "less_than_equal":
-            return f"at most {context['le']}"
+            return f"at most {_number(context['le'])}"
         case "less_than":
             return f"less than {context['lt']}"
         case "literal_error":
             return str(context["expected"]).replace("'", "")
-        case "int_parsing" | "int_from_float" | "int_type":
-            return "a whole number"
-        case "float_parsing" | "float_type":
-            return "a number"
-        case "bool_parsing" | "bool_type":
-            return "true or false"
-        case "string_type":
-            return "text"
-        case "list_type" | "tuple_type":
-            return "a list"
         case "string_pattern_mismatch":
             return _PATTERNS[context["pattern"]]
-        case "string_too_short":
-            return "text that is not empty"
-        case "dict_type" | "model_type" | "model_attributes_type":
-            return "a mapping of names to values"
+        case "string_too_long":
+            return f"text of up to {context['max_length']} letters"
         case _:
             return str(error["msg"]).lower().removeprefix("input should be ")
+
+
+def spelled(told: str, flag_of: Callable[[str], str | None]) -> str:
+    """Returns what a model says of its fields with the flags in their place; `flag_of` returns None for other words."""
+
+    def flag(found: re.Match[str]) -> str:
+        name = flag_of(found[1])
+        return found[0] if name is None else f"{name} {found[2]}" if found[2] not in ("", "true") else name
+
+    for field in _FIELDS:
+        told = field.sub(flag, told)
+    return told
+
+
+def of_flag(error: Mapping[str, Any], flag: str, unit: str = "") -> str:
+    """Returns one of pydantic's findings as one says it of a flag; `unit`: what its number counts."""
+    if error["type"] == "value_error":  # one of our own sentences
+        return f"{flag}: {error['ctx']['error']}"
+    after = f" {unit}" if unit else ""
+    return f"{flag} must be {wanted(error)}{after}, not {error['input']}{after}"
+
+
+def written(value: Any) -> str:
+    """Returns a value as a YAML file has it, cut where it is long, to follow "not"."""
+    text = _plainly(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def _number(bound: float) -> str:
+    """Returns a bound as people write it: that of a field for any numbers may well be whole."""
+    return str(int(bound)) if bound == int(bound) else str(bound)
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_plainly, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_plainly(inner)}' for key, inner in value.items())}}}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)

@@ -6,7 +6,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.timing import Timing
-from tasks.config.gke_target import ClusterPlace
+from tasks.config.gke_place import ClusterPlace
 from tasks.stages.doctor import Finding
 
 _TIMING = Timing(try_s=5.0, total_s=12.0)

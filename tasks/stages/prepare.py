@@ -25,7 +25,6 @@ from tasks.cloud.storage import Folder, open_folder, probe_writable
 from tasks.config import duration
 from tasks.config.envfile import resolve_env
 from tasks.config.home import HISTORY_VARIABLE, runs_folder
-from tasks.config.load import load_target
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
 from tasks.config.run_names import checked_lease_name, checked_run_id, run_id_for
@@ -45,6 +44,7 @@ from tasks.stages.refusals import (
     refuse_unwritable,
 )
 from tasks.targets.open import open_target
+from tasks.targets.target_file import checked_target
 
 _Resolved = TypeVar("_Resolved")
 
@@ -120,7 +120,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         text = gather(lambda: apply_overrides(read_text(path), request.set, str(path)))
     suite = gather(lambda: read_suite(text, str(path))) if text is not None else None
     target_path = gather(lambda: locate(request.target, "targets"))
-    target = gather(lambda: load_target(target_path)) if target_path else None
+    target = gather(lambda: checked_target(target_path)) if target_path else None
     source = gather(lambda: resolve_source(request))
     env = gather(lambda: _environment(request, environ))
     run_id = gather(lambda: checked_run_id(request.run_id or _new_run_id(request.suite)))

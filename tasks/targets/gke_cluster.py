@@ -17,7 +17,8 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import NAMESPACE
 from tasks.cloud.labels import LEASE, read_labels
 from tasks.config.cluster import ClusterConfig
-from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
+from tasks.config.gke_place import ClusterPlace
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.queues import queue_of
 from tasks.leases.shares import shared_by

@@ -12,7 +12,8 @@ from runtime.contract.generator import Requirement
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
 from tasks.config.duration import in_words
-from tasks.config.gke_target import ClusterPlace, GkeTargetConfig
+from tasks.config.gke_place import ClusterPlace
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id

@@ -18,7 +18,8 @@ HEAVY = (
     "prefect", "jax", "numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "google", "grpc", "paramiko",
     "httpx", "httpx2", "pydantic",
 )  # fmt: skip
-SUBMIT = "workload create n --context c --kubeconfig {kubeconfig} --type cpu --docker-image x@sha256:00 -- python -V"
+IMAGE = "--docker-image x@sha256:{digest}"
+SUBMIT = f"workload create n --context c --kubeconfig {{kubeconfig}} --type cpu {IMAGE} -- python -V"
 SMALL = ("yaml", "logging", "http.client", "random", "shutil")
 """They take longer than all else that submitting does, together."""
 SUITE = str(ROOT / "configs/suites/quickstart.yaml")
@@ -55,7 +56,10 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "workload list": (2, set()),
     "workload create --help": (0, set()),
     "workload create": (2, set()),
-    "workload create n --context c --type cpu --docker-image x@sha256:00 --dry-run -- python -V": (0, set()),
+    f"workload create n --context c --type cpu {IMAGE} --dry-run -- python -V": (
+        0,
+        set(),
+    ),
     SUBMIT: (0, set()),
     "workload delete --context c": (2, set()),
     "cluster --help": (0, set()),
@@ -114,7 +118,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[
     home = tmp_path_factory.mktemp("home")
     with socket.create_server(("127.0.0.1", 0)) as taken, scripted(lambda asked: ANYTHING) as cluster:
         (home / "kubeconfig").write_text(KUBECONFIG.format(url=cluster.url))
-        names = {"taken": taken.getsockname()[1], "kubeconfig": home / "kubeconfig"}
+        names = {
+            "taken": taken.getsockname()[1],
+            "kubeconfig": home / "kubeconfig",
+            "digest": 64 * "0",
+        }
         words = [command.format(**names) for command in COMMANDS]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         done = subprocess.run(

@@ -113,8 +113,8 @@ def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch
         ("n", ["--type", "v5e-banana", "--", "x"], "v5e-banana"),
         ("n", ["--type", "v5litepod-16", "--topology", "2x2x2", "--", "x"], "2x2x2"),
         ("n", ["--slices", "0", "--", "x"], "slices"),
-        ("n", ["--slices", "many", "--", "x"], "invalid int value"),
-        ("n", ["--nosuch", "--", "x"], "unrecognized arguments: --nosuch"),
+        ("n", ["--slices", "many", "--", "x"], "--slices must be a whole number, not many"),
+        ("n", ["--nosuch", "--", "x"], "nothing is known to be done with: --nosuch"),
         ("n", ["--grace", "soon", "--", "x"], "--grace: 'soon' is no length of time"),
         ("n", ["--env", "1A=b", "--", "x"], "is not the name of a variable"),
         ("n", ["--restart-on-exit-codes", "0", "--max-restarts", "1", "--", "x"], "no exit code"),
@@ -126,7 +126,7 @@ def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch
         ("n", ["--priority", "urgent", "--", "x"], "has no priority class urgent"),
         ("n", ["--service-account", "robot", "--", "x"], "has no service account robot"),
         ("n", ["--namespace", "nowhere", "--", "x"], "nowhere"),
-        ("n", ["--container-name", "No", "--", "x"], "no name of a container"),
+        ("n", ["--container-name", "No", "--", "x"], "--container-name must be a name of a-z"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_made(

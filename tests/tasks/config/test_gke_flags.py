@@ -14,7 +14,7 @@ import pytest
 from flows.cli.cluster_create import create
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
-from tasks.config.gke_target import ClusterPlace
+from tasks.config.gke_place import ClusterPlace
 from tasks.config.request import RunRequest
 from tasks.targets.cluster_requests import cluster_request, pool_request
 from tasks.targets.kube_queues import flavors

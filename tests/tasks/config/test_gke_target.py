@@ -227,7 +227,7 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
             {"cluster": {"name": "a", "capacity": "flex_start"}, "type": "v4-8"},
             "v4-8 is not given as flex_start",
         ),
-        ({"containers_per_host": 3}, "3 containers cannot share 4 chips"),
+        ({"containers_per_host": 3}, "containers_per_host: 3 cannot share 4 chips"),
         ({"devices_per_worker": 4}, "follows from the type"),
         ({"type": "h100-80gb-8", "nodes": 2}, "GPUDirect-TCPX: name .* gpu_networks"),
         ({"gpu_networks": ["a"]}, "not for v5litepod-16"),

@@ -165,6 +165,9 @@ def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
         Compute("elsewhere", timing=QUICK).zones("us-east5")
 
 
+CENTRAL = {"location": "us-central1", "zone": "us-central1-a"}
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -177,7 +180,7 @@ def test_who_may_not_ask_is_told_so_and_goes_on(gke: Gke) -> None:
         ({"cluster": {"make": {"pool_fields": {"config.spott": True}}}}, "did you mean 'spot'"),
         ({"cluster": {"make": {"max_run": "8d"}, "capacity": "flex_start"}}, "7d at most"),
         (
-            {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": ["a"], "cluster": {"zone": "us-central1-a"}},
+            {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": ["a"], "cluster": CENTRAL},
             "has none of the networks that gpu_networks names",
         ),
     ],

@@ -128,7 +128,7 @@ def test_what_is_left_to_itself_has_time_for_its_turn_its_work_and_its_end(
     [
         ({}, {"output": "/tmp/runs"}, "would be in pods, and go with them"),
         ({"workload_name": "a" * 44}, {}, "at most 43 are allowed"),
-        ({"workload_name": "Mine"}, {}, "cannot be the name of a JobSet"),
+        ({"workload_name": "1-mine"}, {}, "cannot be the name of a JobSet"),
         ({}, {"points": [point(devices=3)]}, "takes 3 devices, the target has 32"),
         (
             {"type": "cpu", "nodes": 2, "slices": 1},
