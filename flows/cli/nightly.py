@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -58,5 +57,5 @@ def nightly(
     say(f"report: {opened.uri}/report.html")
     sys.stderr.flush()
     if json:
-        print_json(asdict(record) | {"cost": asdict(record.cost), "folder": opened.uri})
+        print_json(record.plain() | {"folder": opened.uri})
     return ExitCode(record.exit_code or 0)

@@ -64,12 +64,16 @@ class CellRun:
 
 @dataclass(frozen=True)
 class Night:
-    """One night of a nightly. `date` is its name, `base` the folder from which on paths in the file lead."""
+    """One night of a nightly. `date` is its name, `base` the folder from which on paths in the file lead.
+
+    `output` is where runs and nights lie, `history` where their numbers are remembered.
+    """
 
     config: NightlyConfig
     date: str
     base: str
     output: str
+    history: str = ""
 
     @property
     def name(self) -> str:

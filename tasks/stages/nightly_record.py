@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 from runtime.contract.errors import ExitCode, worst
 from tasks.cloud.storage import Folder, read_json
+from tasks.history.alerts import Event
+from tasks.history.night_told import NightTold, SeriesTold
+from tasks.history.verdict import Verdict
 from tasks.stages.nightly_cost import Cost
 from tasks.stages.nightly_run import RunEnd
 
@@ -54,7 +57,11 @@ _ALWAYS = frozenset({ExitCode.LEAKED, ExitCode.INTERRUPTED})
 
 @dataclass(frozen=True)
 class NightRecord:
-    """A night. Times in seconds since the epoch; `exit_code` None: it goes on, or was killed."""
+    """A night. Times in seconds since the epoch; `exit_code` None: it goes on, or was killed.
+
+    `missing`: cells that have not come to their end. `told`: what is said of its series; None: nothing was judged.
+    `alerts`: those that it opened or closed; `open_alerts`: all that are open after it.
+    """
 
     nightly: str
     night: str
@@ -64,7 +71,26 @@ class NightRecord:
     exit_code: int | None = None
     budget: float | None = None
     prices_as_of: str = ""
-    missing: Sequence[str] = field(default_factory=list)
+    missing: Sequence[str] = ()
+    told: NightTold | None = None
+    alerts: Sequence[Event] = ()
+    open_alerts: Sequence[Event] = ()
+    troubles: Sequence[str] = ()
+
+    @property
+    def regressed(self) -> Sequence[SeriesTold]:
+        """Returns the series that are worse than before, whenever that began."""
+        return [one for one in (self.told.series if self.told else ()) if one.verdict is Verdict.REGRESSED]
+
+    @property
+    def code(self) -> ExitCode:
+        """Returns the exit code that follows from what is known."""
+        codes = [cell.code for cell in self.cells]
+        if self.regressed:
+            codes.append(ExitCode.REGRESSION)
+        if self.told is None or self.missing:  # never green where nobody looked
+            codes.append(ExitCode.INFRASTRUCTURE)
+        return worst(codes)
 
     @property
     def cost(self) -> Cost:
@@ -76,8 +102,15 @@ class NightRecord:
 
     def to_json(self) -> str:
         """Returns all of it as JSON text."""
+        return json.dumps(self.plain(), indent=1, sort_keys=True)
+
+    def plain(self) -> dict[str, Any]:
+        """Returns all of it as JSON has it."""
         told = dataclasses.asdict(self) | {"cost": dataclasses.asdict(self.cost), "schema_version": _VERSION}
-        return json.dumps(told, indent=1, sort_keys=True)
+        return told | {
+            "alerts": [one.message() for one in self.alerts],
+            "open_alerts": [one.message() for one in self.open_alerts],
+        }
 
 
 def write_night(folder: Folder, record: NightRecord) -> None:

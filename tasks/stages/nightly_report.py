@@ -10,13 +10,17 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import Folder
 from tasks.config.commands import run_words
-from tasks.history.quantities import digits, moment, seconds
-from tasks.history.report.lines import Line
+from tasks.history.alerts import Event
+from tasks.history.night_told import SeriesTold
+from tasks.history.quantities import digits, moment, percent, seconds
+from tasks.history.report.lines import Line, mood_of
 from tasks.history.report.night import render_night
+from tasks.history.verdict import Verdict
 from tasks.stages.files import REPORT_FILE
 from tasks.stages.nightly_cost import Cost
 from tasks.stages.nightly_record import CellEnd, NightRecord
 
+_CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 _WORDS = {"passed": "ran", "failed": "FAILED", "partly": "NOT_RUN in part", "not_run": "NOT_RUN"}
 _MEANS = {
     ExitCode.DONE: "Everything ran, and nothing got worse as far as can be told.",
@@ -37,6 +41,7 @@ def report_night(folder: Folder, record: NightRecord) -> str:
 def page_of(record: NightRecord) -> dict[str, Any]:
     """Returns everything that the page says."""
     code = ExitCode(record.exit_code or 0)
+    series = record.told.series if record.told else ()
     return {
         "title": f"Nightly {record.nightly}, {record.night}",
         "night": f"{record.nightly} {record.night}",
@@ -45,20 +50,32 @@ def page_of(record: NightRecord) -> dict[str, Any]:
         "answer": answer(record),
         "verdict": verdict_of(record),
         "verdict_means": _MEANS.get(code, ""),
-        "troubles": [_trouble(cell) for cell in record.cells if cell.status != "passed"],
-        "judged": "Nothing was judged.",
-        "shifts": [],
-        "changes": [],
-        "change_headings": (),
-        "alerts": [],
-        "alert_headings": (),
+        "troubles": [_trouble(cell) for cell in record.cells if cell.status != "passed"]
+        + [{"title": "The night itself", "status": "trouble", "lines": [one]} for one in record.troubles],
+        "judged": judged_words(record),
+        "shifts": list(record.told.shifts) if record.told else [],
+        "changes": [_series(one) for one in series if one.told or one.verdict in _CHANGED],
+        "alerts": [_alert(one, "opened" if one in record.alerts else "open") for one in record.open_alerts]
+        + [_alert(one, "closed") for one in record.alerts if one.kind == "closed"],
+        "alert_headings": ("what", "since", "alert"),
         "cells": [_cell(cell) for cell in record.cells],
         "cell_headings": ("cell", "ran on", "runs", "time", "chip-hours", "cost", "result"),
         "missing": list(record.missing),
         "cost": cost_words(record),
-        "series": [],
-        "series_headings": (),
+        "series": [_series(one) for one in series],
+        "series_headings": ("series", "change", "chance of that", "verdict"),
     }
+
+
+def judged_words(record: NightRecord) -> str:
+    """Returns what is said of all series together."""
+    if record.told is None:
+        return "Nothing was judged."
+    if not record.told.series:
+        return "No series was measured."
+    counts = Counter(one.verdict for one in record.told.series)
+    told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    return f"{len(record.told.series)} series: {told}."
 
 
 def verdict_of(record: NightRecord) -> str:
@@ -84,7 +101,11 @@ def answer(record: NightRecord) -> str:
                 told += f", {counts[status]} {words}"
         if record.missing:
             told += f", {len(record.missing)} had not come to its end"
-    return f"{told}."
+    if record.regressed:
+        told += (
+            f"; {len(record.regressed)} of {len(record.told.series if record.told else ())} series got worse"
+        )
+    return f"{told}. {judged_words(record)}"
 
 
 def cost_words(record: NightRecord) -> str:
@@ -125,6 +146,23 @@ def _cell(cell: CellEnd) -> Line:
     return Line(cells, "good" if cell.status == "passed" else "bad", link=link)
 
 
+def _series(one: SeriesTold) -> Line:
+    between = "" if one.low is None or one.high is None else f"{percent(one.low)} to {percent(one.high)}"
+    chance = "–" if one.probability is None else f"{one.probability:.2g}"
+    cells = [
+        (one.name, one.cell),
+        ("–" if one.effect is None else percent(one.effect), between),
+        (chance, ""),
+        (one.verdict.value, one.reason),
+    ]
+    return Line(cells, mood_of(one.verdict))
+
+
+def _alert(event: Event, state: str) -> Line:
+    cells = [(event.title, event.text), (event.since, ""), (state.upper(), f"alert {event.id}")]
+    return Line(cells, "good" if state == "closed" else "bad")
+
+
 def _chip_hours(cost: Cost) -> str:
     return "not known" if cost.chip_hours is None else digits(cost.chip_hours) if cost.chip_hours else "0"
 
@@ -139,4 +177,7 @@ def summary_lines(record: NightRecord) -> Sequence[str]:
         f"{_WORDS[cell.status]:<16} {cell.title}" + (f"  ({cell.cause})" if cell.cause else "")
         for cell in record.cells
     ]
+    told += [f"{'REGRESSED':<16} {one.name}  ({one.reason})" for one in record.regressed]
+    told += [f"{event.kind:<16} alert: {event.sentence()}" for event in record.alerts]
+    told += list(record.troubles)
     return [*told, f"{verdict_of(record)}: {answer(record)} {cost_words(record)}"]

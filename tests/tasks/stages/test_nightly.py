@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.config.nightly_cells import Night
-from tasks.stages.nightly import Steps, play_night
+from tasks.history.night_told import NightTold, SeriesTold
+from tasks.history.verdict import Verdict
+from tasks.stages.nightly import play_night
 from tasks.stages.nightly_cell import Work, play_cell
 from tasks.stages.nightly_plan import Planned
+from tasks.stages.nightly_playing import Steps
 from tasks.stages.nightly_record import CellEnd, NightRecord
+from tests.tasks.stages.judges import Judge
 from tests.tasks.stages.nights import Nights
 
 TPU = "kind: tpu_vm\nproject: p\nzones: [us-east5-b]\ntype: v6e-16\n"  # 16 chips at $2.70
@@ -28,7 +33,10 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     return Nights(tmp_path)
 
 
-def _play(nights: Nights, night: Night, steps: Steps | None = None) -> NightRecord:
+def _play(
+    nights: Nights, night: Night, steps: Steps | None = None, judge: Judge | None = None
+) -> NightRecord:
+    steps = replace(steps or Steps(), judge=lambda night: judge or Judge())
     return play_night(night, nights.hands(), lambda line: None, steps)
 
 
@@ -206,3 +214,87 @@ def test_an_interrupted_night_stops_its_runs_says_so_and_is_gone_on_with(nights:
     nights.plan()
     assert _play(nights, night).exit_code == 0
     assert [call.split()[0] for call in nights.calls] == ["run", "resume", "run"]
+
+
+SLOW = SeriesTold(
+    "s1", "save", "one · here · pinned", Verdict.REGRESSED, "+10 %", 0.1, 0.09, 0.11, 1e-6, "regressed"
+)
+QUIET = replace(SLOW, verdict=Verdict.PASS, reason="within noise", told="", effect=0.001)
+
+
+def test_what_stands_out_is_run_again_once_and_judged_then(nights: Nights) -> None:
+    night = nights.night(["one", "two"])
+    judge = Judge(stands_out=["two"], says=NightTold([SLOW]))
+    record = _play(nights, night, judge=judge)
+    assert [len(cell.runs) for cell in record.cells] == [1, 2]
+    assert [run.rerun for run in record.cells[1].runs] == [0, 1]
+    assert judge.taken[-1].endswith("-again")
+    assert record.exit_code == 4
+    # Once more: the second run made nothing stand out, and it is not forgotten.
+    again = _play(nights, night, judge=Judge(says=NightTold([SLOW])))
+    assert again.cells == record.cells
+    assert len(nights.calls) == 3
+
+
+def test_what_did_not_run_or_is_measured_in_turns_is_not_run_again(nights: Nights) -> None:
+    nights.plan(one={"code": 3})
+    versions = ["pinned", {"branch": "b", "against": "pinned", "rounds": 3}]
+    record = _play(nights, nights.night(versions=versions, exclude=[]), judge=Judge(stands_out=["one"]))
+    assert not any(call.endswith("-again") for call in nights.calls)
+    assert record.exit_code == 3
+
+
+def test_a_night_that_nobody_could_judge_is_red(nights: Nights) -> None:
+    record = _play(nights, nights.night(), judge=Judge(away=True))
+    assert (record.exit_code, record.troubles) == (3, ["nothing was judged: the bucket is away"])
+    assert "the bucket is away" in (nights.folder / "runs/n-20261129/report.html").read_text()
+
+
+def _alerts(record: NightRecord) -> list[tuple[str, str]]:
+    return [(event.kind, event.what) for event in record.alerts]
+
+
+def test_one_alert_for_each_series_and_cell_closed_when_it_recovers(nights: Nights) -> None:
+    nights.plan(two={"code": 3})
+    suites = ["one", "two"]
+    first = _play(nights, nights.night(suites), judge=Judge(says=NightTold([SLOW])))
+    assert sorted(_alerts(first)) == [("opened", "not_run"), ("opened", "regressed")]
+    still = replace(SLOW, since="2026-11-29", told="")
+    second = _play(nights, nights.night(suites, "2026-11-30"), judge=Judge(says=NightTold([still])))
+    assert (_alerts(second), len(second.open_alerts), second.exit_code) == ([], 2, 3)
+    nights.plan()
+    back = NightTold([QUIET], right={"s1": "back at its level"})
+    third = _play(nights, nights.night(suites, "2026-12-01"), judge=Judge(says=back))
+    assert sorted(_alerts(third)) == [("closed", "not_run"), ("closed", "regressed")]
+    assert (third.open_alerts, third.exit_code) == ([], 0)
+    page = (nights.folder / "runs/n-20261201/report.html").read_text()
+    assert "back at its level" in page
+    assert "CLOSED" in page
+    fourth = _play(nights, nights.night(suites, "2026-12-02"), judge=Judge(says=back))
+    assert _alerts(fourth) == []
+
+
+def test_a_cell_that_is_no_longer_measured_has_no_alert(nights: Nights) -> None:
+    nights.plan(two={"code": 3})
+    _play(nights, nights.night(["one", "two"]))
+    record = _play(nights, nights.night(["one"], "2026-11-30"))
+    assert _alerts(record) == [("closed", "not_run")]
+
+
+def test_a_night_played_again_alerts_nobody_twice_and_what_runs_then_closes(nights: Nights) -> None:
+    nights.plan(one={"code": 3})
+    night = nights.night(["one", "two"])
+    _play(nights, night)
+    assert _alerts(_play(nights, night)) == [("opened", "not_run")]
+    nights.plan()
+    assert _alerts(_play(nights, night)) == [("opened", "not_run"), ("closed", "not_run")]
+
+
+def test_an_interrupted_night_alerts_nobody(nights: Nights) -> None:
+    def interrupted(work: Work, planned: Planned) -> CellEnd:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _play(nights, nights.night(), Steps(interrupted))
+    assert not (nights.folder / "history" / "alerts").exists()
+    assert json.loads((nights.folder / "runs/n-20261129/night.json").read_text())["exit_code"] == 130
