@@ -123,6 +123,9 @@ class Night:
             suite=located(cell.suite, self.base),
             target=located(cell.target, self.base),
             output=self.output,
+            history=self.history or None,
+            night=self.date,
+            track=_track(cell, side),
             run_id=run_id,
             set=list(config.set),
             env=list(config.env),
@@ -179,6 +182,21 @@ def instead(config: NightlyConfig, cell: Cell) -> Iterator[Cell]:
     """Yields the cell on the targets that are tried in place of one that has no room."""
     for target in config.elsewhere.get(cell.target, ()):
         yield cell.at(target)
+
+
+def _track(cell: Cell, side: str) -> str | None:
+    """Returns what the history calls the versions of a run; None: after its source, as it does for all runs.
+
+    Versions in turns are kept apart from the nights of the same branch: those have one run each.
+    """
+    version = cell.version
+    if version.against is not None:
+        return (
+            f"{version.name}, in turns"
+            if side == HERE
+            else f"{version.against} beside {version.name}, in turns"
+        )
+    return version.label or None
 
 
 def _fits(which: Which, cell: Cell) -> bool:

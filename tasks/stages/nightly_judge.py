@@ -9,17 +9,13 @@ from typing import Any, Protocol
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.metrics import describe
 from tasks.cloud.storage import open_folder
+from tasks.history.dataset.fold import JUDGED_UNITS, LEAST
 from tasks.history.intervals import median
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.turns import Turns, judge_turns
 from tasks.stages.history import rows_of_folder
 from tasks.stages.nightly_record import CellEnd
 from tasks.stages.nightly_run import RunEnd
-
-JUDGED_UNITS = ("s", "bytes")
-
-LEAST = 0.02
-"""The smallest change of time or memory that counts, where the nightly says nothing else."""
 
 
 class Judge(Protocol):

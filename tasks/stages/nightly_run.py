@@ -29,6 +29,12 @@ Status = Literal["passed", "failed", "not_run"]
 _SETTLED = {ExitCode.DONE: "passed", ExitCode.REGRESSION: "passed", ExitCode.WORKLOAD_FAILED: "failed"}
 """Codes after which a run is not made again in a night that is retried, and what became of it."""
 
+_FLAGS = (
+    *("repo", "branch", "pr", "commit", "jax_index", "run_deadline_s"),
+    *("history", "night", "track"),
+)
+"""Fields of a request that go to the command where they have a value."""
+
 _TRIES = 3
 """How often a run is looked at anew that somebody else took between our look and our begin."""
 
@@ -132,7 +138,7 @@ def words_of(request: RunRequest, resume: bool) -> list[str]:
         return ["--resume", str(request.run_id), *output]
     words = [request.suite, "--target", request.target, "--run-id", str(request.run_id), *output]
     words += ["--wait-for-lock", request.wait_for_lock, "--jax-version", request.jax_version]
-    for name in ("repo", "branch", "pr", "commit", "jax_index", "run_deadline_s"):
+    for name in _FLAGS:
         if (value := getattr(request, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     for name in ("set", "env", "env_file"):
