@@ -74,7 +74,11 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
         root = load(text, file).root
         if root is not None and "kind" in root.entries and "benchmarks" not in root.entries:
             return _check_target(file)
-        if root is not None and "suites" in root.entries and "benchmarks" not in root.entries:
+        if (
+            root is not None
+            and {"suites", "include"} & set(root.entries)
+            and "benchmarks" not in root.entries
+        ):
             return _check_nightly(file)
         text = apply_overrides(text, overrides, file) if overrides else text
     except BadInput as refusal:

@@ -54,8 +54,8 @@ class HistoryJudge:
         decisions = fold(judged, known, most=_MOST_NIGHTS)
         told_before = set(map(_identity, known))
         write_decisions(self.dataset, [one for one in decisions if _identity(one) not in told_before])
-        of_tonight = [one for one in decisions if one.night == self.night and one.series in owners]
-        names = {series: looked.records.series[series].name for series in owners}
+        names = {name: one.name for name, one in looked.records.series.items() if name in owners}
+        of_tonight = [one for one in decisions if one.night == self.night and one.series in names]
         turns = turns_told([cell for cell in cells if _takes_turns(cell)], self._rows, self.thresholds)
         return NightTold(
             [*(_told(one, names[one.series], owners[one.series].title) for one in of_tonight), *turns],

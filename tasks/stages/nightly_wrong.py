@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tasks.history.alerts import Event, Wrong, open_alerts
+from tasks.history.night_told import NightTold
 from tasks.history.verdict import Verdict
 from tasks.stages.nightly_record import CellEnd, NightRecord
 
@@ -40,12 +41,13 @@ def wrong_in(record: NightRecord) -> list[Wrong]:
 
 def right_again(record: NightRecord, events: Sequence[Event]) -> dict[str, str]:
     """Returns what is known to be right, by key, with a word on why."""
-    right = {_SERIES + name: why for name, why in (record.told.right.items() if record.told else ())}
-    right |= {
+    told = record.told or NightTold()
+    right = {
         _SERIES + one.series: one.reason
-        for one in (record.told.series if record.told else ())
+        for one in told.series
         if one.verdict in (Verdict.PASS, Verdict.IMPROVED)
     }
+    right |= {_SERIES + name: why for name, why in told.right.items()}
     right |= {_key(cell): "it ran" for cell in record.cells if cell.status == "passed"}
     measured = {_key(cell) for cell in record.cells}
     if not record.missing:

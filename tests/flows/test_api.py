@@ -168,7 +168,7 @@ def test_a_server_that_stays_busy_is_unreachable(
 
 
 def test_of_a_server_that_others_use_too_only_our_pools_are_asked_about(server: PrefectStub) -> None:
-    ours = {"name": {"any_": ["slicebench", "slicebench-reaper"]}}
+    ours = {"name": {"any_": ["slicebench", "slicebench-nightly", "slicebench-reaper"]}}
     with api_of(server) as api:
         assert api.going() == []
         api.schedules()

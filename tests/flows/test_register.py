@@ -27,6 +27,7 @@ from flows.serving.register import (
     ensure_heartbeat_automation,
     heartbeat_automation,
     refuse_others,
+    retire,
 )
 from flows.serving.settings import POOLS, ROOT
 from runtime.contract.errors import BadInput
@@ -100,6 +101,36 @@ def test_two_on_one_database_would_take_each_others_runs_so_the_second_is_refuse
 def test_no_other_up_is_one_that_is_down_or_a_worker_of_somebody_or_our_own(name: str, status: str) -> None:
     client: Any = Workers(worker(name or place.worker_of("slicebench"), status))
     refuse_others(client, NOW)
+
+
+class Deployments:
+    """Has deployments, by name with their tags, and notes which are deleted."""
+
+    def __init__(self, **tags: list[str]) -> None:
+        self.tags = {name.replace("__", "/"): tag for name, tag in tags.items()}
+        self.deleted: list[str] = []
+
+    def read_deployment_by_name(self, name: str) -> SimpleNamespace:
+        if name not in self.tags:
+            raise ObjectNotFound(Exception())
+        return SimpleNamespace(id=name, tags=self.tags[name])
+
+    def delete_deployment(self, name: str) -> None:
+        self.deleted.append(name)
+
+
+@pytest.mark.parametrize(
+    ("tags", "deleted"),
+    [
+        ({"benchmark__weeknights": [TAG, "scheduled"], "benchmark__adhoc": [TAG]}, ["benchmark/weeknights"]),
+        ({"benchmark__weeknights": ["mine"]}, []),
+        ({}, []),
+    ],
+)
+def test_what_nights_stand_in_for_is_taken_out(tags: dict[str, list[str]], deleted: list[str]) -> None:
+    client: Any = Deployments(**tags)
+    retire(client)
+    assert client.deleted == deleted
 
 
 FLOW = {

@@ -7,8 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,25 +166,71 @@ def test_a_retry_of_a_failed_run_measures_only_the_point_that_failed(station: St
     assert nothing_left(station, "moody")
 
 
-def test_of_the_nightly_runs_the_second_waits_until_the_first_has_ended(station: Station) -> None:
-    deployment = station.http.get("deployments/name/benchmark/weeknights").json()["id"]
-    for run_id in ("first", "second"):
-        folder = station.home / "suites" / run_id
-        suite = lay_suite(folder, "patient", go=str(folder / "go"))
-        parameters = {"suite": str(suite), "run_id": run_id, "workers": 1, "devices_per_worker": 1}
-        station.call(f"deployments/{deployment}/create_flow_run", {"parameters": parameters})
-        if run_id == "first":
-            wait_for(lambda: station.measuring("first"))
-    wait_for(lambda: station.state("second") == "AwaitingConcurrencySlot")
-    assert station.state("first") == "Running"
+def test_nights_run_one_at_a_time_in_a_pool_of_their_own_and_are_retried(station: Station) -> None:
+    # With room for one benchmark at a time, a night in the same pool would wait for itself.
+    one_at_a_time = {"concurrency_limit": 1}
+    assert station.http.patch("work_pools/slicebench", json=one_at_a_time).is_success
+    deployment = station.http.get("deployments/name/nightly/weeknights").json()["id"]
+    nights = {}
+    for name in ("first", "second"):
+        folder = station.home / "suites" / name
+        lay_suite(folder, "patient", go=str(folder / "go"))
+        (folder / "one.yaml").write_text("kind: local\nworkers: 1\ndevices_per_worker: 1\n")
+        (folder / "red.yaml").write_text("suite_name: red\nbenchmarcks: []\n")
+        suites = "./patient.yaml" if name == "first" else "./patient.yaml, ./red.yaml"
+        file = folder / "night.yaml"
+        file.write_text(f"name: {name}\nsuites: [{suites}]\ntargets: [./one.yaml]\n")
+        parameters = {"file": str(file), "night": "2026-11-30"}
+        made = station.call(f"deployments/{deployment}/create_flow_run", {"parameters": parameters})
+        nights[name] = made["id"]
+        if name == "first":
+            wait_for(lambda: _runs_of(station, "first"))
+            wait_for(lambda: station.measuring(_runs_of(station, "first")[0]))
+    wait_for(lambda: _night(station, nights["second"])["state"]["name"] == "AwaitingConcurrencySlot")
     station.let_go("second")  # it would end at once if it ran
-    assert not station.folder("second").exists()
+    assert not _runs_of(station, "second")
     station.let_go("first")
-    wait_for(lambda: station.state("second") == "Completed")
-    assert station.state("first") == "Completed"
-    first, second = (station.flow_run(run_id) for run_id in ("first", "second"))
+    wait_for(lambda: _night(station, nights["second"])["state"]["name"] == "Failed")
+    first, second = (_night(station, one) for one in nights.values())
+    assert first["state"]["name"] == "Completed", first["state"]
     assert second["start_time"] > first["end_time"]
-    assert nothing_left(station, "first") and nothing_left(station, "second")
+    assert second["state"]["message"].startswith("INFRASTRUCTURE: 1 of 2 cells ran, 1 did not run")
+    artifacts = station.call("artifacts/latest/filter")
+    assert {one["key"] for one in artifacts} >= {"nightly-first", "nightly-second", "nightly-cells-second"}
+    events = station.call("events/filter", {"filter": {"event": {"prefix": ["slicebench.alert."]}}})["events"]
+    assert [one["event"] for one in events] == ["slicebench.alert.opened"]
+    # The suite is mended and the night retried, in the UI say: what is missing is done, and nothing twice.
+    (station.home / "suites/second/red.yaml").write_text(
+        (station.home / "suites/second/patient.yaml").read_text()
+    )
+    before = station.flow_run(_runs_of(station, "second")[0])
+    retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": False}
+    station.call(f"flow_runs/{nights['second']}/set_state", retry)
+    wait_for(lambda: _night(station, nights["second"])["state"]["name"] == "Completed")
+    assert len(_runs_of(station, "second")) == 2
+    assert station.flow_run(str(before["parameters"]["run_id"]))["run_count"] == 1
+    wait_for(
+        lambda: (
+            len(
+                station.call("events/filter", {"filter": {"event": {"prefix": ["slicebench.alert."]}}})[
+                    "events"
+                ]
+            )
+            == 2
+        )
+    )
+    assert station.http.patch("work_pools/slicebench", json={"concurrency_limit": None}).is_success
+
+
+def _night(station: Station, flow_run: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = station.http.get(f"flow_runs/{flow_run}").json()
+    return found
+
+
+def _runs_of(station: Station, name: str) -> list[str]:
+    """Returns the ids of the runs that a night has begun."""
+    found = (station.home / "runs").glob(f"{name}-20261130-*")
+    return sorted(one.name for one in found if (one / "request.json").exists())
 
 
 def stat(station: Station, stage: str) -> tuple[int, bytes]:
