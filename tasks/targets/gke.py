@@ -177,8 +177,6 @@ class GkeTarget:
         asked = submission(
             config, name, uploaded.image.reference, workload, job, lease.resource_labels, new_token()
         )
-        if workload.renewed:  # who follows it starts it again by attempts: each has its results to itself
-            config = config.model_copy(update={"max_restarts": 0})
         made = lease.create(
             JOBSET, scope, name, lambda: submit(cluster, config, asked), dead_man=gke_plan.dead_man(config)
         )

@@ -223,7 +223,9 @@ class Following:
         """Returns why what was begun does not go on; empty for what never began, or what we end ourselves."""
         if self._began is None or self._seen.found is None or self._stopping() or self._failed():
             return ""
-        return taken_away(self._seen.found, self._began)
+        found = self._seen.found
+        told = taken_away(found, self._began)
+        return told or (self._seen.taken() if found.state == KubeState.FAILED else "")
 
     def _failed(self) -> str:
         """Returns why what was begun failed, where JobSet has started it again by now; empty: it has not."""

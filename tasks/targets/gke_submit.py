@@ -71,6 +71,7 @@ def submission(
         },
         fields={ADDRESS_VARIABLE: "status.podIP"},
         labels=labels,
+        once=workload.renewed,  # by attempts, each of which has its results and checkpoints to itself
     )
 
 

@@ -12,6 +12,7 @@ from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, NODE, POD, WORKLOAD, Kind
 from tasks.cloud.kubernetes_watch import JOB_SET_UID, JOB_UID, Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_pathways
+from tasks.targets.kube_cause import TAKEN, failure_of
 from tasks.targets.kube_objects import is_true, metadata, select, uid_of
 from tasks.targets.kube_pods import node_of, slot_of
 from tasks.targets.kube_states import Found, KubeState, look
@@ -70,6 +71,14 @@ class Seen:
         self.look()
         assert self.found is not None
         return self.found
+
+    def taken(self) -> str:
+        """Returns what a Job says that failed because a pod of it was taken away; empty: none did."""
+        for job in self._objects.values():
+            why = failure_of(job) if job.get("kind") == "Job" else None
+            if why is not None and TAKEN in why.message:
+                return f"Job {metadata(job).get('name')}: {why.reason}: {why.message}"
+        return ""
 
     def worker_of(self, pod_uid: str, container: str) -> int | None:
         """Returns which worker a container is or was; None where it is none."""
@@ -142,11 +151,14 @@ def failed_and_restarted(found: Found, counted: int) -> str:
 
 
 def taken_away(found: Found, began: int) -> str:
-    """Returns why a workload does not go on as the start that is followed: it was preempted, or started again by JobSet
-    or Kueue for what was no fault of its own; empty: it does. `began` is which start that was.
+    """Returns why a workload does not go on as the start that is followed: it was preempted, failed because its
+    hardware was taken away, or was started again by JobSet or Kueue for what was no fault of its own; empty: it does.
+    `began` is which start that was.
     """
     if found.state == KubeState.PREEMPTED:
         return f"{found.reason}: {found.message}" if found.reason else found.message
+    if found.state == KubeState.FAILED and found.cause is not None and found.cause.of_hardware:
+        return str(found.cause)
     if found.attempt > began:
         cause = found.causes.get(began - 1) or found.cause
         return f"it was started again{f' after: {cause}' if cause else ''}"

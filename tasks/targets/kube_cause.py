@@ -26,6 +26,9 @@ something that it took. `deleted`: somebody deleted a pod. `job`: nothing is kno
 _NAMED_IN_POLICY = re.compile(r"Container (\S+) for pod (?:\S+/)?(\S+) failed with exit code (\d+)")
 """What a Job says whose podFailurePolicy matched; it stays when the pod is gone."""
 
+TAKEN = "has condition DisruptionTarget"
+"""What a Job says that failed because a pod was taken away, whatever became of the pod since."""
+
 _STOPPED = 130
 """With this our own supervisors end that were told to: by their pod's deletion, or by one of the others."""
 
@@ -47,6 +50,11 @@ class Cause:
     job_reason: str = ""
     job_message: str = ""
     at: float | None = None
+
+    @property
+    def of_hardware(self) -> bool:
+        """Whether something was taken away from it, and it did nothing wrong."""
+        return self.kind in ("preempted", "evicted") or TAKEN in self.job_message
 
     def __str__(self) -> str:
         told = [self._of_pod()] if self.pod else []
@@ -81,7 +89,9 @@ def first_cause(
     """Returns the first cause in an attempt, as far as it can be seen now or was `known` from an earlier look: pods of
     a failed Job are deleted, and all of them before a restart.
     """
-    failed = {name(job): why for job in jobs if attempt_of(job) == attempt and (why := _why(job)) is not None}
+    failed = {
+        name(job): why for job in jobs if attempt_of(job) == attempt and (why := failure_of(job)) is not None
+    }
     first_failed_at = min((why.since for why in failed.values() if why.since is not None), default=None)
     found = [
         cause
@@ -160,7 +170,7 @@ def _with_job(cause: Cause, failed: dict[str, Condition]) -> Cause:
     return Cause(**{**cause.__dict__, "job_reason": why.reason, "job_message": why.message})
 
 
-def _why(job: Object) -> Condition | None:
+def failure_of(job: Object) -> Condition | None:
     """Returns why a Job fails; it says so first with FailureTarget, and with Failed when all its pods are gone."""
     return is_true(job, "FailureTarget") or is_true(job, "Failed")
 

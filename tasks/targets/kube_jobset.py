@@ -100,6 +100,8 @@ def _spec(config: GkeTargetConfig, submission: Submission, deadline_s: int | Non
     )
     return {
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-        "failurePolicy": kube_policy.failure_policy(config, deadline=deadline_s is not None),
+        "failurePolicy": kube_policy.failure_policy(
+            config, deadline=deadline_s is not None, once=submission.once
+        ),
         "replicatedJobs": [{"name": SLICE_JOB, "replicas": config.slices, "template": template}],
     }

@@ -44,7 +44,9 @@ def spec(
         network={"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         startupPolicy={"startupPolicyOrder": "InOrder"},
         successPolicy=None if pathways.headless else success,
-        failurePolicy=kube_policy.failure_policy(config, deadline=deadline_s is not None),
+        failurePolicy=kube_policy.failure_policy(
+            config, deadline=deadline_s is not None, once=submission.once
+        ),
         replicatedJobs=[
             _head(config, submission, pathways, deadline_s),
             _workers(config, submission, pathways, deadline_s),

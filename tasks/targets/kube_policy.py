@@ -44,8 +44,12 @@ def pod_failure_policy(config: GkeTargetConfig, containers: Sequence[str]) -> Ob
     return {"rules": rules}
 
 
-def failure_policy(config: GkeTargetConfig, *, deadline: bool) -> Object:
-    """Returns what a failed Job means for the JobSet: the first rule that fits; none: a restart that counts."""
+def failure_policy(config: GkeTargetConfig, *, deadline: bool, once: bool) -> Object:
+    """Returns what a failed Job means for the JobSet: the first rule that fits; none: a restart that counts. One that
+    begins `once` fails of whatever fails.
+    """
+    if once:
+        return {"maxRestarts": 0}
     rules: list[Object] = [
         {
             "name": "preempted",

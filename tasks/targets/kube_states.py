@@ -122,7 +122,14 @@ def look(now: Objects, last: Found | None = None) -> Found:
     A watch tells of one kind after the other when it begins: that something is not known yet is not taken for its end.
     """
     if last is not None and last.over and last.state != KubeState.GONE:
-        return last
+        later = _look(now, last) if last.state == KubeState.FAILED and now.jobset is not None else last
+        return (
+            later if later.state == last.state else last
+        )  # its end may be told before what brought it about
+    return _look(now, last)
+
+
+def _look(now: Objects, last: Found | None) -> Found:
     jobset = now.jobset or now.deleted
     seen = jobset is not None or (last is not None and last.seen)
     if jobset is None and (seen or now.workload is None) and not is_true(now.workload, "Finished"):

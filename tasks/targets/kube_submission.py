@@ -20,6 +20,7 @@ class Submission:
     `secrets` are variables whose values go into a Secret and nowhere else. `fields` are variables with the pod's own
     data: name → path, as `metadata.labels['jobset.sigs.k8s.io/job-index']`. `labels` are those of the lease, for
     all that is made. `deadline_s`: the cluster ends the workload so long after it was admitted; None: the config's.
+    `once`: whoever follows it makes another JobSet of it where it is to begin again, and the cluster does not.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Submission:
     fields: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     deadline_s: int | None = None
+    once: bool = False
 
     @property
     def secret_name(self) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tasks.cloud.kubernetes_kinds import JOB, JOB_SET
+from tasks.cloud.kubernetes_watch import Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_plan import restarting_codes
-from tasks.targets.gke_watch import failed_and_restarted, taken_away
+from tasks.targets.gke_watch import Seen, failed_and_restarted, taken_away
 from tasks.targets.kube_cause import Cause
 from tasks.targets.kube_objects import select
 from tasks.targets.kube_states import Found, KubeState, look
@@ -16,6 +18,14 @@ from tasks.targets.types import Restarts
 from tests.tasks.targets.gke_runs import config
 
 EXIT = Cause("exit", 0, "p-0", "worker", 1)
+DRAINED = Cause("preempted", 0, "p-0", reason="EvictionByEvictionAPI")
+GONE = Cause(
+    "job",
+    0,
+    job="j",
+    job_reason="PodFailurePolicy",
+    job_message="Pod ns/p-0 has condition DisruptionTarget matching FailJob rule at index 0",
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +35,10 @@ EXIT = Cause("exit", 0, "p-0", "worker", 1)
         (Found(KubeState.PREEMPTED, "Preempted", "for another"), "Preempted: for another", ""),
         (Found(KubeState.STARTING, restarts=1), "it was started again", ""),
         (Found(KubeState.RUNNING, evictions=1), "it was started again", ""),
+        (Found(KubeState.FAILED, causes={0: EXIT}), "", ""),
+        (Found(KubeState.FAILED, causes={0: DRAINED}), "pod p-0 was taken away (EvictionByEvictionAPI)", ""),
+        (Found(KubeState.FAILED, causes={0: GONE}), f"Job j: PodFailurePolicy: {GONE.job_message}", ""),
+        (Found(KubeState.RUNNING, causes={0: DRAINED}), "", ""),
         (
             Found(KubeState.STARTING, restarts=1, counted=1, causes={0: EXIT}),
             "it was started again after: pod p-0: container worker exited with 1",
@@ -37,6 +51,21 @@ def test_what_became_of_a_start(found: Found, taken: str, failed: str) -> None:
     assert taken_away(found, 1) == taken
     assert failed_and_restarted(found, 0) == failed
     assert failed_and_restarted(found, 1) == "", "it had been when it was followed"
+
+
+@pytest.mark.parametrize(("message", "told"), [(GONE.job_message, True), ("its program failed", False)])
+def test_a_job_tells_of_hardware_that_is_gone_whatever_is_left_of_its_pods(message: str, told: bool) -> None:
+    why = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": message}
+    seen = Seen(config(), "u")
+    labels = {"jobset.sigs.k8s.io/jobset-uid": "u"}
+    job = {
+        "kind": "Job",
+        "metadata": {"uid": "j", "name": "j", "labels": labels},
+        "status": {"conditions": [why]},
+    }
+    seen.take(Change("ADDED", JOB_SET, {"kind": "JobSet", "metadata": {"uid": "u", "name": "n"}}))
+    seen.take(Change("ADDED", JOB, job))
+    assert seen.taken() == (f"Job j: PodFailurePolicy: {message}" if told else "")
 
 
 def test_restarts_that_count_are_told_apart_and_remembered() -> None:

@@ -165,9 +165,16 @@ def test_everything_carries_the_labels_of_the_lease() -> None:
 BOARD = {"instance": "projects/p/locations/l/tensorboards/1", "logdir": "gs://bucket/logs", "image": "r/tb:1"}
 
 
-def ends(target: GkeTargetConfig, *, exit_code: int = 0, condition: str = "", deadline: bool = False) -> str:
+def ends(
+    target: GkeTargetConfig,
+    *,
+    exit_code: int = 0,
+    condition: str = "",
+    deadline: bool = False,
+    once: bool = False,
+) -> str:
     """Returns what a pod's end does to the JobSet, by the documented order of rules."""
-    spec = jobset(target, submission(deadline_s=60 if deadline else None))["spec"]
+    spec = jobset(target, submission(deadline_s=60 if deadline else None, once=once))["spec"]
     template = spec["replicatedJobs"][0]["template"]["spec"]
     reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     if deadline:
@@ -182,7 +189,7 @@ def ends(target: GkeTargetConfig, *, exit_code: int = 0, condition: str = "", de
             reason = "PodFailurePolicy"
             message = f"Container worker for pod ns/p failed with exit code {exit_code} matching FailJob rule"
             break
-    for rule in spec["failurePolicy"]["rules"]:
+    for rule in spec["failurePolicy"].get("rules", []):
         patterns = rule.get("onJobFailureMessagePatterns", [""])
         if reason in rule["onJobFailureReasons"] and any(re.search(each, message) for each in patterns):
             return {"FailJobSet": "fails", "RestartJobSetAndIgnoreMaxRestarts": "restarts free"}[
@@ -217,6 +224,7 @@ def test_preemption_never_counts_and_failures_count_when_asked(
     fields: dict[str, Any], end: dict[str, Any], what: str
 ) -> None:
     assert ends(config(**fields), **end) == what
+    assert ends(config(**fields), **end, once=True) == "fails"
 
 
 def test_a_deadline_is_kept_by_the_cluster_itself() -> None:
