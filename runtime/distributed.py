@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from runtime.contract.errors import InfrastructureError
 from runtime.settings import Membership
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _CAUSE_BYTES = 512
 """What of a worker's cause travels to the others: collectives need one shape everywhere."""
@@ -113,6 +117,19 @@ def largest(number: int) -> int:
     from jax.experimental import multihost_utils
 
     return int(np.max(multihost_utils.process_allgather(np.asarray(number, np.int64))))
+
+
+def total(numbers: np.ndarray) -> np.ndarray:
+    """Waits for all workers; returns the sum of their numbers, place by place."""
+    import jax
+
+    if jax.process_count() == 1:
+        return numbers
+    from jax.experimental import multihost_utils
+
+    every: np.ndarray = multihost_utils.process_allgather(numbers)
+    together: np.ndarray = every.sum(axis=0, dtype=numbers.dtype)
+    return together
 
 
 def _bind_address(coordinator: str) -> str | None:

@@ -15,11 +15,11 @@ from etils import epath
 
 from runtime import distributed, effective, folders, profiling, pytree, verify
 from runtime.benchmarks import loading
-from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.benchmarks.benchmark import Benchmark, Context, NotRun
 from runtime.collectors.defaults import default_collectors
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
-from runtime.contract.names import CHECKPOINTS_FOLDER
+from runtime.contract.names import CHECKPOINTS_FOLDER, REFERENCES_FOLDER
 from runtime.contract.progress import Done, Operation, Step, StepState
 from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointStatus, Sample
@@ -31,10 +31,6 @@ from runtime.repeats import Judge, Overheard, measured
 from runtime.results_io import Journal
 from runtime.settings import Settings
 from runtime.steps import Steps
-
-
-class NotRun(SlicebenchError):
-    """A point cannot run here, for a reason that lies outside of what it measures."""
 
 
 class Engine:
@@ -50,6 +46,7 @@ class Engine:
         self._points = 0
         self._member = settings.membership
         self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
+        self._references = epath.Path(settings.output) / REFERENCES_FOLDER
         self._ready_at = time.monotonic()
         self._local = epath.Path(settings.local_directory) if settings.local_directory else None
         self._now: tuple[Point, int] | None = None
@@ -83,9 +80,17 @@ class Engine:
             codes.append(_CODES[status])
             if leave:
                 return ExitCode.WORKLOAD_FAILED
+        self._remove_references()
         failed = sum(code is ExitCode.WORKLOAD_FAILED for code in codes)
         self._progress.tell(Done(points=self._points, failed=failed))
         return worst(codes)
+
+    def _remove_references(self) -> None:
+        """Removes what the suite made for its own benchmarks, once none is left that could read it."""
+        if self._member.workers > 1:
+            distributed.agree(None)
+        if self._member.worker == 0 and not self._settings.keep_checkpoints:
+            folders.remove(self._references)
 
     def _run_point(self, fitted: Fitted) -> tuple[PointStatus, bool]:
         """Returns how the point went, and whether this worker must leave the others."""
@@ -156,7 +161,7 @@ class Engine:
         """Returns the benchmark once every worker has it. Raises NotRun on all of them when one has not."""
         benchmark, cause = None, fitted.why_not
         try:
-            benchmark = loading.load(fitted.point)
+            benchmark = loading.load(fitted.point, str(self._references))
             cause = cause or benchmark.unavailable()
         except BadInput as error:
             cause = str(error)

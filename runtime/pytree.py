@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -139,15 +139,16 @@ def load(checkpoint: CheckpointSpec) -> Tree:
         if metadata is None:
             raise ValueError(f"there is no Orbax checkpoint of a tree at {path}")
         if checkpoint.sharding_config_path is None:
-            abstract = _as_wide_as_possible(metadata.tree)
+            abstract = as_wide_as_possible(metadata.tree)
         else:
-            abstract = _by_config(epath.Path(checkpoint.sharding_config_path).read_text(), metadata)
+            abstract = by_config(epath.Path(checkpoint.sharding_config_path).read_text(), metadata)
         arguments = ocp.args.PyTreeRestore(restore_args=ocp.checkpoint_utils.construct_restore_args(abstract))
         restored = checkpointer.restore(path, args=arguments)
     return ocp.tree.serialize_tree(restored, keep_empty_nodes=True)
 
 
-def _as_wide_as_possible(metadata: Tree) -> Tree:
+def as_wide_as_possible(metadata: Tree) -> Tree:
+    """Returns the arrays of a checkpoint's metadata, each spread over as many devices as it can be."""
     import orbax.checkpoint as ocp
 
     abstract = jax.tree.map(ocp.arrays.to_shape_dtype_struct, metadata)
@@ -159,13 +160,15 @@ def _as_wide_as_possible(metadata: Tree) -> Tree:
     )
 
 
-def _by_config(text: str, metadata: Tree) -> Tree:
+def by_config(text: str, metadata: Tree, devices: Sequence[jax.Device] | None = None) -> Tree:
+    """Returns the arrays of a checkpoint's metadata as a JSON text lays them over `devices`, all by default."""
     import orbax.checkpoint as ocp
 
     flat = {}
     for name, entry in json.loads(text).items():
         layout = entry["sharding"]["mesh"]
-        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(layout["shape"]), layout["axes"])
+        places = np.array(jax.devices() if devices is None else devices)
+        mesh = jax.sharding.Mesh(places.reshape(layout["shape"]), layout["axes"])
         spec = [tuple(each) if isinstance(each, list) else each for each in entry["sharding"]["spec"]]
         flat[name] = jax.ShapeDtypeStruct(
             tuple(entry["shape"]),

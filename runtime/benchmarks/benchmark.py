@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from runtime import pytree, verify
+from runtime.contract.errors import SlicebenchError
 from runtime.contract.suite import Point
 from runtime.measure import Block, Recorder
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from etils import epath
 
     from runtime.steps import Steps
+
+
+class NotRun(SlicebenchError):
+    """A point cannot run here, for a reason that lies outside of what it measures; every worker must say so."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runtime.benchmarks.benchmark import Benchmark
@@ -12,13 +13,17 @@ from runtime.contract.errors import BadInput
 from runtime.contract.generators import find
 from runtime.contract.suite import Point
 
+RUN = "{run}/"
+"""What a path among the options begins with when it lies in the run's own folder."""
 
-def load(point: Point) -> Benchmark:
-    """Returns the point's benchmark, ready to run.
+
+def load(point: Point, references: str) -> Benchmark:
+    """Returns the point's benchmark, ready to run. `references`: where what options call {run} lies.
 
     Raises:
       BadInput: the class cannot be imported, is no benchmark, or does not take these options.
     """
+    point = replace(point, options=_resolved(point.options, references))
     if point.implementation == "orbax":
         return OrbaxBenchmark.of(point)
     known = find(point.generator)
@@ -32,6 +37,15 @@ def load(point: Point) -> Benchmark:
         )
     benchmark: Benchmark = cls(make_options(cls, point.options))
     return benchmark
+
+
+def _resolved(options: Mapping[str, Any], references: str) -> Mapping[str, Any]:
+    return {
+        name: f"{references}/{value.removeprefix(RUN)}"
+        if isinstance(value, str) and value.startswith(RUN)
+        else value
+        for name, value in options.items()
+    }
 
 
 def make_options(cls: type[Benchmark], options: Mapping[str, Any]) -> Any:

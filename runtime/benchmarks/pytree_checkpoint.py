@@ -55,7 +55,7 @@ class PyTreeCheckpoint(Benchmark):
             use_compression=options.use_compression,
             save_concurrent_gb=options.save_concurrent_gb,
             restore_concurrent_gb=options.restore_concurrent_gb,
-            type_handler_registry=_registry(options),
+            type_handler_registry=registry(options),
             save_device_host_concurrent_gb=options.save_device_host_concurrent_gb,
             # As in Orbax's benchmark of this name: what leaves the devices first is part of what is measured.
             is_prioritized_key_fn=lambda key: "a" in ocp.tree.str_keypath(key),
@@ -63,7 +63,7 @@ class PyTreeCheckpoint(Benchmark):
         return ocp.AsyncCheckpointer(handler) if options.async_enabled else ocp.Checkpointer(handler)
 
 
-def _registry(options: PyTreeCheckpointOptions) -> Any:
+def registry(options: PyTreeCheckpointOptions) -> Any:
     """Returns how each type of leaf is saved: as Orbax does, but for arrays as the options say.
 
     A registry of its own: what is registered for the whole process would outlive the point.

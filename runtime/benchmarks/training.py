@@ -23,7 +23,7 @@ STEP, STEP_MEANWHILE = "train_step", "train_step_meanwhile"
 """The operation that is a step; its name where a save goes on beside it."""
 
 
-class _Saving:
+class Saving:
     """A save that goes on in the background, and a thread that waits for its end: Orbax only says whether every worker
     knows of the end, which takes a word of each of them.
     """
@@ -85,8 +85,8 @@ class Training(Benchmark):
             if newest is None:
                 raise RuntimeError("nothing was saved")
             with context.measure("restore", payload_bytes=pytree.held_bytes(trainer.abstract)):
-                restored = _restore(manager, newest, trainer)
-        _check(trainer, newest, restored)
+                restored = restore(manager, newest, trainer)
+        check(trainer, newest, restored)
         pytree.free(restored["state"])
 
     def _step(
@@ -96,7 +96,7 @@ class Training(Benchmark):
         trainer: Trainer,
         state: State,
         step: int,
-        saving: _Saving | None,
+        saving: Saving | None,
     ) -> State:
         steps.begins(step)
         began = time.perf_counter()
@@ -117,7 +117,7 @@ class Training(Benchmark):
         manager: ocp.CheckpointManager,
         state: State,
         step: int,
-    ) -> _Saving | None:
+    ) -> Saving | None:
         items = ocp.args.Composite(
             state=ocp.args.StandardSave(state),
             checksum=ocp.args.JsonSave({"step": step, **trainer.checksum(state)}),
@@ -126,7 +126,7 @@ class Training(Benchmark):
         payload = pytree.saved_bytes(state)
         with context.measure("save", payload_bytes=payload, in_background=True) as block:
             manager.save(step, args=items)
-        saving = _Saving(manager, step, block)
+        saving = Saving(manager, step, block)
         if self.options.async_enabled:
             return saving
         _wait(context, steps, manager, saving)
@@ -155,14 +155,14 @@ def _begin(
     if newest is None:
         return trainer.begin(), 0
     payload = pytree.held_bytes(trainer.abstract)
-    with context.measure("restore_after_restart", payload_bytes=payload) as restore:
-        restored = _restore(manager, newest, trainer)
-    steps.went_on(newest, restore)
-    _check(trainer, newest, restored)
+    with context.measure("restore_after_restart", payload_bytes=payload) as block:
+        restored = restore(manager, newest, trainer)
+    steps.went_on(newest, block)
+    check(trainer, newest, restored)
     return restored["state"], int(newest) + 1
 
 
-def _restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any:
+def restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any:
     wanted = ocp.args.Composite(
         state=ocp.args.StandardRestore(trainer.abstract), checksum=ocp.args.JsonRestore()
     )
@@ -171,7 +171,7 @@ def _restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any
     return restored
 
 
-def _check(trainer: Trainer, step: int, restored: Any) -> None:
+def check(trainer: Trainer, step: int, restored: Any) -> None:
     """Proves that what was restored is what that step saved."""
     saved, there = restored["checksum"], {"step": step, **trainer.checksum(restored["state"])}
     wrong = next((name for name, number in there.items() if saved.get(name) != number), None)
@@ -179,13 +179,13 @@ def _check(trainer: Trainer, step: int, restored: Any) -> None:
         raise NotEqual(f"restored leaf {wrong} is not what step {step} saved")
 
 
-def _wait(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: _Saving) -> None:
+def _wait(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: Saving) -> None:
     with context.measure("wait_until_finished"):
         manager.wait_until_finished()
     _saved(context, steps, manager, saving)
 
 
-def _saved(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: _Saving) -> None:
+def _saved(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: Saving) -> None:
     manager.wait_until_finished()  # raises what went wrong in the background
     context.value("save", "complete_after_s", saving.seconds(), "s")
     steps.saved(saving.step)

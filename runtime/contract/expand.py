@@ -157,7 +157,7 @@ def _check_data(suite: Suite, item: BenchmarkSpec, generator: Generator, found: 
             found.error(
                 place, f"{name} has nothing to save", fix="give checkpoint_config with spec: or path:"
             )
-        if generator.data == "forbidden" and given:
+        if generator.data == "forbidden" and given and not _for_others(suite):
             why = "it reads the one its options name"
             found.error(place, f"{name} takes no checkpoint of the suite", why, "remove checkpoint_config")
         for key in generator.tree_keys if checkpoint.spec is not None else ():
@@ -165,6 +165,12 @@ def _check_data(suite: Suite, item: BenchmarkSpec, generator: Generator, found: 
                 found.error(
                     place, f"{name} saves the array {key!r}, which spec lacks", fix=f"add {key!r} to spec"
                 )
+
+
+def _for_others(suite: Suite) -> bool:
+    """Whether a benchmark of the suite needs its checkpoint."""
+    known = [find(item.generator) for item in suite.benchmarks]
+    return any(each is None or each.data in ("needed", "any") for each in known)
 
 
 @dataclass(frozen=True)
@@ -192,9 +198,19 @@ def _drafts(suite: Suite) -> Iterator[_Draft]:
     meshes: Sequence[MeshSpec | None] = suite.meshes or (None,)
     for item_index, item in enumerate(suite.benchmarks):
         valid = [options for options, why in _judged(item) if why is None]
-        places = itertools.product(valid, enumerate(meshes), enumerate(suite.checkpoints))
+        checkpoints: Sequence[CheckpointSpec] = suite.checkpoints
+        if _needs_none(item):
+            checkpoints = (CheckpointSpec(),)
+        places = itertools.product(valid, enumerate(meshes), enumerate(checkpoints))
         for options, (mesh_index, mesh), (checkpoint_index, checkpoint) in places:
             yield _Draft(item, item_index, options, mesh, mesh_index, checkpoint, checkpoint_index)
+
+
+def _needs_none(item: BenchmarkSpec) -> bool:
+    """Whether ours does nothing with a checkpoint of the suite: it is made for others then."""
+    generator = find(item.generator)
+    native = generator is not None and item.implementation == "native"
+    return native and generator is not None and generator.data in ("unused", "forbidden")
 
 
 def _class_name(item: BenchmarkSpec) -> str:

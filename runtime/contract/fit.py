@@ -96,6 +96,10 @@ def _why_unfit(point: Point, backend: Backend) -> str | None:
     if lacking:
         name = point.generator.rpartition(".")[2]
         return f"{name} with these options needs {' and '.join(lacking)}"
+    generator = find(point.generator)
+    if generator is not None and point.implementation == "native" and backend.workers < generator.workers:
+        name = point.generator.rpartition(".")[2]
+        return f"{name} takes {generator.workers} workers or more, the target has {backend.workers}"
     struck = point.disruption.worker if point.disruption else 0
     if isinstance(struck, int) and struck >= backend.workers:
         return f"its disruption strikes worker {struck}, and workers are numbered 0 to {backend.workers - 1}"

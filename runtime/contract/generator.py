@@ -12,7 +12,7 @@ ORBAX_PREFIX = "orbax.checkpoint._src.testing.benchmarks."
 NATIVE_PREFIX = "runtime.benchmarks."
 
 Requirement = Literal["pathways", "cloudpickle", "safetensors", "torch", "gpu"]
-Data = Literal["any", "needed", "forbidden"]
+Data = Literal["any", "needed", "unused", "forbidden"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Generator:
     `resumes`: the native class can go on from a checkpoint in the middle of a repeat, after a disruption;
     `own_data`: it makes what it saves itself.
     `why_invalid` judges one combination of options. `data` says whether the class needs a checkpoint of
-    the suite (`needed`) or brings its own (`forbidden`); `tree_keys` are names that must be in it. `when`
+    the suite (`needed`), does nothing with it (`unused`), or must not be given one (`forbidden`) unless it is for
+    others of the suite; `tree_keys` are names that must be in it. `when`
     maps an option to what a true value demands. `workers`: the least number of workers that it makes sense with.
     """
 

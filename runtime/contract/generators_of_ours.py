@@ -3,6 +3,28 @@
 from __future__ import annotations
 
 from runtime.contract.generator import Generator, ours
+from runtime.contract.options_references import ReferenceOptions
+from runtime.contract.options_strains import (
+    FirstSaveOptions,
+    GarbageCollectionOptions,
+    InterferenceOptions,
+    ManyArraysOptions,
+    MemoryGrowthOptions,
+    SlowWorkerOptions,
+    StorageFaultsOptions,
+)
 from runtime.contract.options_training import TrainingOptions
 
-OURS: tuple[Generator, ...] = (ours("training.Training", TrainingOptions, resumes=True, own_data=True),)
+OURS: tuple[Generator, ...] = (
+    ours("training.Training", TrainingOptions, resumes=True, own_data=True),
+    ours("reference.Reference", ReferenceOptions, data="needed"),
+    ours("interference.Interference", InterferenceOptions, data="unused"),
+    ours(
+        "many_arrays.ManyArrays", ManyArraysOptions, data="unused", when={"use_colocated_python": "pathways"}
+    ),
+    ours("memory_growth.MemoryGrowth", MemoryGrowthOptions, data="needed"),
+    ours("garbage_collection.GarbageCollection", GarbageCollectionOptions, data="needed"),
+    ours("first_save.FirstSave", FirstSaveOptions, data="needed"),
+    ours("slow_worker.SlowWorker", SlowWorkerOptions, data="needed", workers=2),
+    ours("storage_faults.StorageFaults", StorageFaultsOptions, data="needed"),
+)

@@ -134,6 +134,38 @@ METRICS: Mapping[str, Metric] = {
     ),
     "resumed_from_step": Metric("1", "none", False, "the step that was restored", "the worker"),
     "lost_steps": Metric("1", "lower", False, "steps begun before the blow that had to be redone", "both"),
+    "slowdown": Metric(
+        "1", "lower", True, "a step beside a save over a step alone, medians of a repeat", "the benchmark"
+    ),
+    "growth_bytes_per_cycle": Metric(
+        "bytes", "lower", True, "memory that a save and a restore leave behind, median slope", "VmRSS"
+    ),
+    "rss_after_bytes": Metric(
+        "bytes", "none", False, "resident memory after a cycle, all that is free given back", "VmRSS"
+    ),
+    "deletion_s": Metric(
+        "s", "lower", True, "what deleting old steps adds to a save, difference of medians", "the benchmark"
+    ),
+    "held_up_s": Metric(
+        "s",
+        "lower",
+        True,
+        "what a late worker costs one that is in time, difference of medians",
+        "the benchmark",
+    ),
+    "kept_steps": Metric("count", "none", False, "steps that a manager kept at the end", "the benchmark"),
+    "deleted_files": Metric("count", "none", False, "files that were deleted", "the benchmark"),
+    "deleted_bytes": Metric("bytes", "none", False, "bytes of these", "the benchmark"),
+    "cancelled": Metric(
+        "1", "none", False, "1: nothing is left of a save that was broken off", "the benchmark"
+    ),
+    "broadcasts": Metric("count", "none", False, "goes in which arrays were sent", "Orbax"),
+    "checkpoint_files": Metric("count", "none", False, "files of what was loaded", "the benchmark"),
+    "checkpoint_bytes": Metric("bytes", "none", False, "bytes of these", "the benchmark"),
+    "requests": Metric("count", "none", False, "requests to the object store", "the front before it"),
+    "faults": Metric(
+        "count", "none", False, "of these, answered with an error on purpose", "the front before it"
+    ),
     "jax/core/compile/backend_compile_count": Metric(
         "count",
         "lower",

@@ -17,6 +17,8 @@ GIVEN_NAMES_VARIABLE = "SLICEBENCH_GIVEN_ENV"
 
 RESULTS_FOLDER = "results"
 CHECKPOINTS_FOLDER = "checkpoints"
+REFERENCES_FOLDER = "checkpoints/references"
+"""What a suite makes for its own later benchmarks: options name it by {run}."""
 TENSORBOARD_FOLDER = "tensorboard"
 TRACES_FOLDER = "traces"
 XLA_DUMPS_FOLDER = "xla_dumps"

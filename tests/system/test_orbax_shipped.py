@@ -35,10 +35,10 @@ def shipped(name: str) -> str:
     return str(Path(found.origin).parent / f"_src/testing/benchmarks/configs/{name}.yaml")
 
 
-def assert_passed(results: Results, devices: int, passed: int) -> None:
+def assert_passed(results: Results, devices: int, passed: int, workers: int = 2) -> None:
     assert [point.status for point in results.points] == ["passed"] * passed, results.points
     assert {point.implementation for point in results.points} == {"native"}
-    assert [len(point.workers) for point in results.points] == [2] * passed
+    assert [len(point.workers) for point in results.points] == [workers] * passed
     assert results.manifest["devices"]["count"] == devices
     assert results.troubles == []
 
@@ -70,17 +70,38 @@ def test_the_command_runs_one_and_names_what_does_not_fit(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "devices", "passed", "left_out"),
+    ("name", "workers", "devices", "passed", "left_out"),
     [
-        ("array_handler_benchmark", 8, 20, ["warning: 20 of 40 benchmarks left out"]),
-        ("checkpoint_manager_benchmark", 4, 2, []),
+        ("array_handler_benchmark", 2, 8, 20, ["warning: 20 of 40 benchmarks left out"]),
+        ("checkpoint_manager_benchmark", 2, 4, 2, []),
+        ("checkpoint_policy_benchmark", 2, 4, 3, ["warning: 3 of 6 benchmarks left out"]),
+        ("v0_checkpointer_cancel_benchmark", 2, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
+        ("v1_checkpointer_cancel_benchmark", 2, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
+        ("emergency_checkpoint_manager_benchmark", 4, 4, 1, ["warning: 1 of 5 benchmarks left out"] * 4),
+        ("p2p_checkpoint_manager_benchmark", 4, 4, 1, ["warning: 1 of 5 benchmarks left out"] * 4),
+        ("multihost_dispatchers_benchmark", 4, 4, 4, ["warning: 4 of 8 benchmarks left out"]),
+        ("multislice_broadcast_benchmark", 4, 4, 1, ["warning: 1 of 2 benchmarks left out"]),
+        (
+            "single_replica_benchmark",
+            4,
+            4,
+            1,
+            ["warning: 6 of 12 benchmarks left out", *["warning: 1 of 12 benchmarks left out"] * 5],
+        ),
     ],
 )
 def test_the_stages_run_the_others(
-    tmp_path: Path, name: str, devices: int, passed: int, left_out: list[str]
+    tmp_path: Path, name: str, workers: int, devices: int, passed: int, left_out: list[str]
 ) -> None:
     said: list[str] = []
-    request = RunRequest(suite=shipped(name), target="local", output=str(tmp_path), run_id="shipped")
+    request = RunRequest(
+        suite=shipped(name),
+        target="local",
+        output=str(tmp_path),
+        run_id="shipped",
+        workers=workers,
+        devices_per_worker=devices // workers,
+    )
     run = prepare(request, said.append)
     with hold(run) as lease:
         begin(run, request)
@@ -90,5 +111,5 @@ def test_the_stages_run_the_others(
         finally:
             teardown(run, lease)
     assert outcome.attempts[-1].end == "succeeded", outcome
-    assert_passed(results, devices, passed)
+    assert_passed(results, devices, passed, workers)
     assert [line.partition(" (")[0] for line in said if re.match("warning: .* left out", line)] == left_out

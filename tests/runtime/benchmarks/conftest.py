@@ -59,10 +59,22 @@ class Outcome:
 RunSuite = Callable[..., Outcome]
 
 
+RunText = Callable[[str], Outcome]
+
+
 @pytest.fixture
-def run_suite(tmp_path: Path) -> RunSuite:
+def run_suite(run_text: RunText) -> RunSuite:
     def go(generator: str, options: str = "{}", more: str = "") -> Outcome:
-        text = DATA.replace("GENERATOR", generator).replace("OPTIONS", options).replace("MORE", more)
+        return run_text(
+            DATA.replace("GENERATOR", generator).replace("OPTIONS", options).replace("MORE", more)
+        )
+
+    return go
+
+
+@pytest.fixture
+def run_text(tmp_path: Path) -> RunText:
+    def go(text: str) -> Outcome:
         suite = read_suite(text, "suite.yaml")
         settings = parse(["suite.yaml", "--output", str(tmp_path / "run")], {})
         journal = tmp_path / "scratch" / "journal.jsonl"

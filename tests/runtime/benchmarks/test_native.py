@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from runtime.benchmarks import colocated_dispatch
+
 RunSuite = Callable[..., Any]
 
 ORBAX = "orbax.checkpoint._src.testing.benchmarks."
@@ -17,6 +19,7 @@ PYTREE = ORBAX + "pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
 ARRAY_HANDLER = ORBAX + "array_handler_benchmark.ArrayHandlerBenchmark"
 MANAGER = ORBAX + "checkpoint_manager_benchmark.CheckpointManagerBenchmark"
 SAVE_LOAD = ORBAX + "v1.benchmark.Benchmark"
+DISPATCH = ORBAX + "multihost_dispatchers_benchmark.MultihostDispatchersBenchmark"
 
 BYTES = 16 * 32 * 4 + 8 * 4 * 2 + 6 * 4
 """Of the arrays in conftest's suite."""
@@ -141,3 +144,23 @@ def test_tracing_does_not_stop_while_a_save_goes_on(
     monkeypatch.setattr(ocp.AsyncCheckpointer, "wait_until_finished", told("wait", wait))
     expect_passed(run_suite(PYTREE, "{metric_tracemalloc_enabled: true}"), 1)
     assert re.fullmatch("(start (wait )+stop )+", " ".join([*events, ""])), events
+
+
+@pytest.mark.parametrize("colocated", ["true", "false"])
+def test_functions_are_sent_to_the_hosts_of_devices_or_called_here(
+    run_suite: RunSuite, colocated: str
+) -> None:
+    outcome = run_suite(DISPATCH, f"{{use_colocated: {colocated}, device_count: 2}}")
+    expect_passed(outcome, 1)
+    first, second = "dispatch_without_result_specs", "dispatch_with_dummy_result_array"
+    waits = "_block_until_ready"
+    expected = [first, first + waits, second, second + waits, "dispatch_with_result_specs"]
+    assert [name for name, _ in outcome.operations()] == expected
+
+
+def test_a_function_that_makes_something_else_is_noticed(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(colocated_dispatch, "_ones", lambda array, shape, sharding: array)
+    (result,) = run_suite(DISPATCH, "{}").results
+    assert result.status == "failed" and "is not what the function made" in result.cause

@@ -13,6 +13,7 @@ from runtime.contract.suite_reader import read_suite
 
 ORBAX = "orbax.checkpoint._src.testing.benchmarks"
 PYTREE = f"{ORBAX}.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
+EMERGENCY = f"{ORBAX}.emergency_checkpoint_manager_benchmark.EmergencyCheckpointManagerBenchmark"
 
 
 def points(meshes: Sequence[str], options: str = "{}", generator: str = PYTREE) -> list[Point]:
@@ -113,3 +114,10 @@ def test_the_number_of_devices_that_most_points_want() -> None:
     assert devices_wanted(points([eight, two, other])) == 2
     assert devices_wanted(points([eight, two])) == 8
     assert devices_wanted(points([])) is None
+
+
+def test_what_takes_several_workers_is_left_out_where_there_is_one() -> None:
+    given = points(["ici_parallelism: {data: 4}"], "{train_steps: 3}", EMERGENCY)
+    assert len(fit(given, Backend("cpu", devices=4, workers=2)).points) == 1
+    (problem,) = fit(given, Backend("cpu", devices=4)).problems
+    assert "EmergencyCheckpointManagerBenchmark takes 2 workers or more, the target has 1" in str(problem)

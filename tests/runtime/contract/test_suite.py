@@ -114,7 +114,7 @@ def test_a_native_name_means_the_same_as_orbax_name() -> None:
         (PYTREE, "orbax", "orbax"),
         (PYTREE, "native", "native"),
         ("mine.benchmarks.Fast", None, "user"),
-        (f"{ORBAX}.multislice_broadcast_benchmark.MultisliceBroadcastBenchmark", None, "orbax"),
+        (f"{ORBAX}.v1.snapshotter_benchmark.SnapshotterBenchmark", None, "orbax"),
     ],
 )
 def test_who_implements_a_benchmark(generator: str, implementation: str | None, expected: str) -> None:
@@ -189,10 +189,10 @@ def test_a_class_that_a_known_module_of_orbax_lacks_is_an_error_with_the_nearest
 
 def test_native_cannot_be_forced_where_there_is_none_nor_anything_for_a_class_of_the_user() -> None:
     options = "    options:\n      use_ocdbt: [true, false]\n"
-    broadcast = f"{ORBAX}.multislice_broadcast_benchmark.MultisliceBroadcastBenchmark"
+    snapshotter = f"{ORBAX}.v1.snapshotter_benchmark.SnapshotterBenchmark"
     forced = (options, "    implementation: native\n    options: {}\n")
-    (line,) = told(changed((PYTREE, broadcast), forced))
-    assert line.startswith("s.yaml:11:21: MultisliceBroadcastBenchmark has no native implementation")
+    (line,) = told(changed((PYTREE, snapshotter), forced))
+    assert line.startswith("s.yaml:11:21: SnapshotterBenchmark has no native implementation")
     (line,) = told(changed((PYTREE, "mine.Fast"), forced))
     assert line.startswith("s.yaml:11:5: implementation cannot be chosen here")
 
