@@ -8,14 +8,12 @@ from flows.cli.report import Which
 from flows.cli.runs import Output
 from flows.cli.said import Json, print_json
 from runtime.contract.errors import ExitCode
-from tasks.cloud.storage import open_folder
-from tasks.config.home import runs_folder
 from tasks.explain.scene import Line, Trouble
 from tasks.history.quantities import moment, printable
 from tasks.leases.opening import the_ledger
+from tasks.stages.by_lease import find_anywhere
 from tasks.stages.explain import Explanation
 from tasks.stages.explain import explain as explain_run
-from tasks.stages.past import find_run
 
 _SINCE = {"done": "ended", "failed": "ended", "interrupted": "ended", "dead": "in that stage since"}
 """What the time of a state is the time of."""
@@ -23,7 +21,7 @@ _SINCE = {"done": "ended", "failed": "ended", "interrupted": "ended", "dead": "i
 
 def explain(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:
     """Say what state a run is in, why, by what evidence, and which command comes next."""
-    folder = find_run(open_folder(output or str(runs_folder())), run)
+    folder = find_anywhere(output, run, the_ledger)
     told = explain_run(folder, folder.uri.rstrip("/").rsplit("/", 1)[-1], the_ledger())
     if json:
         print_json({"run": folder.uri, **asdict(told)})

@@ -48,6 +48,8 @@ def leases(
             verdict = judge_from_here(lease, now)
             print(_row(lease, now))
             print(f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+            if words := _elsewhere(lease):
+                print(f"    its run: {words}")
             for line in lease.forgotten:
                 print(f"    forgotten: {line}")
         for error in listing.unreadable:
@@ -132,6 +134,14 @@ def _row(lease: Lease, now: float) -> str:
     renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
     return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {price}  {made}"
+
+
+def _elsewhere(lease: Lease) -> str:
+    """Returns the run as commands take it, with where its folder is, where that is not the usual place."""
+    from tasks.config.commands import output_words, run_words
+
+    there = lease.folder.rpartition("/")[0]
+    return run_words(lease.folder) if there and output_words(there) else ""
 
 
 def _until(left_s: float) -> str:

@@ -11,12 +11,11 @@ from flows.cli.report import Which
 from flows.cli.runs import Output
 from flows.cli.said import Json, print_json, say
 from runtime.contract.errors import BadInput, ExitCode
-from tasks.cloud.storage import open_folder
 from tasks.config.commands import run_words
-from tasks.config.home import runs_folder
 from tasks.history.quantities import printable
+from tasks.leases.opening import the_ledger
+from tasks.stages.by_lease import find_anywhere
 from tasks.stages.logs import follow_logs, is_resting, log_lines, worker_logs
-from tasks.stages.past import find_run
 
 
 def logs(
@@ -31,7 +30,7 @@ def logs(
     """Print what the workers said in the latest attempt, each line with its worker's number."""
     if follow and json:
         raise BadInput("--json prints one object, which --follow cannot: it has no end", fix="leave one out")
-    folder = find_run(open_folder(output or str(runs_folder())), run)
+    folder = find_anywhere(output, run, the_ledger)
     if is_resting(folder):
         words = run_words(folder.uri)
         say(

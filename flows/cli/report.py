@@ -10,10 +10,10 @@ from cyclopts import Parameter
 from flows.cli.runs import Output
 from flows.cli.said import Json, print_json
 from runtime.contract.errors import ExitCode
-from tasks.cloud.storage import Folder, is_there, open_folder
-from tasks.config.home import runs_folder
+from tasks.cloud.storage import Folder, is_there
+from tasks.leases.opening import the_ledger
+from tasks.stages.by_lease import find_anywhere
 from tasks.stages.files import REPORT_FILE
-from tasks.stages.past import find_run
 
 Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other has, or: latest")]
 
@@ -23,8 +23,7 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
 
     With --json: its verdict and numbers, in seconds and bytes; docs/results.md says what each is.
     """
-    runs = open_folder(output or str(runs_folder()))
-    folder = find_run(runs, run)
+    folder = find_anywhere(output, run, the_ledger)
     from tasks.history.figures import no_figures, run_figures
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table

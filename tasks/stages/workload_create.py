@@ -26,7 +26,7 @@ from tasks.cloud.kubernetes_errors import (
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
 from tasks.leases.lease import State
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.submitting import Intent, Submitting, begin
 from tasks.stages import workload_lease
 from tasks.stages.workload_lease import taken
@@ -132,7 +132,13 @@ def submit(
 
     A reply that is lost is looked up, so nothing is made twice. Raises BadInput where the name was taken meanwhile.
     """
-    held = begin(ledger, wanted)
+    try:
+        held = begin(ledger, wanted)
+    except Conflict as error:  # two of one name: nothing failed, and the other one has it
+        raise BadInput(
+            f"{asked.name} is being submitted by another call",
+            fix="choose another name, or wait for that one",
+        ) from error
     asked = replace(asked, labels={**asked.labels, **held.labels})
     uid = None
     try:

@@ -13,6 +13,7 @@ from flows.cli.main import main
 from runtime.contract.progress import Init, Started, encode
 from tasks.leases import lease as leases
 from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.opening import the_ledger
 from tasks.leases.owner import this_process
 
 CAUSE = "benchmark 1 of 2 (Save) failed: worker 1 was killed by SIGKILL while in save"
@@ -39,6 +40,21 @@ def explained(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["explain", "r1", "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     return told
+
+
+@pytest.mark.parametrize("word", ["r1", "kept", "kept-e1"])
+def test_a_run_elsewhere_is_found_by_its_lease(
+    home: Path, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    folder = leave(home / "elsewhere", outcome={"causes": [CAUSE], "exit_code": 1, "finished_at": 9.0})
+    ledger = the_ledger()
+    ledger.write(leases.serve(leases.plan("kept", "r0", 1, None, 0.0, None), "r1", str(folder)))
+    for command in ("explain", "logs"):
+        assert main([command, word]) == 0
+        shown = capsys.readouterr()
+        assert "r1" in shown.out + shown.err
+        assert main([command, word, "--output", str(home)]) == 2, "it is looked for where one was told to"
+        assert main([command, "other"]) == 2
 
 
 def test_a_failed_run_names_its_cause_with_file_and_line(

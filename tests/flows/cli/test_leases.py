@@ -16,7 +16,7 @@ import pytest
 from flows.cli.main import main
 from runtime.contract.errors import ExitCode
 from runtime.contract.process import started_at
-from tasks.config.home import ledger_folder, scratch_folder
+from tasks.config.home import ledger_folder, runs_folder, scratch_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
@@ -75,6 +75,23 @@ def test_who_holds_what(
     holding.release("done")
     assert as_json(capsys, "leases")[1]["leases"] == []
     assert [lease["state"] for lease in as_json(capsys, "leases", "--all")[1]["leases"]] == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"), [("/elsewhere/runs", "r1 --output /elsewhere/runs"), (None, "")]
+)
+def test_a_run_that_lies_elsewhere_is_told_with_its_output(
+    output: str | None,
+    words: str,
+    ledger: DirectoryLedger,
+    holding: Holding,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = f"{output or runs_folder()}/r1"
+    ledger.write(leases.serve(holding.lease, "r1", folder))
+    assert main(["leases"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "its run" in line]
+    assert told == ([f"    its run: {words}"] if words else [])
 
 
 def test_reap_kills_what_a_dead_run_left_and_dry_run_does_not(

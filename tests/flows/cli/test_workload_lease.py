@@ -17,6 +17,8 @@ from tasks.cloud.labels import read_labels
 from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import Lease, State
 from tasks.leases.opening import the_ledger
+from tasks.leases.submitting import begin
+from tasks.stages import workload_create
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.flows.cli.submitting import SECRETS, STAYS, emptied, python, three_hosts, words_of
@@ -94,6 +96,24 @@ def test_who_says_no_deadline_gets_one_unless_he_wants_none(
     job = api.get(f"{JOBSETS}/limits")["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert job.get("activeDeadlineSeconds") == deadline_s
     assert (lease_of("limits").expires_at is None) == (deadline_s is None)
+
+
+def test_of_two_calls_for_one_name_at_once_the_second_is_bad_input(
+    api: Plain, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear = workload_create.clear
+
+    def another_was_faster(kube: Any, ledger: Any, wanted: Any, say: Any) -> None:
+        clear(kube, ledger, wanted, say)
+        begin(ledger, wanted)
+
+    monkeypatch.setattr(workload_create, "clear", another_was_faster)
+    code, _, told = call("create twice", *python("pass"))
+    assert code == 2 and "twice is being submitted by another call, choose another name" in told
+    assert not api.names(JOBSETS) and lease_of("twice").state is State.CREATING, (
+        "what the other has is left alone"
+    )
+    the_ledger().remove(lease_of("twice"))
 
 
 def test_what_outlived_its_deadline_is_reaped(api: Plain, call: Any) -> None:
