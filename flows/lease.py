@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from runtime.contract.errors import Leaked
-from tasks.config.home import scratch_folder
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
 from tasks.leases.death import record_death
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import open_inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, latest
-from tasks.leases.opening import the_ledger
+from tasks.leases.opening import the_inventories, the_ledger
 from tasks.leases.release import release
 from tasks.leases.shares import last_out, shared_by
 from tasks.stages.context import Run
@@ -31,7 +29,7 @@ _STANDING = (State.PLANNED, State.CREATING, State.LIVE)
 def hold(run: Run) -> Iterator[Holding]:
     """Claims the run's lease and renews it while the block runs. Releasing it is for teardown, within the block."""
     ledger = the_ledger()
-    inventories = open_inventories(ledger, scratch_folder())
+    inventories = the_inventories(ledger)
     run_id, folder = run.spec.run_id, run.folder.uri
     if run.spec.lease is None:
         lease = claim(ledger, inventories, run_id, run_id, folder=folder, say=run.say)
@@ -82,7 +80,7 @@ def release_run(
                 lease.lease_id, lease.owner, verdict.why,
             )  # fmt: skip
             return
-    inventories = open_inventories(ledger, scratch_folder())
+    inventories = the_inventories(ledger)
     try:
         done = release(ledger, lease, inventories, owners.this_process(), why)
     except Conflict as error:

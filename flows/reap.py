@@ -15,11 +15,9 @@ from prefect.states import Completed, Failed
 from flows.attempt import run_id_of
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
-from tasks.config.home import scratch_folder
 from tasks.leases import reaper
-from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease
-from tasks.leases.opening import the_ledger
+from tasks.leases.opening import the_inventories, the_ledger
 
 _LATEST = 200
 """How many flow runs are looked at, the latest first: leases older than those have expired by themselves."""
@@ -30,7 +28,7 @@ def reap() -> State[Any]:
     """Judges every lease; releases what nobody answers for. Fails when something could not be proven gone."""
     log = get_run_logger()
     ledger = the_ledger()
-    inventories = open_inventories(ledger, scratch_folder())
+    inventories = the_inventories(ledger)
     findings = reaper.reap(ledger, inventories, ended=_ended_in_prefect())
     for finding in findings:
         log.info("%s: %s, %s", finding.lease_id, finding.did, finding.why)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, print_json, say, tell_gone
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
@@ -134,26 +134,19 @@ def delete(name: Name, /, *, project: Project = None, json: Json = False, verbos
     show_calls(verbose)
     from tasks.stages.clusters import delete as give_back
 
-    gone = give_back(office(project), name)
-    if json:
-        print_json({"name": name, "deleted": gone})
-    else:
-        say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
-    return ExitCode.DONE
+    return tell_gone(name, give_back(office(project), name), json)
 
 
 def office(project: str | None) -> Office:
     """Returns where clusters are asked for: the project, the ledger, the inventories."""
     from tasks.cloud.container import Container
     from tasks.cloud.google_place import choose_project
-    from tasks.config.home import scratch_folder
-    from tasks.leases.inventory import open_inventories
-    from tasks.leases.opening import the_ledger
+    from tasks.leases.opening import the_inventories, the_ledger
     from tasks.stages.cluster_inside import Inside
     from tasks.stages.cluster_standing import Office
 
     ledger = the_ledger()
-    inventories = open_inventories(ledger, scratch_folder())
+    inventories = the_inventories(ledger)
     return Office(Container(choose_project(project).value), ledger, inventories, say, inside=Inside(say))
 
 

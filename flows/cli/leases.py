@@ -80,11 +80,9 @@ def reap(
 ) -> int:
     """Delete what outlived its lease, and say why. Exit code 5: something could not be proven gone."""
     show_calls(verbose)
-    from tasks.config.home import scratch_folder
     from tasks.leases import reaper
     from tasks.leases.giving_up import give_up
-    from tasks.leases.inventory import open_inventories
-    from tasks.leases.opening import the_ledger
+    from tasks.leases.opening import the_inventories, the_ledger
 
     ledger = the_ledger()
     findings: list[Finding] = []
@@ -93,7 +91,7 @@ def reap(
     if lease is not None and not ledger.exists():
         raise BadInput(f"there is no lease {lease}: nothing was ever held ({ledger.uri})")
     if ledger.exists():
-        inventories = open_inventories(ledger, scratch_folder())
+        inventories = the_inventories(ledger)
         if lease is None:
             findings = reaper.reap(ledger, inventories, dry_run=dry_run)
         else:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say
-from runtime.contract.counting import counted
+from flows.cli.said import Json, print_json, say, tell_gone
 from runtime.contract.errors import BadInput, ExitCode, Problem
 
 if TYPE_CHECKING:
@@ -106,12 +105,7 @@ def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int
     """Give back what `tpu create` made under this name, and look that it is gone. What others made is left alone."""
     from tasks.stages.tpus import delete as give_back
 
-    gone = give_back(office(project), name)
-    if json:
-        print_json({"name": name, "deleted": gone})
-    else:
-        say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
-    return ExitCode.DONE
+    return tell_gone(name, give_back(office(project), name), json)
 
 
 def office(project: str | None) -> Office:
@@ -119,12 +113,11 @@ def office(project: str | None) -> Office:
     from tasks.cloud.google_place import choose_project
     from tasks.cloud.tpu import CloudTpu
     from tasks.config.home import scratch_folder
-    from tasks.leases.inventory import open_inventories
-    from tasks.leases.opening import the_ledger
+    from tasks.leases.opening import the_inventories, the_ledger
     from tasks.stages.tpus import Office
 
     ledger = the_ledger()
-    inventories = open_inventories(ledger, scratch_folder())
+    inventories = the_inventories(ledger)
     return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), say)
 
 

@@ -18,6 +18,9 @@ from flows.cli.wrong_flags import checked_range
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tasks.cloud.kubernetes_kinds import Object
     from tasks.stages.workloads import Desk
 
 Name = Annotated[str, Parameter(help="The JobSet's name")]
@@ -136,21 +139,17 @@ def delete(
     show_calls(verbose)
     from tasks.leases.opening import the_ledger
     from tasks.stages.workload_lease import close, give_back, left_behind
-    from tasks.stages.workloads import chosen, wait_gone, whose
+    from tasks.stages.workloads import chosen, wait_gone
     from tasks.stages.workloads import delete as ask_to_go
     from tasks.targets.kube_objects import name as name_of
 
     desk, ledger = office(where, patient=True), the_ledger()
     left = {one: lease for one in names if (lease := left_behind(ledger, desk.kube, desk.namespace, one))}
     found = chosen(desk, [one for one in names if one not in left], filter_by_job)
-    leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]
-    if leased and not force:
-        raise BadInput(
-            f"these belong to runs of slicebench, which give them back themselves: {', '.join(leased)}",
-            fix="slicebench reap --lease LEASE, or --force",
-        )
-    if filter_by_job is not None and found and not force and not _agreed([name_of(one) for one in found]):
-        return ExitCode.INTERRUPTED
+    if not force:
+        _refuse_leased(found)
+        if filter_by_job is not None and found and not _agreed([name_of(one) for one in found]):
+            return ExitCode.INTERRUPTED
     for one in found:
         ask_to_go(desk, one)
     if limit_s:
@@ -189,6 +188,19 @@ def inspect(
         say(f"not in it: {what}")
     print(file)
     return ExitCode.DONE
+
+
+def _refuse_leased(found: Sequence[Object]) -> None:
+    """Raises BadInput where some of them are somebody's who gives them back himself."""
+    from tasks.stages.workloads import whose
+    from tasks.targets.kube_objects import name as name_of
+
+    leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]
+    if leased:
+        raise BadInput(
+            f"these belong to runs of slicebench, which give them back themselves: {', '.join(leased)}",
+            fix="slicebench reap --lease LEASE, or --force",
+        )
 
 
 def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> int:

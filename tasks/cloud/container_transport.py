@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tasks.cloud import google_calls
 from tasks.cloud.container_errors import PermissionDenied, Unavailable, error_for
-from tasks.cloud.google_calls import Wording, refuse_far_endpoint
+from tasks.cloud.google_calls import StandIn, Wording
 from tasks.cloud.timing import Timing
 
 if TYPE_CHECKING:
@@ -25,29 +25,18 @@ _WORDING = Wording("gke", error_for, Unavailable, PermissionDenied)
 def client() -> container_v1.ClusterManagerClient:
     """Returns this process's client. Raises PermissionDenied where there are no credentials."""
     # A channel does not survive a fork, so a child makes its own.
-    return _client(os.environ.get(ENDPOINT_VARIABLE) or None, os.getpid())
+    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), os.getpid())
 
 
 @functools.cache
-def _client(endpoint: str | None, pid: int) -> container_v1.ClusterManagerClient:
-    from google.auth.exceptions import GoogleAuthError
+def _client(endpoint: str, pid: int) -> container_v1.ClusterManagerClient:
     from google.cloud import container_v1
     from google.cloud.container_v1.services.cluster_manager.transports import ClusterManagerGrpcTransport
 
-    if endpoint:
-        import grpc
-
-        refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
-        channel = grpc.insecure_channel(endpoint)
-        return container_v1.ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
-    from tasks.cloud.google_login import google_login
-
-    try:
-        return container_v1.ClusterManagerClient(credentials=google_login())
-    except GoogleAuthError as error:
-        raise PermissionDenied(
-            f"there are no Google credentials here ({error}): gcloud auth application-default login"
-        ) from error
+    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint)
+    return google_calls.opened(
+        container_v1.ClusterManagerClient, ClusterManagerGrpcTransport, stand_in, _WORDING
+    )
 
 
 def retry(timing: Timing) -> Retry:

@@ -1,4 +1,4 @@
-"""How a call to one of Google's APIs is made: how long it is tried, and how its errors become a client's own."""
+"""How a call to one of Google's APIs is made: its client, how long it is tried, and what its errors become."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.calls import UNANSWERED, calling
@@ -15,8 +15,16 @@ from tasks.cloud.timing import Timing
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
 
+Client = TypeVar("Client")
 
 _NO_ANSWER = (4, 14)  # DEADLINE_EXCEEDED, UNAVAILABLE
+
+
+class StandIn(NamedTuple):
+    """Where an API's stand-in is, and which environment variable says so; empty: there is none."""
+
+    variable: str
+    endpoint: str
 
 
 class NotEnabled(InfrastructureError):
@@ -34,6 +42,30 @@ class Wording:
     error_for: Callable[[int, str, str], InfrastructureError]
     unavailable: type[InfrastructureError]
     denied: type[InfrastructureError]
+
+
+def opened(
+    client: Callable[..., Client], transport: Callable[..., Any], stand_in: StandIn, wording: Wording
+) -> Client:
+    """Returns a client of an API: of its stand-in where there is one, else with this machine's credentials.
+
+    Raises the API's own error where there are none, BadInput for a stand-in that is elsewhere.
+    """
+    from google.auth.exceptions import GoogleAuthError
+
+    if stand_in.endpoint:
+        import grpc
+
+        refuse_far_endpoint(*stand_in)
+        return client(transport=transport(channel=grpc.insecure_channel(stand_in.endpoint)))
+    from tasks.cloud.google_login import google_login
+
+    try:
+        return client(credentials=google_login())
+    except GoogleAuthError as error:
+        raise wording.denied(
+            f"there are no Google credentials here ({error}): gcloud auth application-default login"
+        ) from error
 
 
 def retry(timing: Timing, wording: Wording) -> Retry:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from tasks.cloud import google_calls
-from tasks.cloud.google_calls import Wording, refuse_far_endpoint
+from tasks.cloud.google_calls import StandIn, Wording
 from tasks.cloud.timing import Timing
 from tasks.cloud.tpu_errors import PermissionDenied, Unavailable, error_for
 
@@ -25,28 +25,16 @@ _WORDING = Wording("tpu", error_for, Unavailable, PermissionDenied)
 def client() -> tpu_v2.TpuClient:
     """Returns this process's client. Raises PermissionDenied where there are no credentials."""
     # A channel does not survive a fork, so a child makes its own.
-    return _client(os.environ.get(ENDPOINT_VARIABLE) or None, os.getpid())
+    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), os.getpid())
 
 
 @functools.cache
-def _client(endpoint: str | None, pid: int) -> tpu_v2.TpuClient:
-    from google.auth.exceptions import GoogleAuthError
+def _client(endpoint: str, pid: int) -> tpu_v2.TpuClient:
     from google.cloud import tpu_v2
     from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-    if endpoint:
-        import grpc
-
-        refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
-        return tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=grpc.insecure_channel(endpoint)))
-    from tasks.cloud.google_login import google_login
-
-    try:
-        return tpu_v2.TpuClient(credentials=google_login())
-    except GoogleAuthError as error:
-        raise PermissionDenied(
-            f"there are no Google credentials here ({error}): gcloud auth application-default login"
-        ) from error
+    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint)
+    return google_calls.opened(tpu_v2.TpuClient, TpuGrpcTransport, stand_in, _WORDING)
 
 
 def retry(timing: Timing) -> Retry:

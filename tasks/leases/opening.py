@@ -1,13 +1,17 @@
-"""Opens the ledger that an address names: a folder of this machine, or gs://bucket/folder."""
+"""Opens this machine's ledger, what looks at all that its leases have, and the ledger that any address names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput
-from tasks.config.home import ledger_uri
+from tasks.config.home import ledger_uri, scratch_folder
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tasks.leases.inventory import Inventories
 
 
 def the_ledger() -> Ledger:
@@ -15,8 +19,18 @@ def the_ledger() -> Ledger:
     return open_ledger(ledger_uri())
 
 
+def the_inventories(ledger: Ledger) -> Inventories:
+    """Returns what looks at all that leases of the ledger have, and can be looked at from this machine."""
+    from tasks.leases.inventory import open_inventories
+
+    return open_inventories(ledger, scratch_folder())
+
+
 def open_ledger(uri: str) -> Ledger:
-    """Returns the ledger. Makes nothing and asks nothing outside. Raises BadInput for another kind of address."""
+    """Returns a ledger: a folder of this machine, or gs://bucket/folder.
+
+    Makes nothing and asks nothing outside. Raises BadInput for another kind of address.
+    """
     from tasks.cloud.local_storage import LocalFolder
     from tasks.cloud.storage import open_folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +13,13 @@ import pytest
 
 from flows.benchmark import give_back
 from flows.lease import release_run
-from tasks.config.home import ledger_folder, scratch_folder
+from tasks.config.home import ledger_folder
 from tasks.leases import lease as leases
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
-from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease, State
+from tasks.leases.opening import the_inventories
 
 ELSEWHERE = [{"host": "laptop"}, {"pid_namespace": "pid:[1]"}, {"boot_id": "another"}]
 
@@ -32,7 +31,7 @@ def ledger() -> DirectoryLedger:
 
 @pytest.fixture
 def holding(ledger: DirectoryLedger) -> Holding:
-    return claim(ledger, open_inventories(ledger, scratch_folder()), "run", "run")
+    return claim(ledger, the_inventories(ledger), "run", "run")
 
 
 def stored(ledger: DirectoryLedger) -> Lease:
@@ -97,12 +96,11 @@ def test_one_that_somebody_else_takes_meanwhile_is_left_to_them(
     holding: Holding, ledger: DirectoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter_owner(ledger)
-    opened: Callable[..., Any] = open_inventories
 
     def take_first(*words: Any) -> Any:
         ledger.write(replace(stored(ledger), note="another was here"))
-        return opened(*words)
+        return the_inventories(*words)
 
-    monkeypatch.setattr("flows.lease.open_inventories", take_first)
+    monkeypatch.setattr("flows.lease.the_inventories", take_first)
     release_run("run", "run", "it crashed")
     assert stored(ledger).note == "another was here"

@@ -28,7 +28,7 @@ def test_it_keeps_failing_while_something_leaked_and_no_longer(
     rooms = Rooms(tmp_path_factory.mktemp("building"), ledger.id)
     rooms.refuses["blue"] = 10_000
     everything = {**open_inventories(ledger, scratch_folder()), "room": rooms}
-    monkeypatch.setattr("flows.reap.open_inventories", lambda *given: everything)
+    monkeypatch.setattr("flows.reap.the_inventories", lambda *given: everything)
     monkeypatch.setitem(reaper.reap.__kwdefaults__, "patience", QUICK)
     holding = claim(ledger, everything, "run", "run")
     rooms.rent(holding, "blue")

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tasks.cloud.kubernetes import Kubernetes
 from tests.cloud.kubernetes.manifests import TPU
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
+from tests.tasks.cloud.following import followed
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +18,10 @@ def followed_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kuber
     pools = [tpu_pool(f"np-{one}", *TPU.values(), hosts=4) for one in range(2)]
     with KubernetesStandIn.started(tmp_path_factory.mktemp("followed"), nodes=pools) as started:
         yield started
+
+
+@pytest.fixture
+def kube(followed_cluster: KubernetesStandIn) -> Iterator[Kubernetes]:
+    """A way into it, for one test."""
+    with followed(followed_cluster) as kube:
+        yield kube

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_config import by_context
@@ -21,16 +18,9 @@ from tests.tasks.cloud.following import (
     WAITS,
     Following,
     assert_ordered,
-    followed,
     made,
 )
 from tests.waiting import until
-
-
-@pytest.fixture
-def kube(followed_cluster: KubernetesStandIn) -> Iterator[Kubernetes]:
-    with followed(followed_cluster) as kube:
-        yield kube
 
 
 def test_a_job_set_is_followed_from_its_begin_to_its_last_line(kube: Kubernetes) -> None:

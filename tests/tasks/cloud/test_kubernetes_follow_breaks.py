@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,16 +23,9 @@ from tests.tasks.cloud.following import (
     WAITS,
     Following,
     assert_ordered,
-    followed,
     made,
 )
 from tests.waiting import until
-
-
-@pytest.fixture
-def kube(followed_cluster: KubernetesStandIn) -> Iterator[Kubernetes]:
-    with followed(followed_cluster) as kube:
-        yield kube
 
 
 def test_lines_are_neither_lost_nor_repeated_when_logs_are_cut_again_and_again(
