@@ -7,7 +7,7 @@ and never takes what was made anew under the name, `apply` and `patch` say how t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tasks.cloud.kubernetes_access import AGENT, Access
@@ -15,7 +15,6 @@ from tasks.cloud.kubernetes_errors import (
     AlreadyExists,
     Conflict,
     Expired,
-    Going,
     KubernetesError,
     NotDone,
     NotFound,
@@ -31,8 +30,8 @@ from tasks.cloud.kubernetes_kinds import (
     known_kind,
     selector,
 )
+from tasks.cloud.kubernetes_objects import clean, complete, items_of, name_of, ours, what_it_is
 from tasks.cloud.kubernetes_transport import APPLY_PATCH, MERGE_PATCH, Ask, Wire, unless_missing, waiting
-from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER, OWNER, SUBMISSION
 from tasks.cloud.timing import Timing, even_pauses
 
 _PAGE = 500
@@ -61,7 +60,9 @@ class Kubernetes:
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
         """Returns an object by its exact name. Raises NotFound."""
-        return self._object(Ask(f"look at {_what(kind, name)}", "GET", self._path(kind, namespace, name)))
+        return self._object(
+            Ask(f"look at {what_it_is(kind, name)}", "GET", self._path(kind, namespace, name))
+        )
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
         """Returns an object by its exact name, or None when it is not there."""
@@ -160,13 +161,13 @@ class Kubernetes:
         Raises AlreadyExists when the name is somebody else's, Going while what has it is being deleted, Refused,
         PermissionDenied, NotServed; `in_doubt` where that is the answer to a second try.
         """
-        name, namespace = _name_of(manifest), namespace or manifest["metadata"].get("namespace")
+        name, namespace = name_of(manifest), namespace or manifest["metadata"].get("namespace")
         ask = Ask(
-            f"make {_what(kind, name)}",
+            f"make {what_it_is(kind, name)}",
             "POST",
             self._path(kind, namespace),
             _STRICT,
-            _complete(kind, manifest),
+            complete(kind, manifest),
         )
 
         def found(error: KubernetesError) -> Object | None:
@@ -198,12 +199,10 @@ class Kubernetes:
 
     def try_create(self, kind: Kind, manifest: Object, namespace: str | None = None) -> Object:
         """Asks what `create` would make, without making it: all checks of the server and of webhooks are made."""
-        name, namespace = _name_of(manifest), namespace or manifest["metadata"].get("namespace")
+        name, namespace = name_of(manifest), namespace or manifest["metadata"].get("namespace")
         params = {**_STRICT, "dryRun": "All"}
-        doing = f"make {_what(kind, name)} (dry run)"
-        return self._object(
-            Ask(doing, "POST", self._path(kind, namespace), params, _complete(kind, manifest))
-        )
+        doing = f"make {what_it_is(kind, name)} (dry run)"
+        return self._object(Ask(doing, "POST", self._path(kind, namespace), params, complete(kind, manifest)))
 
     def apply(
         self, manifest: Object, *, kind: Kind | None = None, dry_run: bool = False, force: bool = True
@@ -213,11 +212,11 @@ class Kubernetes:
         `force`: fields that somebody else manages are taken over; without it that raises Conflict.
         """
         kind = kind or self.kind_of(manifest)
-        name, namespace = _name_of(manifest), manifest["metadata"].get("namespace")
+        name, namespace = name_of(manifest), manifest["metadata"].get("namespace")
         params: dict[str, str | bool] = {**_STRICT, "force": "true" if force else "false"}
         params |= {"dryRun": "All"} if dry_run else {}
-        doing = f"apply {_what(kind, name)}"
-        body = _complete(kind, manifest)
+        doing = f"apply {what_it_is(kind, name)}"
+        body = complete(kind, manifest)
         return self._object(Ask(doing, "PATCH", self._path(kind, namespace, name), params, body, APPLY_PATCH))
 
     def patch(self, kind: Kind, name: str, change: Object, namespace: str | None = None) -> Object:
@@ -225,7 +224,7 @@ class Kubernetes:
 
         With `metadata.resourceVersion` in it, it raises Conflict when the object changed since.
         """
-        doing = f"change {_what(kind, name)}"
+        doing = f"change {what_it_is(kind, name)}"
         path = self._path(kind, namespace, name)
         return self._object(Ask(doing, "PATCH", path, _STRICT, change, MERGE_PATCH))
 
@@ -256,7 +255,9 @@ class Kubernetes:
             "propagationPolicy": propagation,
             "gracePeriodSeconds": grace_s,
         }
-        ask = Ask(f"delete {_what(kind, name)}", "DELETE", self._path(kind, namespace, name), body=options)
+        ask = Ask(
+            f"delete {what_it_is(kind, name)}", "DELETE", self._path(kind, namespace, name), body=options
+        )
         try:
             self._wire.repeated(ask)
         except NotFound:
@@ -287,52 +288,3 @@ class Kubernetes:
 
     def _path(self, kind: Kind, namespace: str | None, name: str = "", sub: str = "") -> str:
         return kind.path(namespace or self.access.namespace, name, sub)
-
-
-def ours(there: Object, wanted: Object, error: KubernetesError) -> Object:
-    """Returns what is there if it is what we asked for, judged by lease and ledger, or by the submission where there
-    is no lease; raises AlreadyExists else.
-
-    One of ours that is being deleted is none that we could use: Going.
-    """
-    metadata, labels = there["metadata"], wanted["metadata"].get("labels") or {}
-    what = f"{there.get('kind', 'object')} {metadata['name']}"
-    if metadata.get("deletionTimestamp"):
-        raise Going(f"{what} is taken by one that is being deleted") from error
-    theirs = metadata.get("labels") or {}
-    if LEASE in labels and all(theirs.get(key) == labels.get(key) for key in (LEASE, LEASE_REST, LEDGER)):
-        return there
-    if SUBMISSION in labels and theirs.get(SUBMISSION) == labels[SUBMISSION]:
-        return there
-    by = f" by {theirs[OWNER]}'s lease {theirs.get(LEASE)}" if theirs.get(OWNER) else ", and not by this run"
-    raise AlreadyExists(f"{what} was made already{by}: choose another name, or delete it") from error
-
-
-def items_of(page: Object, kind: Kind) -> Iterator[Object]:
-    """Yields the objects of a list, each complete: in lists they come without their kind."""
-    for item in page.get("items") or []:
-        yield {"apiVersion": kind.api_version, "kind": kind.name, **clean(item)}
-
-
-def clean(item: Any) -> Object:
-    """Returns an object without the server's notes on who set which field, which are longer than the rest."""
-    found: Object = item
-    if "managedFields" in found.get("metadata", {}):
-        metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
-        return {**found, "metadata": metadata}
-    return found
-
-
-def _complete(kind: Kind, manifest: Object) -> Object:
-    return {"apiVersion": kind.api_version, "kind": kind.name, **manifest}
-
-
-def _name_of(manifest: Object) -> str:
-    name = manifest["metadata"].get("name")
-    if not name:  # a name that the server chooses could not be looked for when its reply is lost
-        raise ValueError("a manifest needs a name")
-    return str(name)
-
-
-def _what(kind: Kind, name: str) -> str:
-    return f"{kind.name} {name}"

@@ -15,7 +15,6 @@ from typing import Literal
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
-from tasks.cloud.kubernetes import clean, items_of
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_errors import (
     Expired,
@@ -29,6 +28,7 @@ from tasks.cloud.kubernetes_errors import (
 from tasks.cloud.kubernetes_http import Connection
 from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET, POD, WORKLOAD, Kind, Object
 from tasks.cloud.kubernetes_link import Link, Patience, Silence, Trial
+from tasks.cloud.kubernetes_objects import clean, items_of
 from tasks.cloud.kubernetes_stream import Funnel, iterate
 
 _PAGE = 500

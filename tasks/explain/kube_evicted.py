@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from tasks.explain.kube_scene import KubeScene, line, of_condition, trouble
 from tasks.explain.scene import Line, Trouble
+from tasks.targets.kube_found import ADMISSION_CHECK
 from tasks.targets.kube_objects import Condition, condition, is_true, metadata, name, spec, uid_of
 from tasks.targets.kube_queue import priority_of
-from tasks.targets.kube_states import ADMISSION_CHECK
 
 EVICTIONS: Mapping[str, str] = {
     "PodsReadyTimeout": "its pods were not all ready in the time that Kueue gives them",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tasks.explain import kube_evicted, kube_nodes, kube_running, kube_told, kube_waiting
 from tasks.explain.kube_scene import KubeRule, KubeScene
 from tasks.explain.scene import Trouble
-from tasks.targets.kube_states import KubeState
+from tasks.targets.kube_found import KubeState
 
 
 def kube_troubles(scene: KubeScene) -> list[Trouble]:

@@ -10,9 +10,9 @@ from tasks.explain.kube_told import NO_NAME
 from tasks.explain.scene import Line, Scene, Trouble
 from tasks.explain.told import told
 from tasks.explain.workload import init_hang as no_complete_group
+from tasks.targets.kube_found import KubeState
 from tasks.targets.kube_objects import Object, is_true, metadata, name, said, spec
 from tasks.targets.kube_pods import Waiting, current, unschedulable, waits
-from tasks.targets.kube_states import KubeState
 
 _NOT_THERE = r"not found|manifest unknown|does not exist"
 _NOT_LET_IN = r"denied|unauthorized|forbidden|\b40[13]\b|no basic auth"

@@ -9,8 +9,8 @@ from runtime.contract.errors import Place
 from tasks.explain.scene import Line, Seen, Trouble
 from tasks.explain.told import MOST_EVIDENCE
 from tasks.targets.kube_cause import Cause
+from tasks.targets.kube_found import Found
 from tasks.targets.kube_objects import Condition, Object, Objects, in_order, name, said, subject
-from tasks.targets.kube_states import Found
 
 _LONGEST = 600
 """Letters of what an object says that are shown: some webhooks answer with the whole object."""

@@ -6,7 +6,7 @@ from tasks.explain.kube_evicted import EVICTIONS
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Scene, Trouble
 from tasks.explain.told import MOST_EVIDENCE, told
-from tasks.targets.kube_states import ADMISSION_CHECK
+from tasks.targets.kube_found import ADMISSION_CHECK
 
 _WEBHOOK = (
     r"failed calling webhook|failed to call webhook|no endpoints available for service \"?(kueue|jobset)"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tasks.explain.kube_scene import KubeScene, events, line, of_condition, of_event, trouble
 from tasks.explain.scene import Line, Trouble
+from tasks.targets.kube_found import ADMISSION_CHECK
 from tasks.targets.kube_objects import (
     QUEUE_NAME,
     Condition,
@@ -23,7 +24,6 @@ from tasks.targets.kube_objects import (
 from tasks.targets.kube_queue import admitted_by, position, priority_of
 from tasks.targets.kube_queue import waits as waits_for_quota
 from tasks.targets.kube_quota import Verdict, verdict
-from tasks.targets.kube_states import ADMISSION_CHECK
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 NO_WORKLOAD_AFTER_S = 15.0

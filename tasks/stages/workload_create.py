@@ -38,7 +38,7 @@ from tasks.targets.kube_submission import Submission
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
-    from tasks.targets.kube_states import Found
+    from tasks.targets.kube_found import Found
 
 Say = Callable[[str], None]
 
@@ -231,7 +231,7 @@ def to_the_end(
 
 def exit_code(found: Found) -> int:
     """Returns what a command that waited ends with: the program's own code; 1 where it failed without one."""
-    from tasks.targets.kube_states import KubeState
+    from tasks.targets.kube_found import KubeState
 
     if found.state is KubeState.SUCCEEDED:
         return ExitCode.DONE

@@ -31,10 +31,11 @@ from tasks.explain.kube_nodes import silent_nodes
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Line, Trouble
+from tasks.targets.kube_found import Found
 from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, status, uid_of
 from tasks.targets.kube_pods import Slot, failures, has_ended, node_of, slot_of
 from tasks.targets.kube_rows import Row, matching, rows
-from tasks.targets.kube_states import Found, look
+from tasks.targets.kube_states import look
 
 _OF_JOBSETS = JOBSET_UID
 """A selector: whatever has this label."""

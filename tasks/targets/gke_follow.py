@@ -33,9 +33,9 @@ from tasks.targets.gke_watch import (
     taken_away,
     waiting,
 )
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_queue import position
-from tasks.targets.kube_states import Found, KubeState
 from tasks.targets.kube_template import container_names
 from tasks.targets.streams import LOST, event_of
 from tasks.targets.types import PREEMPTED, Event, Exited, LogLine, State, WorkloadRef

@@ -27,10 +27,10 @@ from tasks.targets.gke_plan import TRIAL_S, trial_name
 from tasks.targets.gke_submit import submit
 from tasks.targets.gke_waiting import HOPELESS
 from tasks.targets.gke_watch import Seen, objects_of
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import JOBSET_UID, created_at
 from tasks.targets.kube_objects import name as name_of
 from tasks.targets.kube_pods import CANNOT_START
-from tasks.targets.kube_states import Found, KubeState
 from tasks.targets.kube_submission import Submission
 from tasks.targets.kube_template import address_of
 

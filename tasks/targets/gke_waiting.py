@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tasks.config.gke_target import GkeLimits
-from tasks.targets.kube_states import NO_WORKLOAD, Found, KubeState
+from tasks.targets.kube_found import NO_WORKLOAD, Found, KubeState
 from tasks.targets.types import WaitedTooLong as WaitedTooLong
 
 HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})

@@ -13,9 +13,10 @@ from tasks.cloud.kubernetes_watch import JOB_SET_UID, JOB_UID, Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_pathways
 from tasks.targets.kube_cause import TAKEN, failure_of
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import is_true, metadata, select, uid_of
 from tasks.targets.kube_pods import node_of, slot_of
-from tasks.targets.kube_states import Found, KubeState, look
+from tasks.targets.kube_states import look
 from tasks.targets.kube_template import SLICE_JOB, container_names
 
 _MANY, _SELDOM_S = 100, 0.25

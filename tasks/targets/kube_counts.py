@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tasks.targets.kube_objects import Object, Objects, in_order, is_true, number, spec, status, subject
+from tasks.targets.kube_found import Found
+from tasks.targets.kube_objects import (
+    Condition,
+    Object,
+    Objects,
+    in_order,
+    is_true,
+    number,
+    spec,
+    status,
+    subject,
+)
 from tasks.targets.kube_pods import attempt_of, started_at
 
 
@@ -53,6 +64,12 @@ def running_since(now: Objects, pods: Sequence[Object]) -> float | None:
 def evictions(workload: Object | None) -> int:
     """Returns how often Kueue took a Workload's quota back, as far as it counts that itself."""
     return sum(number(one.get("count")) for one in _counted(workload))
+
+
+def seen_evictions(evicted: Condition | None, last: Found | None) -> int:
+    """Returns how many evictions looks have seen: not every version of Kueue counts them."""
+    seen = last.evictions if last else 0
+    return seen + 1 if evicted is not None and not (last and last.evicted) else seen
 
 
 def underlying(workload: Object | None) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from runtime.contract.errors import BadInput
 from tasks.targets.kube_counts import expected_pods, pods_each
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import (
     REPLICATED_JOB,
     Object,
@@ -26,7 +27,7 @@ from tasks.targets.kube_objects import (
 )
 from tasks.targets.kube_pods import current, is_running
 from tasks.targets.kube_queue import Position, priority_of
-from tasks.targets.kube_states import Found, KubeState, look
+from tasks.targets.kube_states import look
 
 FILTERS: Mapping[str, Collection[KubeState]] = {
     "EVERYTHING": frozenset(KubeState),

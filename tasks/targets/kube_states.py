@@ -11,9 +11,8 @@ of Kueue words them differently. Nothing here asks a server or a clock.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tasks.targets.kube_cause import Cause, first_cause
 from tasks.targets.kube_counts import (
@@ -22,8 +21,10 @@ from tasks.targets.kube_counts import (
     expected_pods,
     jobs_refused,
     running_since,
+    seen_evictions,
     underlying,
 )
+from tasks.targets.kube_found import ADMISSION_CHECK, NO_WORKLOAD, Found, KubeState
 from tasks.targets.kube_objects import (
     QUEUE_NAME,
     Condition,
@@ -48,72 +49,7 @@ from tasks.targets.kube_pods import (
     unschedulable,
     waits,
 )
-from tasks.targets.kube_queue import Position, position
-
-
-class KubeState(enum.StrEnum):
-    """GONE: it was there and is gone, and how it ended is not known. All others are what they say."""
-
-    QUEUED = "QUEUED"
-    PROVISIONING = "PROVISIONING"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    PREEMPTED = "PREEMPTED"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    GONE = "GONE"
-
-
-NO_WORKLOAD = "NoWorkload"
-"""The reason of a JobSet that waits although Kueue has not queued it."""
-ADMISSION_CHECK = "AdmissionCheck"
-"""The reason of one that waits for a check of Kueue, and of one whose quota was taken back because of it."""
-
-OVER = frozenset({KubeState.SUCCEEDED, KubeState.FAILED, KubeState.GONE})
-"""After these nothing more happens to a JobSet."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a look at a JobSet came to. Given to the next look it is the memory of it.
-
-    `reason` is a word, `message` the evidence for people; `since` is seconds since the epoch, as the cluster tells it.
-    `restarts` are those of JobSet, `counted` those of them that its limit is for, `evictions` those of Kueue. `causes`
-    says by attempt, from 0, why it failed; of attempts that failed before the first look nothing may be left. `seen`:
-    its JobSet was there once.
-    """
-
-    state: KubeState
-    reason: str = ""
-    message: str = ""
-    since: float | None = None
-    restarts: int = 0
-    counted: int = 0
-    evictions: int = 0
-    evicted: bool = False
-    position: Position | None = None
-    causes: Mapping[int, Cause] = field(default_factory=dict)
-    seen: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self.state in OVER
-
-    @property
-    def attempt(self) -> int:
-        """Which start of it this is, from 1. An eviction makes another one only when it is admitted again."""
-        return 1 + self.restarts + self.evictions - (1 if self.evicted else 0)
-
-    @property
-    def cause(self) -> Cause | None:
-        """Why it failed, or why the attempt before the present one did."""
-        return self.causes[max(self.causes)] if self.causes and self.state != KubeState.SUCCEEDED else None
-
-    @property
-    def key(self) -> tuple[KubeState, str, int]:
-        """What must change for it to be news."""
-        return self.state, self.reason, self.attempt
+from tasks.targets.kube_queue import position
 
 
 def look(now: Objects, last: Found | None = None) -> Found:
@@ -141,7 +77,7 @@ def _look(now: Objects, last: Found | None) -> Found:
         KubeState.QUEUED,
         restarts=restarts,
         counted=max(number(status(jobset).get("restartsCountTowardsMax")), last.counted if last else 0),
-        evictions=max(evictions(now.workload), _seen_evictions(evicted, last)),
+        evictions=max(evictions(now.workload), seen_evictions(evicted, last)),
         evicted=evicted is not None,
         causes=_causes(now, pods, restarts, evicted, last),
         seen=seen,
@@ -366,9 +302,3 @@ def _as(
     return replace(
         base, state=state, reason=why.reason or reason, message=why.message or message, since=why.since
     )
-
-
-def _seen_evictions(evicted: Condition | None, last: Found | None) -> int:
-    """Returns how many evictions looks have seen: not every version of Kueue counts them."""
-    seen = last.evictions if last else 0
-    return seen + 1 if evicted is not None and not (last and last.evicted) else seen

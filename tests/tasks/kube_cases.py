@@ -16,8 +16,9 @@ import yaml
 from runtime.contract.errors import Place
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Line, Seen
+from tasks.targets.kube_found import Found
 from tasks.targets.kube_objects import Objects, select
-from tasks.targets.kube_states import Found, look
+from tasks.targets.kube_states import look
 
 CASES = Path(__file__).parents[1] / "cases/kube"
 BEGAN = datetime.datetime(2026, 11, 27, 12, 0, 0, tzinfo=datetime.UTC)

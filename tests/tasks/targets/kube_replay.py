@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tasks.targets.kube_found import Found
 from tasks.targets.kube_objects import Objects, name, select, uid_of
-from tasks.targets.kube_states import Found, look
+from tasks.targets.kube_states import look
 
 RECORDINGS = Path(__file__).parents[2] / "cases/kubernetes"
 

@@ -20,8 +20,8 @@ from tasks.stages.teardown import teardown
 from tasks.targets import gke_smoke
 from tasks.targets.gke_smoke import DoesNotWork, Patience, Subject, prove, trial, trial_config
 from tasks.targets.kube_check import checked
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_jobset import jobset
-from tasks.targets.kube_states import Found, KubeState
 from tasks.targets.types import Workload
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.runtime.supervised import ROOT

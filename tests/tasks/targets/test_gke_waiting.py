@@ -6,7 +6,7 @@ import pytest
 
 from tasks.config.gke_target import GkeLimits
 from tasks.targets.gke_waiting import WaitedTooLong, Waiting
-from tasks.targets.kube_states import NO_WORKLOAD, Found, KubeState
+from tasks.targets.kube_found import NO_WORKLOAD, Found, KubeState
 
 QUEUED = Found(KubeState.QUEUED, "WaitingForQuota", "insufficient unused quota")
 PULLING = Found(KubeState.STARTING, "ImagePullBackOff", "not found")

@@ -12,8 +12,9 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_plan import restarting_codes
 from tasks.targets.gke_watch import Seen, failed_and_restarted, taken_away
 from tasks.targets.kube_cause import Cause
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import select
-from tasks.targets.kube_states import Found, KubeState, look
+from tasks.targets.kube_states import look
 from tasks.targets.types import Restarts
 from tests.tasks.targets.gke_runs import config
 

@@ -11,8 +11,8 @@ import pytest
 
 from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_watch import Change, of_job_set, watch
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import Object, uid_of
-from tasks.targets.kube_states import Found, KubeState
 from tests.cloud.kubernetes.client import JOBSETS, WORKLOADS, Plain
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool

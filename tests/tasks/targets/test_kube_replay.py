@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tasks.targets.kube_found import KubeState
 from tasks.targets.kube_objects import Objects, uid_of
-from tasks.targets.kube_states import KubeState, look
+from tasks.targets.kube_states import look
 from tests.tasks.targets.kube_replay import Store, lines, news, recordings, replay
 
 UP = ["QUEUED NoWorkload", "QUEUED Pending", "STARTING Admitted", "STARTING PodsStarting", "RUNNING Started"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runtime.contract.errors import BadInput
+from tasks.targets.kube_found import KubeState
 from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_rows import FILTERS, Row, rows
-from tasks.targets.kube_states import KubeState
 from tests.tasks.targets.kube_replay import lines, objects_at, recordings
 
 XPK = ("EVERYTHING", "FINISHED", "RUNNING", "QUEUED", "FAILED", "SUCCESSFUL")
