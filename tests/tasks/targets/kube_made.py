@@ -14,6 +14,7 @@ PATHWAYS = {
     "server_image": "r/pathways/server:jax_0.10.0",
     "proxy_image": "r/pathways/proxy_server:jax_0.10.0",
 }
+BOARD = {"instance": "projects/p/locations/l/tensorboards/1", "logdir": "gs://bucket/logs", "image": "r/tb:1"}
 
 
 def config(**fields: Any) -> GkeTargetConfig:

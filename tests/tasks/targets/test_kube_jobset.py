@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shlex
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.config.accelerators import accelerator, known_names
-from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_check import job_of as first_job
 from tasks.targets.kube_jobset import jobset, secret
 from tasks.targets.kube_submission import Object
 from tests.tasks.targets.kube_made import (
+    BOARD,
     IMAGE,
     PATHWAYS,
     config,
@@ -33,7 +29,6 @@ from tests.tasks.targets.kube_made import (
     seen,
     submission,
 )
-from tests.waiting import PATIENCE_S, until
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True).filter(lambda name: name != "XLA_FLAGS")
@@ -162,80 +157,6 @@ def test_everything_carries_the_labels_of_the_lease() -> None:
     assert kept is not None and kept["metadata"]["labels"] == labels
 
 
-BOARD = {"instance": "projects/p/locations/l/tensorboards/1", "logdir": "gs://bucket/logs", "image": "r/tb:1"}
-
-
-def ends(
-    target: GkeTargetConfig,
-    *,
-    exit_code: int = 0,
-    condition: str = "",
-    deadline: bool = False,
-    once: bool = False,
-) -> str:
-    """Returns what a pod's end does to the JobSet, by the documented order of rules."""
-    spec = jobset(target, submission(deadline_s=60 if deadline else None, once=once))["spec"]
-    template = spec["replicatedJobs"][0]["template"]["spec"]
-    reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-    if deadline:
-        reason, message = "DeadlineExceeded", "Job was active longer than specified deadline"
-    for index, rule in enumerate(() if deadline else template["podFailurePolicy"]["rules"]):
-        if condition and condition in [each["type"] for each in rule.get("onPodConditions", [])]:
-            reason = "PodFailurePolicy"
-            message = f"Pod ns/p has condition {condition} matching FailJob rule at index {index}"
-            break
-        codes = rule.get("onExitCodes")
-        if codes and exit_code and exit_code not in codes["values"]:
-            reason = "PodFailurePolicy"
-            message = f"Container worker for pod ns/p failed with exit code {exit_code} matching FailJob rule"
-            break
-    for rule in spec["failurePolicy"].get("rules", []):
-        patterns = rule.get("onJobFailureMessagePatterns", [""])
-        if reason in rule["onJobFailureReasons"] and any(re.search(each, message) for each in patterns):
-            return {"FailJobSet": "fails", "RestartJobSetAndIgnoreMaxRestarts": "restarts free"}[
-                rule["action"]
-            ]
-    return "restarts" if spec["failurePolicy"]["maxRestarts"] else "fails"
-
-
-@pytest.mark.parametrize(
-    ("fields", "end", "what"),
-    [
-        ({}, {"exit_code": 1}, "fails"),
-        ({}, {"exit_code": 137}, "fails"),
-        ({}, {"exit_code": 143, "condition": "DisruptionTarget"}, "restarts free"),
-        ({"max_restarts": 3}, {"exit_code": 1}, "fails"),
-        ({"max_restarts": 3}, {"exit_code": 42}, "restarts"),
-        ({"max_restarts": 3}, {"exit_code": 137}, "restarts"),
-        ({"max_restarts": 3}, {"exit_code": 143, "condition": "DisruptionTarget"}, "restarts free"),
-        ({"max_restarts": 3, "restart_exit_codes": "1, 3-5"}, {"exit_code": 4}, "restarts"),
-        ({"max_restarts": 3, "restart_exit_codes": "1, 3-5"}, {"exit_code": 2}, "fails"),
-        ({"max_restarts": 3, "restart_on_user_code_failure": True}, {"exit_code": 2}, "restarts"),
-        (
-            {"max_restarts": 3, "restart_on_user_code_failure": True},
-            {"exit_code": 1, "condition": "DisruptionTarget"},
-            "restarts free",
-        ),
-        ({"max_restarts": 3}, {"deadline": True}, "fails"),
-        ({"max_restarts": 3, "restart_on_user_code_failure": True}, {"deadline": True}, "fails"),
-    ],
-)
-def test_preemption_never_counts_and_failures_count_when_asked(
-    fields: dict[str, Any], end: dict[str, Any], what: str
-) -> None:
-    assert ends(config(**fields), **end) == what
-    assert ends(config(**fields), **end, once=True) == "fails"
-
-
-def test_a_deadline_is_kept_by_the_cluster_itself() -> None:
-    jobset = made({"limits": {"workload_s": 3600}})
-    assert job_of(jobset)["activeDeadlineSeconds"] == 3600
-    assert jobset["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == "3600"
-    assert job_of(made({"limits": {"workload_s": 3600}}, deadline_s=60))["activeDeadlineSeconds"] == 60
-    without = made({"queue": None, "limits": {"workload_s": 3600}})
-    assert "labels" not in without["metadata"]
-
-
 def test_a_network_of_the_host_needs_names_from_the_cluster() -> None:
     spec = pod_of(made())["spec"]
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
@@ -243,63 +164,6 @@ def test_a_network_of_the_host_needs_names_from_the_cluster() -> None:
     for fields in ({"service_account": "wi"}, {"host_network": False}, {"type": "cpu"}, identity):
         assert not {"hostNetwork", "dnsPolicy"} & pod_of(made(fields))["spec"].keys()
     assert pod_of(made({"service_account": "wi", "host_network": True}))["spec"]["hostNetwork"] is True
-
-
-def test_dumps_are_copied_by_a_container_that_outlives_the_worker() -> None:
-    jobset = made({"debug_dump": {"to": "gs://bucket/dumps"}, "env": {"XLA_FLAGS": "--xla_a=1"}})
-    env = seen(main_of(jobset))
-    assert env["XLA_FLAGS"] == "--xla_a=1 --xla_dump_to=/xla-dump"
-    (copier,) = pod_of(jobset)["spec"]["initContainers"]
-    assert copier["restartPolicy"] == "Always"
-    assert seen(copier, {"metadata.name": "pod-1"}) == {
-        "FROM": "/xla-dump",
-        "TO": "gs://bucket/dumps",
-        "EVERY_S": "60",
-        "POD_NAME": "pod-1",
-    }
-    assert checked(jobset) == []
-    given = seen(main_of(made({"debug_dump": {"to": "gs://bucket"}}, env={"XLA_FLAGS": "-b"})))
-    assert given["XLA_FLAGS"] == "-b --xla_dump_to=/xla-dump"
-
-
-def test_the_copier_copies_meanwhile_and_once_more_at_its_end(tmp_path: Path) -> None:
-    (copier,) = pod_of(made({"debug_dump": {"to": "gs://bucket/dumps"}}))["spec"]["initContainers"]
-    log = tmp_path / "log"
-    gcloud = tmp_path / "gcloud"
-    gcloud.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexit 1\n')  # a copy that fails does not end it
-    gcloud.chmod(0o755)
-    env = {**seen(copier), "POD_NAME": "pod-1", "EVERY_S": "0.1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    process = subprocess.Popen([expanded(word, env) for word in copier["command"]], env=env)
-    try:
-        until(lambda: log.exists() and len(log.read_text().splitlines()) >= 2)
-        before = len(log.read_text().splitlines())
-        process.terminate()
-        assert process.wait(PATIENCE_S) == 0
-        lines = log.read_text().splitlines()
-        assert len(lines) > before
-        assert set(lines) == {"storage rsync --recursive /xla-dump gs://bucket/dumps/pod-1"}
-    finally:
-        process.kill()
-
-
-def test_the_collector_reads_the_host_and_ends_after_the_worker() -> None:
-    jobset = made({"ops_agent": {"interval_s": 30}})
-    (agent,) = pod_of(jobset)["spec"]["initContainers"]
-    told = json.loads(seen(agent)["COLLECTOR"])
-    assert told["receivers"]["hostmetrics"]["collection_interval"] == "30s"
-    assert set(told["receivers"]["hostmetrics"]["scrapers"]) >= {"cpu", "memory", "disk", "network"}
-    assert agent["restartPolicy"] == "Always" and agent["volumeMounts"][0]["readOnly"] is True
-    assert checked(jobset) == []
-
-
-def test_an_uploader_does_not_hold_up_success() -> None:
-    jobset = made({"tensorboard": BOARD})
-    assert jobset["spec"]["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["slice-job"]}
-    job = job_of(jobset, "tensorboard")
-    assert job["completions"] == 1 and job["backoffLimit"] > 100 and "podFailurePolicy" not in job
-    assert "--experiment_name=run-1" in main_of(jobset, "tensorboard")["command"]
-    assert "nodeSelector" not in pod_of(jobset, "tensorboard")["spec"]
-    assert checked(jobset) == []
 
 
 def test_a_variable_of_the_users_wins() -> None:
@@ -321,40 +185,6 @@ def test_ramdisks() -> None:
     assert volume(by="multi_tier")["csi"] == {"driver": "multitier-checkpoint.csi.storage.gke.io"}
     memory = volume(by="memory", size="2GiB")["emptyDir"]
     assert memory == {"medium": "Memory", "sizeLimit": str(2 << 30)}
-
-
-def test_pathways_runs_one_program_beside_its_servers() -> None:
-    jobset = made({"pathways": {**PATHWAYS, "elastic_slices": 1, "max_slice_restarts": 3}})
-    head = pod_of(jobset, "pathways-head")["spec"]
-    assert [each["name"] for each in head["initContainers"]] == ["pathways-proxy", "pathways-rm"]
-    assert all(each["restartPolicy"] == "Always" for each in head["initContainers"])
-    assert "--num_elastic_slices=1" in head["initContainers"][0]["args"]
-    assert "--instance_type=tpuv5e:4x4" in head["initContainers"][1]["args"]
-    env = seen(main_of(jobset, "pathways-head"))
-    assert env["JAX_BACKEND_TARGET"] == "grpc://run-1-pathways-head-0-0.run-1:29000"
-    worker = job_of(jobset, "worker")
-    assert (worker["completions"], worker["backoffLimit"]) == (4, 12)
-    assert jobset["spec"]["successPolicy"]["targetReplicatedJobs"] == ["pathways-head"]
-    assert checked(jobset) == []
-
-
-def test_headless_pathways_has_servers_alone_and_ends_by_its_deadline() -> None:
-    limits = {"workload_s": 60}
-    jobset = made({"pathways": {**PATHWAYS, "headless": True}, "limits": limits}, image="", command=[])
-    head = pod_of(jobset, "pathways-head")["spec"]
-    assert [each["name"] for each in head["containers"]] == ["pathways-proxy", "pathways-rm"]
-    assert "successPolicy" not in jobset["spec"] and "initContainers" not in head
-    assert job_of(jobset, "pathways-head")["activeDeadlineSeconds"] == 60
-    assert checked(jobset) == []
-
-
-def test_colocated_python_is_beside_each_worker() -> None:
-    image = "r/sidecar:python_3.12-jax_0.10.0"
-    jobset = made({"pathways": {**PATHWAYS, "colocated_python_image": image}})
-    (sidecar,) = pod_of(jobset, "worker")["spec"]["initContainers"]
-    assert (sidecar["image"], sidecar["restartPolicy"]) == (image, "Always")
-    assert seen(sidecar) == {"GRPC_SERVER_ADDRESS": "0.0.0.0:50051"}
-    assert checked(jobset) == []
 
 
 @pytest.mark.parametrize(
