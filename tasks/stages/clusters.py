@@ -179,13 +179,13 @@ def _carry_out(office: Office, name: str, config: ClusterConfig, holding: Holdin
     works = _works(office, name, config, holding)
     works.settle()
     there = works.look()
-    theirs = there is not None and not works.is_ours(there)
-    works.apart = theirs and office.inside is not None and config.queueing.install
     planned = works.plan(there)
     works.check()
     if not agree(planned):
         raise Declined(f"cluster {name} stays as it is: nobody agreed")
-    made = works.carry_out(planned, there)
+    theirs = there is not None and not works.is_ours(there)
+    apart = theirs and office.inside is not None and config.queueing.install
+    made = works.carry_out(planned, there, apart=apart)
     _set_up(office, made, config, holding)
 
 

@@ -56,7 +56,6 @@ class Works:
 
     `ask_busy` is asked which slices are idle. `poll_s` between looks; `patience` for what is given back; `limit_s` for
     all that is made. `beside`: node pools of others that have our names are left alone, and ours get other names.
-    `apart`: others' pods are kept off ours.
     """
 
     container: Container
@@ -69,7 +68,7 @@ class Works:
     patience: Patience = USUAL
     limit_s: float | None = None
     beside: bool = False
-    apart: bool = False
+    _apart: bool = False
     _failed: dict[str, ContainerError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,12 +105,13 @@ class Works:
         """Raises BadInput for what the API could not read, before anything is made."""
         check_requests(self.name, self.config, self.container.project, self.holding.resource_labels)
 
-    def carry_out(self, planned: ClusterPlan, there: Cluster | None) -> Cluster:
-        """Does what was planned; returns the cluster as it then is.
+    def carry_out(self, planned: ClusterPlan, there: Cluster | None, *, apart: bool = False) -> Cluster:
+        """Does what was planned; returns the cluster as it then is. `apart`: others' pods are kept off what is made.
 
         A slice that cannot be had is given back, and the others are made all the same; then NotWhole is raised.
         Raises ContainerError for what would fail for every slice, Leaked, Fenced.
         """
+        self._apart = apart
         self._failed.clear()
         if there is not None and not self._is_mine(there.labels):
             self.holding.adopt(CLUSTER, *self._place(there), there.uid)
@@ -176,7 +176,7 @@ class Works:
         for reservation in (*others, last):
             config = placed(self.holding, self.container, self.config)
             labels = self.holding.resource_labels
-            request = pool_request(name, config, shape, labels, reservation, apart=self.apart)
+            request = pool_request(name, config, shape, labels, reservation, apart=self._apart)
             try:
                 self._make_one(name, request)
             except ReservationShort as error:

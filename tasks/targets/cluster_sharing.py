@@ -108,25 +108,32 @@ def _of_others(
     if there.state == "PROVISIONING":
         return None
     theirs = [pool for pool in there.pools if not _is_ours(holding, pool)]
+    if there.autoprovisions or not short_of(theirs, wanted.needs).count:
+        # Nobody gets onto machines that have a queue of their own without meaning to.
+        return _used(holding, there, None if queue_of(whole) else whole)
+    apart = _are_apart(there, whole, ways)
+    beside = [] if apart else theirs
     # What other runs added goes with the last of them: it counts where this run can hold it.
     added = [pool for pool in there.pools if whole is not None and _is_ours(holding, pool)]
-    enough = there.autoprovisions or not short_of(theirs, wanted.needs).count
-    apart = not enough and _are_apart(there, whole, ways)
-    lacking = short_of(added if apart else [*theirs, *added], wanted.needs)
-    if lacking.count and not there.autoprovisions:
-        stands = whole is not None and whole.stands
-        if not wanted.create or stands:
-            raise lacks(there, lacking.told)
-        if wanted.config is None:
-            raise wanted.why_not or lacks(there, lacking.told)
-        others = short_of([] if apart else theirs, wanted.needs)
-        size = {"nodes": others.count} if wanted.config.counts_nodes else {"slices": others.count}
-        more = replace(wanted, config=wanted.config.model_copy(update=size))
-        _adopt(holding, there)
-        return _make(holding, container, more, ways, apart=apart)
-    if whole is not None and not (enough and queue_of(whole)):  # nobody gets onto those without meaning to
+    lacking = short_of([*beside, *added], wanted.needs)
+    if not lacking.count:
+        return _used(holding, there, whole)
+    if not wanted.create or (whole is not None and whole.stands):
+        raise lacks(there, lacking.told)
+    if wanted.config is None:
+        raise wanted.why_not or lacks(there, lacking.told)
+    ours = short_of(beside, wanted.needs).count
+    size = {"nodes": ours} if wanted.config.counts_nodes else {"slices": ours}
+    more = replace(wanted, config=wanted.config.model_copy(update=size))
+    _adopt(holding, there)
+    return _make(holding, container, more, ways, apart=apart)
+
+
+def _used(holding: Holding, there: Cluster, added: Lease | None) -> Cluster | None:
+    """Adopts a cluster as it is, and shares the lease of what was `added`, if any; None: that one is going."""
+    if added is not None:
         try:
-            share(holding, labels_for(whole.lease_id, holding.ledger.id))
+            share(holding, labels_for(added.lease_id, holding.ledger.id))
         except IllegalTransition:
             _take_back(holding)
             return None
@@ -217,7 +224,7 @@ def _make(
         with own.renewing():
             works = Works(
                 container, own, wanted.name, wanted.config, ways.say, ways.poll_s,
-                limit_s=ways.limit_s, beside=True, apart=apart,
+                limit_s=ways.limit_s, beside=True,
             )  # fmt: skip
             works.settle()
             there = works.look()
@@ -229,7 +236,7 @@ def _make(
                     f"cluster {wanted.name} would have to be changed under {', '.join(others)}: {planned}",
                     fix="wait for those runs, or name another cluster",
                 )
-            made = works.carry_out(planned, there)
+            made = works.carry_out(planned, there, apart=apart)
             ways.ready(made, own if apart else None)
             own.live()
             # It is over at once, but for those who hold it, or when it was kept for longer.

@@ -168,7 +168,7 @@ class GkeTarget:
         scope = signed(f"{self.place()}/{config.namespace}", cluster.access)
         if config.smoke:
             subject = gke_smoke.Subject(uploaded.image.reference, workload, config, scope)
-            gke_smoke.prove(subject, cluster, lease, self._say, gke_smoke.Patience())
+            gke_smoke.prove(subject, cluster, lease, self._say, gke_smoke.Waits())
         disk = config.ramdisk
         local = f"{disk.directory}/{workload.run_id}" if disk is not None else None
         job = send_job(run, uploaded, attempt, lease.lease.lease_id, self._lease_s, local)

@@ -62,7 +62,7 @@ class DoesNotWork(InfrastructureError):
 
 
 @dataclass(frozen=True)
-class Patience:
+class Waits:
     """Seconds: for the whole of it, for a container that cannot start, between looks."""
 
     total_s: int = TRIAL_S
@@ -98,21 +98,21 @@ class Subject:
 
 
 def prove(
-    subject: Subject, cluster: Kubernetes, lease: Holding, say: Callable[[str], None], patience: Patience
+    subject: Subject, cluster: Kubernetes, lease: Holding, say: Callable[[str], None], waits: Waits
 ) -> None:
     """Sees that an image works, unless that is known. Raises DoesNotWork, with the steps that failed."""
     if subject.is_proven():
         return
     config = trial_config(subject.config)
     name = trial_name(lease.lease.lease_id)
-    asked = trial(subject, name, lease.resource_labels, patience)
+    asked = trial(subject, name, lease.resource_labels, waits)
     say(f"{subject.image} is new on this cluster: it is tried in a pod first (smoke: false leaves that out)")
     ref = lease.create(
         JOBSET, subject.scope, name, lambda: submit(cluster, config, asked),
-        dead_man=f"{patience.total_s} s after it began",
+        dead_man=f"{waits.total_s} s after it began",
     )  # fmt: skip
     assert ref.uid is not None
-    found = _awaited(subject, cluster, config, name, ref.uid, patience)
+    found = _awaited(subject, cluster, config, name, ref.uid, waits)
     if found.state != KubeState.SUCCEEDED:
         raise _failure(subject, found, _said(cluster, config, ref.uid))
     lease.discard(ref)
@@ -138,7 +138,7 @@ def trial_config(config: GkeTargetConfig) -> GkeTargetConfig:
     return config.model_copy(update=changed)
 
 
-def trial(subject: Subject, name: str, labels: Mapping[str, str], patience: Patience) -> Submission:
+def trial(subject: Subject, name: str, labels: Mapping[str, str], waits: Waits) -> Submission:
     """Returns what is submitted: the environment is the workers', secrets included, the command another."""
     env = subject.workload.env
     hidden = {one for one in env.get(SECRET_NAMES_VARIABLE, "").split(",") if one}
@@ -150,15 +150,15 @@ def trial(subject: Subject, name: str, labels: Mapping[str, str], patience: Pati
         env={key: value for key, value in env.items() if key not in hidden},
         secrets={key: value for key, value in env.items() if key in hidden},
         labels=labels,
-        deadline_s=patience.total_s,
+        deadline_s=waits.total_s,
     )
 
 
 def _awaited(
-    subject: Subject, cluster: Kubernetes, config: GkeTargetConfig, name: str, uid: str, patience: Patience
+    subject: Subject, cluster: Kubernetes, config: GkeTargetConfig, name: str, uid: str, waits: Waits
 ) -> Found:
     """Returns how it ended. Raises DoesNotWork where it cannot begin, or does not in time."""
-    seen, give_up = Seen(config, uid), time.monotonic() + patience.total_s
+    seen, give_up = Seen(config, uid), time.monotonic() + waits.total_s
     stuck_since: float | None = None
     while True:
         now = time.monotonic()
@@ -167,13 +167,13 @@ def _awaited(
         except Unavailable:
             if now >= give_up:
                 raise
-            time.sleep(patience.look_s)
+            time.sleep(waits.look_s)
             continue
         if found.over:
             return found
         stuck_since = (stuck_since or now) if found.reason in CANNOT_START else None
         hopeless = found.reason in HOPELESS or (
-            stuck_since is not None and now - stuck_since >= patience.stuck_s
+            stuck_since is not None and now - stuck_since >= waits.stuck_s
         )
         if hopeless:
             raise DoesNotWork(
@@ -181,10 +181,10 @@ def _awaited(
             )
         if now >= give_up:
             raise DoesNotWork(
-                f"{subject.image} could not be tried within {patience.total_s} s: {found.state}: {found.message}: "
+                f"{subject.image} could not be tried within {waits.total_s} s: {found.state}: {found.message}: "
                 "mend that, or leave it out with smoke: false in the target file"
             )
-        time.sleep(patience.look_s)
+        time.sleep(waits.look_s)
 
 
 def _said(cluster: Kubernetes, config: GkeTargetConfig, uid: str) -> str:

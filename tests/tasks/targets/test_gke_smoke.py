@@ -18,7 +18,7 @@ from tasks.leases.lease import State
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.targets import gke_smoke
-from tasks.targets.gke_smoke import DoesNotWork, Patience, Subject, prove, trial, trial_config
+from tasks.targets.gke_smoke import DoesNotWork, Subject, Waits, prove, trial, trial_config
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_jobset import jobset
@@ -68,7 +68,7 @@ def made(pods: Pods) -> list[str]:
     return [" ".join(call.split()[:3]) for call in pods.cluster.calls() if call.startswith("create jobsets")]
 
 
-def tried(pods: Pods, patience: Patience = Patience()) -> list[str]:  # noqa: B008
+def tried(pods: Pods, waits: Waits = Waits()) -> list[str]:  # noqa: B008
     """Tries the image alone; returns what is said. Whatever comes of it, nothing is left."""
     run, holding, said = pods.run(), hold(RUN), list[str]()
     scope = SCOPE.format(pods.cluster.kubeconfig if pods.cluster else "")
@@ -77,7 +77,7 @@ def tried(pods: Pods, patience: Patience = Patience()) -> list[str]:  # noqa: B0
     config = run.spec.target
     assert isinstance(config, GkeTargetConfig)
     try:
-        prove(Subject(IMAGE.reference, workload, config, scope), api, holding, said.append, patience)
+        prove(Subject(IMAGE.reference, workload, config, scope), api, holding, said.append, waits)
     finally:
         release = teardown(run, holding)
     assert release.lease.state is State.GONE
@@ -127,7 +127,7 @@ def test_an_image_that_cannot_be_pulled_is_given_up(pods: Pods) -> None:
     assert pods.cluster is not None
     pods.cluster.set(images=["others/*"])
     with pytest.raises(DoesNotWork, match="cannot be started on this cluster: ImagePullBackOff: pod"):
-        tried(pods, Patience(stuck_s=0.0))
+        tried(pods, Waits(stuck_s=0.0))
 
 
 def test_one_that_nobody_can_try_in_time_is_told_with_the_way_out(pods: Pods) -> None:
@@ -137,7 +137,7 @@ def test_one_that_nobody_can_try_in_time_is_told_with_the_way_out(pods: Pods) ->
         with pytest.raises(
             DoesNotWork, match="could not be tried within 0 s: .*smoke: false in the target file"
         ):
-            tried(pods, Patience(total_s=0))
+            tried(pods, Waits(total_s=0))
     finally:
         pods.cluster.stop()
 
@@ -163,7 +163,7 @@ def subject(**more: Any) -> Subject:
 def manifest(one: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the JobSet and the pod in it."""
     config = trial_config(one.config)
-    told = jobset(config, trial(one, "x-smoke", {"slicebench-lease": "r-e1"}, Patience()))
+    told = jobset(config, trial(one, "x-smoke", {"slicebench-lease": "r-e1"}, Waits()))
     assert checked(told) == []
     [group] = told["spec"]["replicatedJobs"]
     assert group["replicas"] == 1 and group["template"]["spec"]["parallelism"] == 1
@@ -237,5 +237,5 @@ def test_an_output_that_is_another_folder_there_is_told(
     said: list[str] = []
     monkeypatch.setattr(gke_smoke, "_awaited", lambda *_: Found(KubeState.SUCCEEDED))
     one = Subject("i", Workload("r", f"{tmp_path}/r"), subject().config, PLACE)
-    prove(one, cast(Any, None), cast(Holding, Lease()), said.append, Patience())
+    prove(one, cast(Any, None), cast(Holding, Lease()), said.append, Waits())
     assert f"{tmp_path}/.images/{one.proof} of its pod is not seen from here" in said[-1]
