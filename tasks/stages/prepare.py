@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pydantic
 
@@ -19,6 +19,7 @@ from runtime.contract.expand import expand
 from runtime.contract.job import Deadlines
 from runtime.contract.names import STAGES, SUITE_FILE
 from runtime.contract.overrides import apply_overrides
+from runtime.contract.suite import Suite
 from runtime.contract.suite_reader import read_suite
 from runtime.contract.yamlfile import read_text
 from tasks.cloud.storage import Folder, open_folder, probe_writable
@@ -29,7 +30,8 @@ from tasks.config.locate import locate
 from tasks.config.request import RunRequest
 from tasks.config.run_names import checked_lease_name, checked_run_id, run_id_for
 from tasks.config.source import resolve_source
-from tasks.config.spec import RunSpec
+from tasks.config.spec import RunSpec, SourceSpec
+from tasks.config.target import TargetConfig
 from tasks.leases.outcome import begin_pass
 from tasks.stages.asked import begin_asked, never_began, read_asked
 from tasks.stages.attempts import go_on, start_over
@@ -105,6 +107,61 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     Raises BadInput with the problems of all inputs together, the suite's fit on the target included. `suite_text`,
     given on resume, is taken in place of the suite file's content and of the overrides.
     """
+    found = _read(request, environ, suite_text)
+    suite, target_path, env = found.suite, found.target_path, found.env
+    if suite.simdevice is not None:
+        raise BadInput(
+            f"{found.path} asks for simulated TPUs (simdevice), and workers run on real devices only",
+            fix="remove the simdevice block, or run the suite with Orbax's own runner",
+        )
+    spec = RunSpec(
+        run_id=found.run_id,
+        suite_name=suite.name,
+        suite_path=str(found.path),
+        suite_text=found.text,
+        points=expand(suite),
+        num_repeats=suite.num_repeats,
+        target_name=target_path.stem,
+        target=found.target.with_choices(request.workers, request.devices_per_worker),
+        source=found.source,
+        output=found.output,
+        history=found.history,
+        keep=request.keep,
+        keep_for_s=duration.seconds(request.keep_for),
+        lease=request.lease,
+        wait_for_lock_s=duration.seconds(request.wait_for_lock),
+        deadlines=_deadlines(request),
+        env=env[0],
+        secret_env=frozenset(env[1]),
+        local_directory=request.local_directory,
+        skip_preflight=request.skip_preflight,
+        debug_dumps=request.debug_dumps,
+        warnings=suite.warnings,
+    )
+    plan = open_target(spec.target).plan(spec)
+    refuse_flags_without_effect(request, spec, plan)
+    if spec.lease is not None:
+        checked_lease_name(spec.lease)
+    return replace(spec, points=plan.points, left_out=plan.left_out)
+
+
+class _Inputs(NamedTuple):
+    """What a request names, each as it was read and found right by itself."""
+
+    path: Path
+    text: str
+    suite: Suite
+    target_path: Path
+    target: TargetConfig
+    source: SourceSpec
+    env: tuple[Mapping[str, str], frozenset[str]]
+    run_id: str
+    output: str
+    history: str
+
+
+def _read(request: RunRequest, environ: Mapping[str, str], suite_text: str | None) -> _Inputs:
+    """Returns what a request names. Raises BadInput with the problems of all of it together."""
     problems: list[Problem] = []
 
     def gather(step: Callable[[], _Resolved]) -> _Resolved | None:
@@ -140,40 +197,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         and history is not None
     ):
         raise BadInput(problems)
-    if suite.simdevice is not None:
-        raise BadInput(
-            f"{path} asks for simulated TPUs (simdevice), and workers run on real devices only",
-            fix="remove the simdevice block, or run the suite with Orbax's own runner",
-        )
-    spec = RunSpec(
-        run_id=run_id,
-        suite_name=suite.name,
-        suite_path=str(path),
-        suite_text=text,
-        points=expand(suite),
-        num_repeats=suite.num_repeats,
-        target_name=target_path.stem,
-        target=target.with_choices(request.workers, request.devices_per_worker),
-        source=source,
-        output=output,
-        history=history,
-        keep=request.keep,
-        keep_for_s=duration.seconds(request.keep_for),
-        lease=request.lease,
-        wait_for_lock_s=duration.seconds(request.wait_for_lock),
-        deadlines=_deadlines(request),
-        env=env[0],
-        secret_env=frozenset(env[1]),
-        local_directory=request.local_directory,
-        skip_preflight=request.skip_preflight,
-        debug_dumps=request.debug_dumps,
-        warnings=suite.warnings,
-    )
-    plan = open_target(spec.target).plan(spec)
-    refuse_flags_without_effect(request, spec, plan)
-    if spec.lease is not None:
-        checked_lease_name(spec.lease)
-    return replace(spec, points=plan.points, left_out=plan.left_out)
+    return _Inputs(path, text, suite, target_path, target, source, env, run_id, output, history)
 
 
 def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
