@@ -108,7 +108,7 @@ def test_what_a_context_lacks_is_told(write: Writer, parts: dict[str, Any], told
 def test_a_context_that_is_not_there_is_answered_by_those_that_are(write: Writer, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no context 'kind-aa': .* has kind-a, kind-b, did you mean kind-a?"):
         by_context("kind-aa", write())
-    with pytest.raises(BadInput, match="there is no kubeconfig /absent"):
+    with pytest.raises(BadInput, match="kubeconfig /absent is not there"):
         by_context("kind-a", "/absent")
     (tmp_path / "empty").write_text("{}")
     with pytest.raises(BadInput, match="has none at all"):
