@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, read_json
-from tasks.config.source import track_of
 from tasks.history.comparison import PastRun
 from tasks.history.dataset.notes import Notes, read_notes
 from tasks.history.dataset.recorded import moment_name
@@ -62,6 +61,8 @@ def excluded_in(history: Folder, output: Folder) -> tuple[Excluded, list[str]]:
 
 def belonging_of(folder: Folder) -> Belonging:
     """Returns what a run belongs to in the history, as its folder says."""
+    from tasks.config.source import track_of  # slow: a pydantic model behind it
+
     document = read_json(folder, REQUEST_FILE)
     request = document.get("request") if isinstance(document, dict) else None
     asked = request if isinstance(request, dict) else {}

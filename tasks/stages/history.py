@@ -87,7 +87,7 @@ def open_history(uri: str | None) -> Dataset:
 def look(dataset: Dataset) -> Looked:
     """Reads all of it. Raises InfrastructureError when the storage fails."""
     stored, notes = dataset.read(), read_notes(dataset.folder)
-    records = Records(stored.table(), notes, time.time())
+    records = Records(stored.rows(), notes, time.time())
     return Looked(dataset.folder.uri, records, notes, [*stored.troubles, *notes.troubles])
 
 

@@ -12,7 +12,18 @@ from pathlib import Path
 from tests.bench.bars import Bar, table
 from tests.bench.machine import commit, load, machine, now
 
-NAMES = ("runtime", "agreement", "overhead", "ssh", "loop", "pod_start", "follow", "workload", "detection")
+NAMES = (
+    "runtime",
+    "agreement",
+    "overhead",
+    "ssh",
+    "loop",
+    "pod_start",
+    "follow",
+    "workload",
+    "detection",
+    "history",
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 def latest(table: pa.Table) -> pa.Table:
     """Returns the rows that count, by series, then in the order in which their runs began."""
+    return taken(table, order_of(table))
+
+
+def order_of(table: pa.Table) -> NDArray[np.int64]:
+    """Returns which rows those are, in that order."""
     if len(table) == 0:
-        return table
+        return np.empty(0, dtype=np.int64)
     series, run, point = (codes(table, name) for name in ("series", "run_id", "benchmark_key"))
     began, collected = (np.nan_to_num(numbers(table, name)) for name in ("began_at", "collected_at"))
     order = np.lexsort((series, point, -collected, began, run))
@@ -27,7 +32,8 @@ def latest(table: pa.Table) -> pa.Table:
     first = np.flatnonzero(new_run)[np.cumsum(new_run) - 1]  # of each row: the first of its run
     is_last = collected[order] == collected[order][first]
     kept = order[is_last & (new_run | _changes(series[order], point[order]))]
-    return taken(table, kept[np.lexsort((began[kept], series[kept]))])
+    ordered: NDArray[np.int64] = kept[np.lexsort((began[kept], series[kept]))]
+    return ordered
 
 
 def last_written(table: pa.Table, keys: Sequence[str], written: str) -> pa.Table:

@@ -7,8 +7,11 @@ values in another unit than the latest ones.
 from __future__ import annotations
 
 import datetime
+import gc
 import json
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.history.comparison import SMALLEST_MEMORY
-from tasks.history.dataset.latest import codes, numbers
+from tasks.history.dataset.latest import codes, numbers, order_of
 from tasks.history.dataset.medians import runs_of
 from tasks.history.dataset.notes import Notes
 from tasks.history.dataset.rows import is_a_time
@@ -98,20 +101,25 @@ class Recorded:
 
 
 class Records:
-    """All that the history holds, as series. `table`: as `Stored.table` gives it; `now`: seconds since the epoch."""
+    """All that the history holds, as series. `table`: as `Stored.rows` gives it; `now`: seconds since the epoch.
+
+    A row is a number here: its place among those that count, by series, then in the order in which runs began.
+    """
 
     def __init__(self, table: pa.Table, notes: Notes, now: float) -> None:
         self._table = table
+        self._order = order_of(table)
         self._notes = notes
         self._now = now
-        self._bounds = _bounds(codes(table, "series"))
+        self._bounds = _bounds(codes(table, "series")[self._order])
         self._mentioned = {note.night for note in notes.notes if note.kind in ("exclude", "include")}
 
     @cached_property
     def series(self) -> Mapping[str, Recorded]:
         """Returns every series by its id."""
         names = self._texts("series")
-        return {names[first]: self._recorded(names[first], first, last) for first, last in self._measured}
+        with untroubled_by_garbage():
+            return {names[first]: self._recorded(names[first], first, last) for first, last in self._measured}
 
     @property
     def night_names(self) -> set[str]:
@@ -123,19 +131,16 @@ class Records:
         first, last = next(
             (bounds for bounds in self._measured if self._texts("series")[bounds[0]] == series), (0, 0)
         )
-        columns = self._table.slice(first, last - first)
-        values, units, versions = (
-            columns.column(name).to_pylist() for name in ("values", "unit", "versions")
-        )
+        told = self._rows(range(first, last))
         found = [
             Seen(
                 night=self._names[row],
                 run_id=self._texts("run_id")[row],
                 began_at=float(self._began[row]),
                 run=self._runs[row],
-                values=values[row - first],
-                unit=units[row - first],
-                versions=json.loads(versions[row - first] or "{}"),
+                values=told[row - first]["values"],
+                unit=told[row - first]["unit"],
+                versions=json.loads(told[row - first]["versions"] or "{}"),
                 aside=self._aside(series, row),
                 origin=self._texts("origin")[row],
             )
@@ -165,12 +170,11 @@ class Records:
     def _unmeasured(self) -> list[dict[str, Any]]:
         names = self._texts("series")
         rows = [row for first, last in self._bounds if not names[first] for row in range(first, last)]
-        found = self._table.slice(rows[0], len(rows)).to_pylist() if rows else []
-        return [{**told, "name": self._names[row]} for row, told in zip(rows, found, strict=True)]
+        return [{**told, "name": self._names[row]} for row, told in zip(rows, self._rows(rows), strict=True)]
 
     @cached_property
     def _began(self) -> NDArray[np.float64]:
-        return numbers(self._table, "began_at")
+        return numbers(self._table, "began_at")[self._order]
 
     @cached_property
     def _runs(self) -> Sequence[Run | None]:
@@ -178,25 +182,37 @@ class Records:
         return runs_of(*self._lists, np.asarray(least))
 
     @cached_property
-    def _lists(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Returns the values of all rows, one row after the other, and where each begins."""
+    def _lists(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the values of all rows, and where those of each begin, and how many they are."""
         values = self._table.column("values").combine_chunks()
-        offsets = np.from_dlpack(values.offsets).astype(np.int32, copy=False)
-        return np.from_dlpack(values.flatten()).astype(np.float64), offsets - offsets[0]
+        offsets = np.from_dlpack(values.offsets).astype(np.int64)
+        begins = (offsets - offsets[0])[self._order]
+        flat = np.from_dlpack(values.flatten()).astype(np.float64, copy=False)
+        return flat, begins, np.diff(offsets)[self._order]
 
     def _values(self, row: int) -> NDArray[np.float64]:
-        values, offsets = self._lists
-        return values[offsets[row] : offsets[row + 1]]
+        values, begins, lengths = self._lists
+        return values[begins[row] : begins[row] + lengths[row]]
+
+    def _rows(self, rows: Iterable[int]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [
+            self._table.slice(int(self._order[row]), 1).to_pylist()[0] for row in rows
+        ]
+        return found
 
     @cached_property
     def _names(self) -> Sequence[str]:
         """Returns the name of each row's night: where a run belongs to none, when it began."""
-        began = self._began.tolist()
-        return [night or moment_name(at) for night, at in zip(self._texts("night"), began, strict=True)]
+        nights = self._texts("night")
+        return (
+            nights
+            if all(nights)
+            else [night or moment_name(at) for night, at in zip(nights, self._began, strict=True)]
+        )
 
     @cached_property
     def _wrong_clock(self) -> NDArray[np.bool_]:
-        began, collected = self._began, numbers(self._table, "collected_at")
+        began, collected = self._began, numbers(self._table, "collected_at")[self._order]
         wrong: NDArray[np.bool_] = (
             ~(began >= _FIRST_TIME) | (began > self._now + _AHEAD_S) | (collected < began - _BACK_S)
         )
@@ -204,29 +220,36 @@ class Records:
 
     @cached_property
     def _other_unit(self) -> NDArray[np.bool_]:
-        units = codes(self._table, "unit")
+        units = codes(self._table, "unit")[self._order]
         other = np.zeros(len(units), dtype=np.bool_)
         for first, last in self._measured:
             other[first:last] = units[first:last] != units[last - 1]
         return other
 
     def _recorded(self, series: str, first: int, last: int) -> Recorded:
-        about = self._table.slice(last - 1, 1).drop_columns(["values"]).to_pylist()[0]
-        nights: dict[str, list[Run]] = {}
-        last_row: dict[str, int] = {}
-        doubtful, names, runs, aside = self._doubtful, self._names, self._runs, 0
+        about = {name: found for name, found in self._rows([last - 1])[0].items() if name != "values"}
+        names, runs = self._names[first:last], self._runs[first:last]
+        known = [run for run in runs if run is not None]
+        simple = len(known) == len(runs) and all(map(operator.lt, names, names[1:]))
+        if simple and not self._doubtful[first:last].any():  # as nearly always: each run is a night
+            nights = tuple(map(Night, names, zip(known, strict=True)))
+            return Recorded(series, about, nights, 0, middle(self._values(last - 1)))
+        counting: dict[str, list[int]] = {}
+        aside = 0
         for row in range(first, last):
-            if doubtful[row] and self._aside(series, row):
+            if self._doubtful[row] and self._aside(series, row):
                 aside += 1
-            elif (run := runs[row]) is not None:
-                nights.setdefault(names[row], []).append(run)
-                last_row[names[row]] = row
-        counting = tuple(Night(name, tuple(nights[name])) for name in sorted(nights))
-        latest = middle(self._values(last_row[counting[-1].name])) if counting else None
-        return Recorded(series, about, counting, aside, latest)
+            elif self._runs[row] is not None:
+                counting.setdefault(self._names[row], []).append(row)
+        nights = tuple(
+            Night(name, tuple(run for row in counting[name] if (run := self._runs[row])))
+            for name in sorted(counting)
+        )
+        latest = middle(self._values(counting[nights[-1].name][-1])) if nights else None
+        return Recorded(series, about, nights, aside, latest)
 
     @cached_property
-    def _doubtful(self) -> Sequence[bool]:
+    def _doubtful(self) -> NDArray[np.bool_]:
         """Says of each row whether it may be that it does not count; `_aside` says whether, and why."""
         found = self._wrong_clock | self._other_unit
         if self._mentioned:
@@ -235,8 +258,7 @@ class Records:
                 not {run, name}.isdisjoint(self._mentioned) for run, name in zip(runs, names, strict=True)
             )
             found = found | np.fromiter(said, dtype=np.bool_, count=len(runs))
-        doubtful: list[bool] = found.tolist()
-        return doubtful
+        return found
 
     def _aside(self, series: str, row: int) -> str:
         """Returns why a row does not count; empty when it does."""
@@ -253,7 +275,9 @@ class Records:
         if name not in self._decoded:
             column = self._table.column(name).combine_chunks()
             words = np.asarray(column.dictionary.to_pylist(), dtype=object)
-            self._decoded[name] = words[np.from_dlpack(column.indices)].tolist() if len(words) else []
+            self._decoded[name] = (
+                words[np.from_dlpack(column.indices)][self._order].tolist() if len(words) else []
+            )
         return self._decoded[name]
 
     @cached_property
@@ -281,3 +305,15 @@ def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(series)) + 1
     starts = [0, *edges.tolist()]
     return list(zip(starts, [*starts[1:], len(series)], strict=True))
+
+
+@contextmanager
+def untroubled_by_garbage() -> Iterator[None]:
+    """While hundreds of thousands of objects are made that all stay, Python need not look through them for garbage."""
+    looked = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looked:
+            gc.enable()

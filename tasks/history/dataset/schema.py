@@ -88,7 +88,11 @@ def schema(layout: Layout) -> pa.Schema:
     """Returns the Arrow schema of a file that this version writes, without metadata."""
     import pyarrow as pa
 
-    kinds = {"string": pa.string(), "float64": pa.float64(), "floats": pa.list_(pa.float64())}
+    kinds = {
+        "string": pa.string(),
+        "float64": pa.float64(),
+        "floats": pa.list_(pa.field("element", pa.float64())),
+    }
     return pa.schema([pa.field(name, kinds[kind]) for name, kind in layout.columns.items()])
 
 
@@ -98,6 +102,15 @@ def table_of(rows: Sequence[Row], layout: Layout = ROWS) -> pa.Table:
 
     columns = {name: [row.get(name, _EMPTY[kind]) for row in rows] for name, kind in layout.columns.items()}
     return pa.Table.from_pydict(columns, schema=schema(layout))
+
+
+def empty(layout: Layout) -> pa.Table:
+    """Returns what a file without rows holds, as `read_file` gives it."""
+    import pyarrow as pa
+
+    text = pa.dictionary(pa.int32(), pa.string())
+    coded = [pa.field(one.name, text if one.type == pa.string() else one.type) for one in schema(layout)]
+    return pa.schema(coded).empty_table()
 
 
 def to_file(table: pa.Table, replaces: Sequence[str] = ()) -> bytes:
@@ -142,10 +155,9 @@ def read_file(content: bytes, layout: Layout = ROWS) -> File:
 def _completed(table: pa.Table, layout: Layout) -> pa.Table:
     """Returns all columns in their order and types, texts as codes of a dictionary, and nothing that is null."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     text = pa.dictionary(pa.int32(), pa.string())
-    kinds = {"string": text, "float64": pa.float64(), "floats": pa.list_(pa.float64())}
+    kinds = {"string": text, "float64": pa.float64(), "floats": pa.list_(pa.field("element", pa.float64()))}
     columns = []
     for name, kind in layout.columns.items():
         if name not in table.column_names:
@@ -156,7 +168,7 @@ def _completed(table: pa.Table, layout: Layout) -> pa.Table:
                 column = column.cast(kinds[kind])
         if column.null_count:
             plain = column.cast(pa.string()) if kind == "string" else column
-            filled = pc.fill_null(plain, pa.scalar(_EMPTY[kind], type=plain.type))
+            filled = plain.fill_null(pa.scalar(_EMPTY[kind], type=plain.type))
             column = filled.cast(kinds[kind]) if kind == "string" else filled
         columns.append(column)
     return pa.table(columns, names=list(layout.columns))

@@ -23,7 +23,7 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.history.dataset.latest import latest
 from tasks.history.dataset.rows import is_a_time
-from tasks.history.dataset.schema import ROWS, File, Layout, Row, read_file, table_of, to_file
+from tasks.history.dataset.schema import ROWS, File, Layout, Row, empty, read_file, table_of, to_file
 from tasks.history.samples import Damaged, NewerSchema
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Stored:
         """Returns all rows, as they were written."""
         import pyarrow as pa
 
-        none = read_file(to_file(table_of([], self.layout)), self.layout).table
-        return pa.concat_tables([*(file.table for file in self.files.values()), none]).unify_dictionaries()
+        tables = [file.table for file in self.files.values()] or [empty(self.layout)]
+        return pa.concat_tables(tables).unify_dictionaries()
 
     def table(self) -> pa.Table:
         """Returns the rows of runs, each once: of a run that was recorded again, what was collected last."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,7 @@ from numpy.typing import NDArray
 from tasks.history.intervals import median_variance
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):  # and no dataclass, as Night: a year of nights has hundreds of thousands of them
     """One run of a series: the logarithm of the median of its repeats, and that median's variance.
 
     `spread` is None where one repeat leaves nothing to tell it from.
@@ -22,12 +22,11 @@ class Run:
     spread: float | None = None
 
 
-@dataclass(frozen=True)
-class Night:
+class Night(NamedTuple):
     """One night of a series: its run, then its reruns in the order in which they were made."""
 
     name: str
-    runs: tuple[Run, ...] = field(default=())
+    runs: tuple[Run, ...] = ()
 
     @property
     def settled(self) -> Run:

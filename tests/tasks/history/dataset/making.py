@@ -52,7 +52,7 @@ def note(kind: Any, night: str, *, series: str = "", at: float = NOW, text: str 
 
 
 def records(dataset: Dataset, *notes: Note, now: float = NOW) -> Records:
-    return Records(dataset.read().table(), Notes(notes), now)
+    return Records(dataset.read().rows(), Notes(notes), now)
 
 
 def the_series(dataset: Dataset, *notes: Note) -> Recorded:

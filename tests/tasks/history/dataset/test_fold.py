@@ -24,9 +24,7 @@ from tests.tasks.history.detection.nights import QUIET, night, nights
 
 def dated(found: Sequence[Night]) -> tuple[Night, ...]:
     """Returns the nights with names that sort as their numbers do."""
-    return tuple(
-        dataclasses.replace(one, name=f"2026-{n // 28 + 1:02}-{n % 28 + 1:02}") for n, one in enumerate(found)
-    )
+    return tuple(one._replace(name=f"2026-{n // 28 + 1:02}-{n % 28 + 1:02}") for n, one in enumerate(found))
 
 
 def group(*more: float | tuple[float, ...], accepted: Sequence[int] = (), worse: Change = Change.UP) -> Group:
