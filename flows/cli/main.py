@@ -35,6 +35,7 @@ COMMANDS = {
     "nightly": ("flows.cli.nightly:nightly", "Run a night of suites, targets and versions, and judge it."),
     "runs": ("flows.cli.runs:runs", "List past runs."),
     "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
+    "compare": ("flows.cli.compare:compare", "Compare two runs, repeat against repeat."),
     "logs": ("flows.cli.logs:logs", "Show what the workers of a run wrote."),
     "explain": ("flows.cli.explain:explain", "Say what state a run is in, why, and what to do next."),
     "doctor": (

@@ -84,7 +84,7 @@ def past_run(results: Results) -> PastRun:
         {
             (measurement.benchmark_key, measurement.operation, measurement.metric): observed
             for measurement in results.measurements
-            if measurement.point in counting and _is_judged(measurement)
+            if measurement.point in counting and is_judged(measurement)
             if (observed := _observed(measurement))
         },
     )
@@ -110,7 +110,8 @@ def judge(
     )
 
 
-def _is_judged(measurement: Measurement) -> bool:
+def is_judged(measurement: Measurement) -> bool:
+    """Says whether a metric is compared with other runs' at all."""
     return describe(measurement.metric).headline and measurement.unit in _JUDGED_UNITS
 
 
@@ -124,7 +125,7 @@ def _observed(measurement: Measurement) -> list[float]:
 
 
 def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]) -> list[SeriesVerdict]:
-    judged = [m for m in current.of_point(point.point) if _is_judged(m)] if point.status == "passed" else []
+    judged = [m for m in current.of_point(point.point) if is_judged(m)] if point.status == "passed" else []
     verdicts = [_of_series(point, measurement, baseline) for measurement in judged if _observed(measurement)]
     if verdicts:
         return verdicts

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "logs": (2, set()),
     "logs nosuch": (2, set()),
     "report nosuch": (2, set()),
+    "compare nosuch": (2, set()),
     "explain nosuch": (2, set()),
     "down": (0, set()),
     "history --help": (0, set()),
