@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, read_json
 from tasks.history.comparison import PastRun
+from tasks.history.dataset.moments import moment_name
 from tasks.history.dataset.notes import Notes, read_notes
-from tasks.history.dataset.recorded import moment_name
 from tasks.history.dataset.rows import Belonging, series_id
 from tasks.history.results import Results
 from tasks.stages.files import REQUEST_FILE

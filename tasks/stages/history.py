@@ -14,8 +14,9 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.storage import Folder, is_there, open_folder, read_json
 from tasks.config.home import history_uri
 from tasks.history.dataset.compaction import Compacted, compact, forget_months, retain
+from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
-from tasks.history.dataset.fold import Decision, Group, fold, group_of, groups
+from tasks.history.dataset.fold import Group, fold, group_of, groups, narrowed
 from tasks.history.dataset.lines import Shown
 from tasks.history.dataset.notes import Kind, Note, Notes, read_notes, write_note
 from tasks.history.dataset.orbax import is_baseline, rows_of_baseline
@@ -29,6 +30,9 @@ from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
 
 MOST_JUDGED = 120
 """Nights, the latest, that are judged on the spot where nobody judged them when they were run."""
+
+MOST_DECISIONS = 5000
+"""Decisions that a person who asks for one series waits for: a second makes a thousand."""
 
 _AT_ONCE = 8
 
@@ -113,20 +117,23 @@ def judged(dataset: Dataset, looked: Looked, series: Recorded) -> list[Decision]
 
     It is decided together with the series of its machine and track: a night that was off for all is no change of one.
     """
-    return judged_of_all(dataset, looked, group_of(series)).get(series.id, [])
+    return judged_of_all(dataset, looked, series).get(series.id, [])
 
 
 def judged_of_all(
-    dataset: Dataset, looked: Looked, of_group: str | None = None
+    dataset: Dataset, looked: Looked, series: Recorded | None = None
 ) -> Mapping[str, list[Decision]]:
-    """Returns the same of every series, or of those of one group."""
+    """Returns the same of every series, or of one and of some that it is decided together with."""
     decisions, _ = read_decisions(dataset)
+    of_group = group_of(series) if series else None
     known = [one for one in decisions if of_group in (None, one.group)]
     metrics = {one.id: one.about["metric"] for one in looked.records.series.values()}
     least = {
         metrics[one.series]: one.least for one in known if one.series in metrics
     }  # as they were judged last
     chosen = {name: group for name, group in groups_of(looked, least).items() if of_group in (None, name)}
+    if series and of_group in chosen and series.id in chosen[of_group].members:
+        chosen = {of_group: narrowed(chosen[of_group], series.id, known, MOST_JUDGED, MOST_DECISIONS)}
     found: dict[str, list[Decision]] = {}
     for one in fold(chosen, known, most=MOST_JUDGED):
         found.setdefault(one.series, []).append(one)

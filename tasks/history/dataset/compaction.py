@@ -14,8 +14,9 @@ import numpy as np
 
 from runtime.contract.errors import InfrastructureError
 from tasks.history.dataset.latest import last_written, latest, numbers, taken
+from tasks.history.dataset.moments import month_of
 from tasks.history.dataset.schema import ROWS, File, to_file
-from tasks.history.dataset.store import Dataset, Stored, month_of
+from tasks.history.dataset.store import Dataset, Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks.history.dataset.fold import Decision
+from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.latest import last_written
 from tasks.history.dataset.schema import Layout, Row
 from tasks.history.detection.standing import Alert, Standing

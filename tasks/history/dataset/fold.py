@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from runtime.contract.metrics import describe
-from tasks.history.comparison import LARGEST_FLOOR
+from tasks.history.dataset.decision import LEAST, Decision, told_of, verdict_of
 from tasks.history.dataset.recorded import Recorded, Records
-from tasks.history.detection.baseline import ENOUGH_NIGHTS, MOST_NIGHTS
+from tasks.history.detection.baseline import MOST_NIGHTS
 from tasks.history.detection.evidence import GUARD
-from tasks.history.detection.night import Change, Finding, Outcome, decide
+from tasks.history.detection.night import Change, Outcome, decide
 from tasks.history.detection.series import Night, Series
 from tasks.history.detection.standing import Standing, after, series_of
 from tasks.history.intervals import t_quantile
-from tasks.history.quantities import percent, plus_minus
-from tasks.history.verdict import Verdict
 
 RULES = 1
 """Grows with what decides: what older rules decided is decided anew."""
@@ -31,12 +29,7 @@ RULES = 1
 JUDGED_UNITS = ("s", "bytes")
 """Throughputs and ratios follow from what is measured in these, and would count twice."""
 
-LEAST = 0.02
-"""The smallest change that counts where nobody says otherwise, a fraction."""
-
 _DIGEST = 8
-_SEEN = 3.5
-"""A change has to be so many standard deviations of a run to be seen for sure."""
 
 
 @dataclass(frozen=True)
@@ -75,37 +68,6 @@ class Group:
         return sorted({night for member in self.members.values() for night in member.places})
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What was decided of a series in a night. `basis` says of which values, so that it is known when it is stale.
-
-    `effect`, `low`, `high`, `shift` and `least` are fractions, positive where values grew; None where there are none.
-    `shift` is what the whole machine was off by. `standing` is where the series stands after the night.
-    """
-
-    night: str
-    group: str
-    series: str
-    basis: str
-    verdict: Verdict
-    reason: str
-    standing: Standing
-    effect: float | None = None
-    low: float | None = None
-    high: float | None = None
-    probability: float | None = None
-    window: int = 0
-    level: float | None = None
-    shift: float | None = None
-    told: str = ""
-    least: float = LEAST
-
-    @property
-    def is_change(self) -> bool:
-        """Says whether something happened in this night: an alert opened or closed, or values got better."""
-        return bool(self.told)
-
-
 def groups(
     records: Records,
     accepted: Mapping[str, frozenset[str]] | None = None,
@@ -131,6 +93,19 @@ def groups(
 def group_of(one: Recorded) -> str:
     """Returns the name of the group that a series is decided in."""
     return f"{one.about['machine']}/{one.about['track']}"
+
+
+def narrowed(group: Group, series: str, known: Iterable[Decision], nights: int, most: int) -> Group:
+    """Returns a group that its latest nights can be decided of in a moment: whole, or one series and some others.
+
+    `most`: how many decisions may have to be made, of `nights`. The others tell what is common to all of them.
+    """
+    decided = {one.night for one in known if one.group == group.name}
+    missing = [night for night in group.nights[-nights:] if night not in decided]
+    if len(missing) * len(group.members) <= most:
+        return group
+    others = [name for name in sorted(group.members) if name != series][: max(8, most // nights)]
+    return Group(group.name, {name: group.members[name] for name in (series, *others)})
 
 
 def fold(
@@ -244,7 +219,7 @@ def _decision(
 ) -> Decision:
     finding, worse = outcome.findings[name], group.members[name].worse
     standing = after(before, series, finding, worse)
-    verdict, reason = _verdict(standing, finding, worse, series, night)
+    verdict, reason = verdict_of(standing, finding, worse, series, night)
     baseline, found = finding.baseline, finding.evidence
     effect = reach = None
     if baseline and found:
@@ -266,42 +241,6 @@ def _decision(
         window=found.window if found else 0,
         level=math.exp(baseline.centre) if baseline else None,
         shift=math.expm1(shift.size) if (shift := outcome.shifts.get(group.name)) else None,
-        told=_told(before, standing, finding, worse),
+        told=told_of(before, standing, finding, worse),
         least=group.members[name].least,
     )
-
-
-def _told(before: Standing, standing: Standing, finding: Finding, worse: Change) -> str:
-    """Returns what happened in a night, in a word; empty where nothing did."""
-    if standing.alert and not before.alert:
-        return "regressed"
-    if before.alert and not standing.alert:
-        return "recovered"
-    if standing.level != before.level:
-        return "new level"
-    better = finding.change not in (Change.NONE, worse) and not before.better and not before.alert
-    return "improved" if better else ""
-
-
-def _verdict(
-    standing: Standing, finding: Finding, worse: Change, series: Series, night: str
-) -> tuple[Verdict, str]:
-    baseline, evidence = finding.baseline, finding.evidence
-    if standing.alert:
-        change = percent(math.expm1(standing.alert.effect))
-        since = "" if standing.alert.began == night else f" since {standing.alert.began}"
-        return Verdict.REGRESSED, f"{change}{since}"
-    if baseline is None or evidence is None:
-        earlier = len(series.nights) - 1
-        if not earlier:
-            return Verdict.NO_BASELINE, "no earlier night"
-        return Verdict.INCONCLUSIVE, f"of {earlier} earlier nights too few tell; it takes {ENOUGH_NIGHTS}"
-    if finding.change not in (Change.NONE, worse):
-        return Verdict.IMPROVED, percent(math.expm1(evidence.effect))
-    scatter = math.sqrt(baseline.variance)
-    if math.expm1(_SEEN * scatter) > LARGEST_FLOOR:
-        return (
-            Verdict.INCONCLUSIVE,
-            f"nights scatter by {plus_minus(math.expm1(scatter))}: too noisy to judge",
-        )
-    return Verdict.PASS, f"within what nights scatter by, {plus_minus(math.expm1(scatter))}"

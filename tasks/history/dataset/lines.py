@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.contract.counting import counted
-from tasks.history.dataset.fold import Decision
+from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.notes import Notes
 from tasks.history.dataset.recorded import Hole, Recorded, Seen, middle
 from tasks.history.detection.baseline import baseline_of

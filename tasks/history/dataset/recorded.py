@@ -6,12 +6,9 @@ values in another unit than the latest ones.
 
 from __future__ import annotations
 
-import datetime
-import gc
 import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.history.comparison import SMALLEST_MEMORY
+from tasks.history.dataset.garbage import untroubled_by_garbage
 from tasks.history.dataset.latest import codes, numbers, order_of
 from tasks.history.dataset.medians import runs_of
+from tasks.history.dataset.moments import moment_name
 from tasks.history.dataset.notes import Notes
-from tasks.history.dataset.rows import is_a_time
 from tasks.history.detection.series import Night, Run, Series
 from tasks.history.intervals import median
 
@@ -291,13 +289,6 @@ def middle(values: Sequence[float] | NDArray[np.float64]) -> float:
     return median(told[np.isfinite(told)])
 
 
-def moment_name(at: float) -> str:
-    """Returns a time as the name of a night: names sort as their times do, and beside dates."""
-    if not is_a_time(at):
-        return f"{at}"
-    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
     """Returns where each series begins and ends in a table that is ordered by them."""
     if not len(series):
@@ -305,15 +296,3 @@ def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(series)) + 1
     starts = [0, *edges.tolist()]
     return list(zip(starts, [*starts[1:], len(series)], strict=True))
-
-
-@contextmanager
-def untroubled_by_garbage() -> Iterator[None]:
-    """While hundreds of thousands of objects are made that all stay, Python need not look through them for garbage."""
-    looked = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if looked:
-            gc.enable()

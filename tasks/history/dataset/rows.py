@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -157,8 +156,3 @@ def _plain(content: object) -> str:
 
 def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
-
-
-def is_a_time(at: float) -> bool:
-    """Says whether a number can be seconds since the epoch of a year with four digits."""
-    return math.isfinite(at) and 0 <= at < 253402300800

@@ -11,7 +11,6 @@ write is all that a reader has to see whole. Deleting what was replaced only sav
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder
 from tasks.history.dataset.latest import latest
-from tasks.history.dataset.rows import is_a_time
+from tasks.history.dataset.moments import month_of
 from tasks.history.dataset.schema import ROWS, File, Layout, Row, empty, read_file, table_of, to_file
 from tasks.history.samples import Damaged, NewerSchema
 
@@ -122,13 +121,6 @@ class Dataset:
             except (Damaged, NewerSchema) as error:
                 return f"{self.folder.uri}/{name} cannot be read: {error}"
         return self._known[name]
-
-
-def month_of(at: float) -> str:
-    """Returns the month of a time, 2026-11; `unknown` for what is no time."""
-    if not is_a_time(at) or at == 0:
-        return "unknown"
-    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%Y-%m}"
 
 
 def _stored(found: Mapping[str, File | str], layout: Layout) -> Stored:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from runtime.contract.roles import role_of
-from tasks.history.dataset.fold import Decision
+from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.lines import Shown, change_cells, machine_words
 from tasks.history.dataset.recorded import Hole, Seen, middle
 from tasks.history.fingerprint import FIELDS

@@ -12,8 +12,9 @@ import pytest
 
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset import fold as folding
+from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
-from tasks.history.dataset.fold import Decision, Group, Member, fold, groups, tonight
+from tasks.history.dataset.fold import Group, Member, fold, groups, narrowed, tonight
 from tasks.history.dataset.recorded import Recorded
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.night import Change, suspects
@@ -186,3 +187,15 @@ def test_groups_are_decided_together_and_each_stands_by_itself(monkeypatch: pyte
     assert fold({"g": one, "h": other}, known) == known and not decided
     stale = [found for found in known if found.group == "h" or found.night < other.nights[-1]]
     assert fold({"g": one, "h": other}, stale) == known and decided == [2, 1]
+
+
+def test_of_a_large_group_some_series_are_decided_with_the_one_that_is_asked_for() -> None:
+    member = group().members["a"]
+    many = Group("g", {f"{n:03}": dataclasses.replace(member) for n in range(100)})
+    few = narrowed(many, "050", (), nights=10, most=200)
+    assert len(few.members) == 21 and "050" in few.members and few.name == "g"
+    assert narrowed(many, "050", (), nights=10, most=1000) is many
+    one = folded(Group("g", {"050": member}))
+    assert (
+        narrowed(many, "050", one[:-1], nights=10, most=200) is many
+    )  # what is decided need not be decided again

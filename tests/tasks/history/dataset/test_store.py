@@ -9,7 +9,8 @@ import pytest
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import Folder, open_folder
-from tasks.history.dataset.store import Dataset, month_of
+from tasks.history.dataset.moments import month_of
+from tasks.history.dataset.store import Dataset
 from tests.tasks.history.dataset.making import BEGAN, DAY, Failing, Killed, row
 
 

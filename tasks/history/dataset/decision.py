@@ -1,0 +1,87 @@
+"""What is decided of a series in a night, and in which words. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tasks.history.comparison import LARGEST_FLOOR
+from tasks.history.detection.baseline import ENOUGH_NIGHTS
+from tasks.history.detection.night import Change, Finding
+from tasks.history.detection.series import Series
+from tasks.history.detection.standing import Standing
+from tasks.history.quantities import percent, plus_minus
+from tasks.history.verdict import Verdict
+
+LEAST = 0.02
+"""The smallest change that counts where nobody says otherwise, a fraction."""
+
+_SEEN = 3.5
+"""A change has to be so many standard deviations of a run to be seen for sure."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided of a series in a night. `basis` says of which values, so that it is known when it is stale.
+
+    `effect`, `low`, `high`, `shift` and `least` are fractions, positive where values grew; None where there are none.
+    `shift` is what the whole machine was off by. `standing` is where the series stands after the night.
+    """
+
+    night: str
+    group: str
+    series: str
+    basis: str
+    verdict: Verdict
+    reason: str
+    standing: Standing
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    probability: float | None = None
+    window: int = 0
+    level: float | None = None
+    shift: float | None = None
+    told: str = ""
+    least: float = LEAST
+
+    @property
+    def is_change(self) -> bool:
+        """Says whether something happened in this night: an alert opened or closed, or values got better."""
+        return bool(self.told)
+
+
+def told_of(before: Standing, standing: Standing, finding: Finding, worse: Change) -> str:
+    """Returns what happened in a night, in a word; empty where nothing did."""
+    if standing.alert and not before.alert:
+        return "regressed"
+    if before.alert and not standing.alert:
+        return "recovered"
+    if standing.level != before.level:
+        return "new level"
+    better = finding.change not in (Change.NONE, worse) and not before.better and not before.alert
+    return "improved" if better else ""
+
+
+def verdict_of(
+    standing: Standing, finding: Finding, worse: Change, series: Series, night: str
+) -> tuple[Verdict, str]:
+    baseline, evidence = finding.baseline, finding.evidence
+    if standing.alert:
+        change = percent(math.expm1(standing.alert.effect))
+        since = "" if standing.alert.began == night else f" since {standing.alert.began}"
+        return Verdict.REGRESSED, f"{change}{since}"
+    if baseline is None or evidence is None:
+        earlier = len(series.nights) - 1
+        if not earlier:
+            return Verdict.NO_BASELINE, "no earlier night"
+        return Verdict.INCONCLUSIVE, f"of {earlier} earlier nights too few tell; it takes {ENOUGH_NIGHTS}"
+    if finding.change not in (Change.NONE, worse):
+        return Verdict.IMPROVED, percent(math.expm1(evidence.effect))
+    scatter = math.sqrt(baseline.variance)
+    if math.expm1(_SEEN * scatter) > LARGEST_FLOOR:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"nights scatter by {plus_minus(math.expm1(scatter))}: too noisy to judge",
+        )
+    return Verdict.PASS, f"within what nights scatter by, {plus_minus(math.expm1(scatter))}"
