@@ -27,6 +27,7 @@ def test_two_runs_are_compared(runs: Path, capsys: pytest.CaptureFixture[str]) -
     assert line.split()[:2] == ["PyTreeCheckpoint", "save"] and line.endswith(
         "not known        no difference"
     )
+    assert " not known " in line
     assert "how much runs differ by themselves is not known" in shown.err
 
 
