@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tasks.cloud.storage import open_folder
-from tasks.history.dataset.fold import Decision, Group, fold, tonight
+from tasks.history.dataset.decision import Decision
+from tasks.history.dataset.fold import Group, fold, tonight
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.night import suspects
 from tasks.history.night_told import NightTold, SeriesTold
