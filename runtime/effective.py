@@ -23,6 +23,7 @@ def described(point: Point) -> dict[str, Any]:
         "mesh": plain(point.mesh),
         "checkpoint": plain(point.checkpoint),
         "disruption": plain(point.disruption),
+        "page_cache": point.page_cache,
     }
 
 

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from runtime import pytree, verify
+from runtime import page_cache, pytree, verify
 from runtime.contract.errors import SlicebenchError
+from runtime.contract.metrics import CACHED
+from runtime.contract.roles import reads
 from runtime.contract.suite import Point
 from runtime.measure import Block, Recorder
 
@@ -81,20 +83,34 @@ class Context:
         (`metric_tracemalloc_enabled`), Python's allocations are traced too, which takes time: such samples
         compare only with their like.
         """
+        measured = self.recorder.measure(operation, payload_bytes=payload_bytes, in_background=in_background)
         if not tracemalloc.is_tracing():
-            with self.recorder.measure(
-                operation, payload_bytes=payload_bytes, in_background=in_background
-            ) as block:
+            with self._seen_in_cache(operation), measured as block:
                 yield block
             return
         tracemalloc.reset_peak()
         before, _ = tracemalloc.get_traced_memory()
-        with self.recorder.measure(
-            operation, payload_bytes=payload_bytes, in_background=in_background
-        ) as block:
+        with self._seen_in_cache(operation), measured as block:
             yield block
         _, peak = tracemalloc.get_traced_memory()
         self.recorder.value(operation, "tracemalloc_peak_bytes", peak - before, "bytes")
+
+    @contextlib.contextmanager
+    def _seen_in_cache(self, operation: str) -> Iterator[None]:
+        """Before something is read, has the page cache as the point wants it, and writes down how it was."""
+        places = [str(path) for path in (self.path, self.local_path) if path and "://" not in str(path)]
+        if not reads(operation) or not places:
+            yield
+            return
+        asked = self.point.page_cache
+        if asked == "drop" and not page_cache.drop_everything():
+            asked = "cold"
+        if asked == "cold":
+            page_cache.evict(places)
+        share = page_cache.cached_share(places)
+        yield
+        if share is not None:
+            self.recorder.value(operation, CACHED, share, "1")
 
     @contextlib.contextmanager
     def traced(self) -> Iterator[None]:

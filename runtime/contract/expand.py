@@ -21,7 +21,7 @@ from runtime.contract.findings import Findings
 from runtime.contract.generator import Generator
 from runtime.contract.generators import find
 from runtime.contract.options import REQUIRED
-from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, MeshSpec, Point, Suite
+from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, MeshSpec, PageCache, Point, Suite
 
 MAX_POINTS = 10_000
 
@@ -43,7 +43,7 @@ def expand(suite: Suite) -> list[Point]:
         Point(
             index=index,
             benchmark=label,
-            key=benchmark_key(draft.item, draft.options, draft.mesh, draft.checkpoint),
+            key=benchmark_key(draft.item, draft.options, draft.mesh, draft.checkpoint, suite.page_cache),
             generator=draft.item.generator,
             implementation=draft.item.implementation,
             options=draft.options,
@@ -51,6 +51,7 @@ def expand(suite: Suite) -> list[Point]:
             checkpoint=draft.checkpoint,
             deadline_s=draft.item.deadline_s or suite.deadline_s,
             disruption=draft.item.disruption,
+            page_cache=suite.page_cache,
         )
         for index, (draft, label) in enumerate(zip(drafts, labels, strict=True))
     ]
@@ -67,7 +68,11 @@ def dropped(suite: Suite) -> list[Dropped]:
 
 
 def benchmark_key(
-    item: BenchmarkSpec, options: Mapping[str, Any], mesh: MeshSpec | None, checkpoint: CheckpointSpec
+    item: BenchmarkSpec,
+    options: Mapping[str, Any],
+    mesh: MeshSpec | None,
+    checkpoint: CheckpointSpec,
+    page_cache: PageCache = "",
 ) -> str:
     """Returns 16 hex digits of the SHA-256 of everything that decides what is measured, as canonical JSON.
 
@@ -86,6 +91,8 @@ def benchmark_key(
     }
     if item.disruption is not None:  # no key of its own where there is none: it would change all old keys
         identity["disruption"] = _without_defaults(item.disruption)
+    if page_cache:
+        identity["page_cache"] = page_cache
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

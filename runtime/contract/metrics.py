@@ -27,6 +27,7 @@ TIME = "time_s"
 THROUGHPUT = "bytes_per_s"
 MEASURING = "measuring_s"
 MEASURING_INSIDE = "measuring_inside_s"
+CACHED = "cached_share"
 RECOVERY = "recovery"
 """The operation whose time is that of going on after workers were struck, or an attempt was taken away."""
 
@@ -108,6 +109,13 @@ METRICS: Mapping[str, Metric] = {
     ),
     "host_network_sent_bytes": Metric(
         "bytes", "none", False, "sent by the host's default interface, all processes", "sysfs tx_bytes"
+    ),
+    CACHED: Metric(
+        "1",
+        "none",
+        False,
+        "part of the checkpoint's bytes that was in the host's page cache when its reading began",
+        "mincore",
     ),
     "files": Metric("count", "none", False, "files of a checkpoint", "the benchmark"),
     "stored_bytes": Metric("bytes", "lower", False, "bytes of a checkpoint's files", "the benchmark"),

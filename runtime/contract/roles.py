@@ -18,6 +18,11 @@ _ROLES: Sequence[tuple[Role, re.Pattern[str]]] = (
 )
 
 
+def reads(operation: str) -> bool:
+    """Says whether an operation reads a checkpoint, by its name."""
+    return role_of(operation) == "restore" or operation.startswith("restore_after_")
+
+
 def role_of(operation: str) -> Role:
     """Says what an operation is to the reader, by its name."""
     return next((role for role, pattern in _ROLES if pattern.fullmatch(operation)), "other")

@@ -16,6 +16,10 @@ from runtime.contract.repeats import Adaptive
 
 Implementation = Literal["native", "orbax", "user"]
 
+PageCache = Literal["", "cold", "drop"]
+"""`cold`: the checkpoint's files are evicted before they are read; `drop`: all files of the host are, which takes root;
+nothing: they are read as they are, mostly from memory."""
+
 
 @dataclass(frozen=True)
 class ArraySpec:
@@ -95,6 +99,7 @@ class Suite:
     empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more; where the suite is
     `adaptive`, that is the most. `deadline_s`: longest
     time for one point. `limits`: what the machines can do at best is measured before the first point.
+    `page_cache`: what is done to it before a checkpoint is read.
     """
 
     file: str
@@ -108,6 +113,7 @@ class Suite:
     simdevice: SimDeviceSpec | None = None
     limits: bool = True
     adaptive: Adaptive | None = None
+    page_cache: PageCache = ""
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()
     checkpoint_places: tuple[Place, ...] = ()
@@ -137,3 +143,4 @@ class Point:
     checkpoint: CheckpointSpec
     deadline_s: float | None = None
     disruption: Disruption | None = None
+    page_cache: PageCache = ""

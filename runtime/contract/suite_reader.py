@@ -13,7 +13,7 @@ from runtime.contract.generator import NATIVE_PREFIX, ORBAX_PREFIX, Generator
 from runtime.contract.generators import find, known_names
 from runtime.contract.nearest import nearest
 from runtime.contract.repeats import read_repeats
-from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, Suite
+from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, PageCache, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
 from runtime.contract.suite_disruption import check_disruptions, read_disruption
 from runtime.contract.suite_options import read_options
@@ -26,6 +26,7 @@ SUITE_KEYS = (
     "warmup",
     "deadline_s",
     "limits",
+    "page_cache",
     "mesh_config",
     "mesh_configs",
     "checkpoint_config",
@@ -118,10 +119,23 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
         warmup=read("warmup", found.integer, 0, 0) or 0,
         deadline_s=read("deadline_s", found.seconds, None),
         simdevice=simdevice,
+        page_cache=_page_cache(entries.get("page_cache"), found),
         limits=read("limits", found.boolean, True) is not False,
         mesh_places=tuple(node.place for _, node in meshes),
         checkpoint_places=tuple(node.place for _, node in checkpoints),
     )
+
+
+def _page_cache(entry: Entry | None, found: Findings) -> PageCache:
+    value = None if entry is None else entry.node.value
+    if value == "cold":
+        return "cold"
+    if value == "drop":
+        return "drop"
+    if entry is not None:
+        what = f"page_cache must be cold or drop, not {told(value)}"
+        found.error(entry.node.place, what, fix="write cold, or leave it out to read what is in memory")
+    return ""
 
 
 def _one_or_many(

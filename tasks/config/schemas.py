@@ -37,6 +37,10 @@ def suite_schema() -> Schema:
                     "description": "Repeats before those, kept but marked as warm-up",
                 },
                 "deadline_s": _seconds("Longest time for one benchmark, seconds"),
+                "page_cache": {
+                    "enum": ["cold", "drop"],
+                    "description": "Evict a checkpoint's files before they are read; drop: all files, as root",
+                },
                 "limits": {
                     "type": "boolean",
                     "default": True,

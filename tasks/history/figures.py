@@ -6,6 +6,7 @@ docs/results.md describes each name. They are added to, and neither renamed nor 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from tasks.history import changes
@@ -14,6 +15,7 @@ from tasks.history.intervals import median
 from tasks.history.labels import labels
 from tasks.history.limits import Known, beyond, share_of, together
 from tasks.history.results import PointOutcome, Results
+from tasks.history.stragglers import Race, races
 from tasks.history.summary import OperationSummary, combine_of, summarize_passed
 from tasks.history.verdict import SeriesVerdict, Verdicts
 
@@ -25,11 +27,12 @@ def run_figures(results: Results, verdicts: Verdicts) -> Figures:
     """Returns the run's verdict, and what each of its points gave; figures of those that passed."""
     summaries, names = summarize_passed(results), labels(results.points)
     known, points = together(results), []
+    workers = {(race.point, race.operation): race for race in races(results)}
     for point in results.points:
         series = [one for one in verdicts.series if one.point == point.point and one.metric]
         points.append(
             {
-                **_point(point, names[point.point], summaries[point.point], verdicts, known),
+                **_point(point, names[point.point], summaries[point.point], verdicts, known, workers),
                 "series": [_series(one, _median(results, one)) for one in series],
             }
         )
@@ -53,7 +56,12 @@ def no_figures(run_id: str) -> Figures:
 
 
 def _point(
-    point: PointOutcome, label: str, operations: list[OperationSummary], verdicts: Verdicts, known: Known
+    point: PointOutcome,
+    label: str,
+    operations: list[OperationSummary],
+    verdicts: Verdicts,
+    known: Known,
+    workers: Mapping[tuple[int, str], Race],
 ) -> Figures:
     return {
         "point": point.point,
@@ -69,11 +77,13 @@ def _point(
         "stopped": point.stopped or None,
         "save_until_safe_bytes_per_s": _number(whole_save(operations)),
         "peak_memory_over_start_bytes": _number(peak_memory(operations)),
-        "operations": [_operation(one, known) for one in operations],
+        "operations": [
+            _operation(one, known, workers.get((point.point, one.operation))) for one in operations
+        ],
     }
 
 
-def _operation(one: OperationSummary, known: Known) -> Figures:
+def _operation(one: OperationSummary, known: Known, race: Race | None) -> Figures:
     time, interval, share = one.time, one.time.interval, share_of(one, known)
     return {
         "operation": one.operation,
@@ -91,9 +101,12 @@ def _operation(one: OperationSummary, known: Known) -> Figures:
         "limit": share.limit if share else None,
         "share_of_limit": _number(share.share if share else None),
         "measuring_s": _number(one.measuring_s),
+        "cached_share": _number(one.cached),
         "peak_memory_over_start_bytes": _number(one.memory_bytes),
         "slowest_worker": one.slowest,
         "slowest_worker_over_usual": _number(one.straggle),
+        "straggler": race.straggler.worker if race and race.straggler else None,
+        "workers": [vars(worker) for worker in race.workers] if race else [],
     }
 
 

@@ -87,7 +87,7 @@ class Results:
     points.json.
 
     `left_out` says, a line for each reason, which points of the suite do not fit the target, and why.
-    `limits` is what each worker's machine could do at best, with `worker`: see limits.py.
+    `limits` is what each worker's machine could do at best, with `worker` and `host`.
     `fingerprint` is what must be equal for two numbers to be comparable. `manifest` is that of the lowest
     worker. Seconds since the epoch: `asked_at` when the run was asked for, `started_at` when the first sample
     was taken; None: not known.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime.contract.metrics import MEASURING, THROUGHPUT, TIME
+from runtime.contract.metrics import CACHED, MEASURING, THROUGHPUT, TIME
 from runtime.contract.roles import Role, role_of
 from tasks.history.intervals import Interval, median, median_interval
 from tasks.history.measurement import Combine, Measurement
@@ -52,7 +52,8 @@ class OperationSummary:
     too. `memory_bytes` is the largest peak over start of any worker in any repeat, and `payload_per_worker`
     the bytes that the fullest worker moved. `straggle` is the slowest worker's median over the median of all
     workers' medians, and `slowest` that worker; None for one worker. `measuring_s` is what recorder and collectors took
-    around it, of which nothing is in `time`: the median, of the worker on which it took longest.
+    around it, of which nothing is in `time`: the median, of the
+    worker on which it took longest. `cached` is the part of what was read that was in the page cache when it began.
     """
 
     point: int
@@ -66,6 +67,7 @@ class OperationSummary:
     straggle: float | None
     slowest: int | None
     measuring_s: float | None = None
+    cached: float | None = None
 
 
 def statistics(values: NDArray[np.float64], warmups: int) -> Statistics | None:
@@ -117,7 +119,7 @@ def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
     total = None if payload is None else _median_or_none(payload.combined("sum"))
     memory = next((metrics[name] for name in PEAK_MEMORY if name in metrics), None)
     straggle, slowest = stragglers(time)
-    cost = metrics.get(MEASURING)
+    cost, cached = metrics.get(MEASURING), metrics.get(CACHED)
     return OperationSummary(
         point=time.point,
         operation=time.operation,
@@ -129,6 +131,7 @@ def _summary(metrics: Mapping[str, Measurement]) -> OperationSummary | None:
         payload_per_worker=None if payload is None else _largest_or_none(payload.combined("max")),
         straggle=straggle,
         slowest=slowest,
+        cached=None if cached is None else _median_or_none(cached.combined("max")),
         measuring_s=None if cost is None else _median_or_none(cost.combined("max")),
     )
 

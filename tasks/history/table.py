@@ -16,6 +16,7 @@ from tasks.history.labels import labels
 from tasks.history.limits import beyond
 from tasks.history.quantities import printable
 from tasks.history.results import Results
+from tasks.history.stragglers import hosts_of, straggler_lines
 from tasks.history.summary import OperationSummary, summarize_passed
 from tasks.history.verdict import FAILED, Verdict, Verdicts
 
@@ -122,7 +123,11 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
     troubles = [
         (printable(trouble.what), "yellow") for trouble in results.troubles if trouble.kind != "not_run"
     ]
-    troubles += [(line, "yellow") for line in verdicts.machine] + [(line, "dim") for line in beyond(results)]
+    troubles += [
+        (printable(line), "yellow")
+        for line in (*verdicts.machine, *straggler_lines(results, hosts_of(results)))
+    ]
+    troubles += [(line, "dim") for line in beyond(results)]
     verdict = verdicts.of_run(results)
     style = _STYLES.get(verdict, "bold")
     sure = confidence_words(one for ones in summarize_passed(results).values() for one in ones)

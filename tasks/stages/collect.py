@@ -101,7 +101,7 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
     latest = max((attempt for attempt, _ in parts.manifests), default=0)
     manifests = [manifest for (attempt, _), manifest in sorted(parts.manifests.items()) if attempt == latest]
     limits: list[Mapping[str, Any]] = [
-        {**known, "worker": worker}
+        {**known, "worker": worker, "host": _host(manifest)}
         for (attempt, worker), manifest in sorted(parts.manifests.items())
         if attempt == latest and isinstance(known := manifest.get("limits"), Mapping)
     ]
@@ -131,6 +131,11 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         measurements=measurements(table, attempts_of(points)),
     )
     return results, table
+
+
+def _host(manifest: Mapping[str, Any]) -> str:
+    host = manifest.get("host")
+    return str(host.get("hostname", "")) if isinstance(host, Mapping) else ""
 
 
 def _matters(trouble: Trouble, points: Sequence[PointOutcome], attempts: Sequence[Started]) -> bool:

@@ -91,7 +91,7 @@ def operation_line(one: OperationSummary, known: Known) -> Line:
     warm = f", {time.warmups} warm-up" if time.warmups else ""
     straggle = "–" if one.straggle is None else f"worker {one.slowest}"
     cells = [
-        (one.operation, f"{time.n} repeat{'s' * (time.n > 1)}{warm}"),
+        (one.operation, f"{time.n} repeat{'s' * (time.n > 1)}{warm}{_cached(one)}"),
         (seconds(time.median), ""),
         (interval or "–", sure),
         (f"{seconds(time.smallest)} … {seconds(time.largest)}", ""),
@@ -100,6 +100,10 @@ def operation_line(one: OperationSummary, known: Known) -> Line:
         _cost(one),
     ]
     return Line(cells)
+
+
+def _cached(one: OperationSummary) -> str:
+    return "" if one.cached is None else f"\n{100 * one.cached:.0f} % of it in the page cache"
 
 
 def _cost(one: OperationSummary) -> Cell:

@@ -16,7 +16,7 @@ from tasks.history.effect import ENOUGH_RUNS
 from tasks.history.labels import labels, short_generator
 from tasks.history.limits import Known, beyond, together
 from tasks.history.quantities import moment, seconds
-from tasks.history.report import charts, hosts, limits
+from tasks.history.report import charts, hosts, limits, stragglers
 from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.report.heatmap import heat_maps
@@ -33,6 +33,7 @@ from tasks.history.report.lines import (
 )
 from tasks.history.report.recovery import HEADINGS, disruption_words, recovery_rows
 from tasks.history.results import PointOutcome, Results
+from tasks.history.stragglers import hosts_of, straggler_lines
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
 from tasks.history.table import confidence_words
 from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts
@@ -141,6 +142,11 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "recovery": [Line(cells) for cells in recovery_rows(results, summaries)],
         "recovery_headings": HEADINGS,
         "stragglers": charts.stragglers_chart(results),
+        "races": [Line(cells) for cells in stragglers.operation_rows(results)],
+        "race_headings": stragglers.OPERATION_HEADINGS,
+        "lateness": [Line(cells) for cells in stragglers.run_rows(results)],
+        "lateness_headings": stragglers.RUN_HEADINGS,
+        "straggler_lines": straggler_lines(results, hosts_of(results)),
         "machine": list(verdicts.machine),
         "beyond": beyond(results),
         "limits": [Line(cells) for cells in limit_rows(results)],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.contract.errors import BadInput
 from runtime.contract.expand import dropped, expand, plain
 from runtime.contract.suite import MeshSpec
 from runtime.contract.suite_reader import check_text, read_suite
@@ -179,3 +180,17 @@ def test_a_mesh_knows_its_sizes() -> None:
     mesh = MeshSpec(("a", "b", "c"), {"a": 2, "b": 3}, {"b": 2})
     assert mesh.sizes == (2, 6, 1)
     assert dataclasses.replace(mesh, dcn_parallelism=None).sizes == (2, 3, 1)
+
+
+OWN = "suite_name: s\nbenchmarks:\n  - {generator: my.Own, options: {}}\n"
+
+
+def test_cold_reads_are_a_benchmark_of_their_own() -> None:
+    warm, cold, dropped = (
+        expand(read_suite(f"{line}\n{OWN}", "s.yaml"))[0]
+        for line in ("", "page_cache: cold", "page_cache: drop")
+    )
+    assert (warm.page_cache, cold.page_cache, dropped.page_cache) == ("", "cold", "drop")
+    assert len({warm.key, cold.key, dropped.key}) == 3
+    with pytest.raises(BadInput, match="page_cache must be cold or drop, not 'warm'"):
+        read_suite(f"page_cache: warm\n{OWN}", "s.yaml")
