@@ -45,7 +45,7 @@ def begin(point: Point, points: int) -> PointPhase:
     )
 
 
-def end(point: Point, points: int, status: PointStatus, cause: str) -> PointPhase:
+def end(point: Point, points: int, status: str, cause: str) -> PointPhase:
     """Returns the record that a point has ended."""
     return PointPhase("end", point.index, points, point.benchmark, point.key, status=status, cause=cause)
 
@@ -60,6 +60,7 @@ def result(
     cause: str,
     repeats_done: int,
     stopped: str = "",
+    paused: bool = False,
 ) -> PointResult:
     """Returns what is written down of a point on one worker."""
     return PointResult(
@@ -75,6 +76,7 @@ def result(
         cause=cause,
         repeats_done=repeats_done,
         stopped=stopped,
+        paused=paused,
         options=plain(point.options),
         mesh=plain(point.mesh),
         checkpoint=plain(point.checkpoint),

@@ -6,29 +6,29 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import jax
 from etils import epath
 
-from runtime import distributed, effective, folders, profiling, pytree, verify
+from runtime import distributed, effective, folders, preparing, profiling, rounds
 from runtime.benchmarks import loading
 from runtime.benchmarks.benchmark import Benchmark, Context, NotRun
 from runtime.collectors.defaults import default_collectors
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, SlicebenchError, worst
 from runtime.contract.names import CHECKPOINTS_FOLDER, REFERENCES_FOLDER
-from runtime.contract.progress import Done, Operation, Step, StepState
+from runtime.contract.progress import PAUSED, Done, Operation, Step, StepState
 from runtime.contract.redaction import Redaction
-from runtime.contract.results import PointStatus, Sample
+from runtime.contract.results import PointStatus
 from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
 from runtime.measure import Phase, Recorder
 from runtime.progress_out import ProgressWriter
-from runtime.repeats import Judge, Overheard, measured
+from runtime.repeats import Judge, Overheard, measured, occurrences_before
 from runtime.results_io import Journal
+from runtime.rounds import Opened
 from runtime.settings import Settings
 from runtime.steps import Steps
 
@@ -73,13 +73,12 @@ class Engine:
                 f"the suite has no point {min(unknown)} here", fix=f"its points are 0 to {self._points - 1}"
             )
         codes = [ExitCode.DONE]
-        for each in fitted:
-            if not self._settings.runs(each.point.index):
-                continue
-            status, leave = self._run_point(each)
-            codes.append(_CODES[status])
-            if leave:
-                return ExitCode.WORKLOAD_FAILED
+        mine = [each for each in fitted if self._settings.runs(each.point.index)]
+        for group in rounds.groups(mine, self._suite.interleave):
+            for status, leave in self._take_turns(group):
+                codes.append(_CODES[status])
+                if leave:
+                    return ExitCode.WORKLOAD_FAILED
         self._remove_references()
         failed = sum(code is ExitCode.WORKLOAD_FAILED for code in codes)
         self._progress.tell(Done(points=self._points, failed=failed))
@@ -92,22 +91,51 @@ class Engine:
         if self._member.worker == 0 and not self._settings.keep_checkpoints:
             folders.remove(self._references)
 
-    def _run_point(self, fitted: Fitted) -> tuple[PointStatus, bool]:
-        """Returns how the point went, and whether this worker must leave the others."""
+    def _take_turns(self, group: Sequence[Fitted]) -> Iterator[tuple[PointStatus, bool]]:
+        """Runs points to their ends, with several a repeat of each in turn; yields how each went, as `_turn` does."""
+        opened = [one for each in group if (one := self._open(each, alone=len(group) == 1)) is not None]
+        while opened:
+            for one in tuple(opened):
+                status, leave = self._turn(one, None if len(group) == 1 else 1)
+                if status is not None:
+                    opened.remove(one)
+                    yield status, leave
+
+    def _open(self, fitted: Fitted, *, alone: bool) -> Opened | None:
+        """Returns a point that is to run, or None: one that takes turns may have its result from a session before."""
         point = fitted.point
-        restart = self._restart_of(point)
+        restart = rounds.restart_of(self._settings, point)
+        repeats = rounds.repeats_left(self._suite.repeats, restart)
+        if not alone:
+            before = rounds.done_before(*self._where(point), self._member.worker)
+            if before is None:
+                return None
+            repeats = repeats[before:]
+        one = Opened(fitted, repeats, self._suite.repeats - len(repeats), restart)
+        goes_on = len(repeats) < self._suite.repeats and (restart is None or restart.point is None)
+        known = measured(*self._where(point)) if goes_on else []
+        known = [sample for sample in known if sample.repeat not in repeats]
+        one.judge = Judge(point, self._suite.adaptive, known, one.clock)
+        return one
+
+    def _turn(self, one: Opened, most: int | None) -> tuple[PointStatus | None, bool]:
+        """Does what is left of a point, or the next `most` repeats of it.
+
+        Returns how the point went (None: it goes on later), and whether this worker must leave the others.
+        """
+        point = one.point
         self._progress.tell(effective.begin(point, self._points))
+        self._overheard.judge = one.judge
         status: PointStatus = "passed"
         cause, stopped, leave = "", "", False
-        repeats = self._repeats(restart)
-        done = self._suite.repeats - len(repeats)
-        judge = self._overheard.judge = Judge(point, self._suite.adaptive, self._before(point, restart))
+        one.goes_on()
         try:
-            benchmark = self._load(fitted)
-            for repeat in repeats:
-                self._run_repeat(benchmark, fitted, repeat, restart)
-                done, restart = done + 1, None
-                if stopped := judge.why_enough(done - self._suite.warmup):
+            one.benchmark = one.benchmark or self._load(one.fitted)
+            for repeat in one.repeats[:most]:
+                self._run_repeat(one.benchmark, one.fitted, repeat, one.restart)
+                one.did(repeat)
+                if stopped := one.judge.why_enough(one.done - self._suite.warmup):
+                    one.repeats.clear()
                     break
         except NotRun as error:
             status, cause = "not_run", str(error)
@@ -117,45 +145,36 @@ class Engine:
             status, cause = "failed", self._in_one_line(error)
             self._say(traceback.format_exc().rstrip())
             leave = self._member.workers > 1
+        one.pauses()
         cause = self._redact(cause)
         if cause:
             self._say(f"{point.benchmark}: {status}: {cause}")
+        paused = status == "passed" and bool(one.repeats)
+        self._write_down(one, status, cause, stopped, paused)
+        self._progress.tell(effective.end(point, self._points, PAUSED if paused else status, cause))
+        self._ready_at = time.monotonic()  # for the next: what this one took is no part of its recovery
+        return None if paused else status, leave
+
+    def _write_down(self, one: Opened, status: PointStatus, cause: str, stopped: str, paused: bool) -> None:
+        if paused:  # it stands if nothing comes after it
+            status, cause = "not_run", f"it was stopped after {one.done} of {self._suite.repeats} repeats"
         self._journal.append(
             effective.result(
-                point,
+                one.fitted.point,
                 run_id=self._settings.run_id,
                 attempt=self._settings.attempt,
                 worker=self._member.worker,
                 status=status,
                 cause=cause,
-                repeats_done=done,
+                repeats_done=one.done,
                 stopped=stopped,
+                paused=paused,
             )
         )
-        self._progress.tell(effective.end(point, self._points, status, cause))
-        self._ready_at = time.monotonic()  # for the next: what this one took is no part of its recovery
-        return status, leave
 
-    def _before(self, point: Point, restart: Restart | None) -> list[Sample]:
-        goes_on = restart is not None and restart.point is None
-        return measured(self._journal.path, self._settings.attempt, point.index) if goes_on else []
-
-    def _restart_of(self, point: Point) -> Restart | None:
-        """Returns how to go on in the middle of a point; None: it begins."""
-        restart = self._settings.restart
-        where = self._settings.first_point if restart is None or restart.point is None else restart.point
-        return restart if point.index == where else None
-
-    def _repeats(self, restart: Restart | None) -> list[int]:
-        """Returns the repeats to do, in order. The one that goes on comes first; after an attempt that was taken away
-        all others come as well, since nothing that it measured counts.
-        """
-        repeats = list(range(self._suite.repeats))
-        if restart is None:
-            return repeats
-        if restart.point is None:
-            return repeats[restart.repeat :]
-        return [restart.repeat, *(one for one in repeats if one != restart.repeat)]
+    def _where(self, point: Point) -> tuple[Path, int, int]:
+        """Returns where a point's samples are, of which attempt, and its number."""
+        return self._journal.path, self._settings.attempt, point.index
 
     def _load(self, fitted: Fitted) -> Benchmark:
         """Returns the benchmark once every worker has it. Raises NotRun on all of them when one has not."""
@@ -178,11 +197,14 @@ class Engine:
         context = Context(fitted.point, repeat, path, self._recorder, fitted.mesh, local_path=local)
         self._now = (fitted.point, repeat)
         self._prepare(benchmark, context, restart)
-        first = 0 if restart is None else self._occurrences_before(fitted.point, repeat)
+        first = 0 if restart is None else occurrences_before(*self._where(fitted.point), repeat)
         warmup = repeat < self._suite.warmup
+        trace: AbstractContextManager[None] = profiling.trace_repeat(
+            fitted.point, repeat, self._member.worker, self._settings.output, self._scratch
+        )
         try:
             with self._recorder.repeat(fitted.point, repeat, warmup, first_occurrence=first):
-                with self._trace(fitted.point, repeat), context.traced():
+                with trace, context.traced():
                     benchmark.run(context)
                 if context.steps:
                     context.steps.finish()
@@ -214,7 +236,7 @@ class Engine:
             if context.point.disruption is not None or benchmark.resumes:
                 context.steps = self._steps(context, restart)
             else:
-                self._make_data(context)
+                preparing.make_data(context)
         except (ValueError, OSError, NotImplementedError, TypeError, KeyError) as error:
             cause = f"data could not be prepared: {self._in_one_line(error)}"
             self._say(traceback.format_exc().rstrip())
@@ -229,31 +251,6 @@ class Engine:
         return Steps(
             context.point, context.repeat, context.mesh, self._recorder, tell, restart, self._ready_at
         )
-
-    def _occurrences_before(self, point: Point, repeat: int) -> int:
-        """Returns how often any operation of a repeat was begun before it was disrupted, on any worker: samples that
-        belong together bear one number everywhere."""
-        samples = measured(self._journal.path, self._settings.attempt, point.index)
-        before = (sample.occurrence + 1 for sample in samples if sample.repeat == repeat)
-        return distributed.largest(max(before, default=0))
-
-    def _make_data(self, context: Context) -> None:
-        checkpoint = context.point.checkpoint
-        seed = pytree.seed_of(checkpoint, context.repeat)
-        if checkpoint.spec is not None:
-            context.tree = pytree.generate(checkpoint.spec, seed, context.mesh)
-        elif checkpoint.path is not None:
-            context.tree = pytree.load(checkpoint)
-        else:
-            return
-        jax.block_until_ready(context.tree)
-        context.expected = verify.expect(context.tree, checkpoint.spec, seed)
-
-    def _trace(self, point: Point, repeat: int) -> AbstractContextManager[None]:
-        trace: AbstractContextManager[None] = profiling.trace_repeat(
-            point, repeat, self._member.worker, self._settings.output, self._scratch
-        )
-        return trace
 
     def _clean(self, context: Context) -> None:
         if self._settings.keep_checkpoints:

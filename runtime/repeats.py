@@ -77,6 +77,13 @@ def measured(journal: Path, attempt: int, point: int) -> list[Sample]:
     ]
 
 
+def occurrences_before(journal: Path, attempt: int, point: int, repeat: int) -> int:
+    """Returns how often any operation of a repeat was begun before it was disrupted, on any worker: samples that
+    belong together bear one number everywhere. To be called by all workers."""
+    before = (one.occurrence + 1 for one in measured(journal, attempt, point) if one.repeat == repeat)
+    return distributed.largest(max(before, default=0))
+
+
 class Overheard:
     """A journal that lets a judge hear what goes into it."""
 

@@ -36,6 +36,9 @@ STACKS = "stacks"  # text: stack dumps of the worker's threads
 WORKER_EXITED = "worker_exited"  # session, code, cause
 EXITED = "exited"  # the supervisor ends: code, cause. Always the last record.
 
+PAUSED = "paused"
+"""Status of a point whose turn is over and which goes on later: others of its sweep come first."""
+
 Phase = Literal["begin", "end"]
 StepState = Literal["begun", "saved", "resumed", "trained"]
 
@@ -53,7 +56,7 @@ class Init:
 
 @dataclass(frozen=True)
 class PointPhase:
-    """A worker begins or ends a point of the suite. `status` is that of results.PointStatus, on end only.
+    """A worker begins or ends a point of the suite. `status` is that of results.PointStatus or PAUSED, on end only.
 
     `generator`, `implementation`, `options`, `mesh`, `checkpoint` and `disruption` (on begin) are those of
     results.PointResult: with them the supervisor can write down a point whose worker died.

@@ -66,7 +66,7 @@ class PointResult:
     `options`, `mesh`, `checkpoint` and `disruption` are the effective values in JSON. `implementation`: `native`,
     `orbax` or `user`. `cause` says in one line what went wrong, for a status other than passed; `blamed` is the
     worker that it names, where the supervisors found one that failed the point for all. `stopped` says why there
-    were no more repeats, where that was not known before.
+    were no more repeats, where that was not known before. `paused`: more of the point was to come.
     """
 
     run_id: str
@@ -86,3 +86,4 @@ class PointResult:
     disruption: Mapping[str, Any] | None = None
     blamed: int | None = None
     stopped: str = ""
+    paused: bool = False

@@ -99,7 +99,8 @@ class Suite:
     empty. Each point runs `warmup` repeats, marked so, and then `num_repeats` more; where the suite is
     `adaptive`, that is the most. `deadline_s`: longest
     time for one point. `limits`: what the machines can do at best is measured before the first point.
-    `page_cache`: what is done to it before a checkpoint is read.
+    `page_cache`: what is done to it before a checkpoint is read. `interleave`: points of one class take turns, a
+    repeat of each.
     """
 
     file: str
@@ -114,6 +115,7 @@ class Suite:
     limits: bool = True
     adaptive: Adaptive | None = None
     page_cache: PageCache = ""
+    interleave: bool = False
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()
     checkpoint_places: tuple[Place, ...] = ()

@@ -48,12 +48,19 @@ def write_down(job: Job, judged: Mapping[int, Ruling], said: Mapping[int, PointP
     results = [
         _result(job, point, ruling, said.get(point), known.get(point))
         for point, ruling in sorted(judged.items())
-        if point not in known or (known[point].status == "failed" and is_consequence(known[point].cause))
+        if point not in known or _gives_way(known[point], ruling)
     ]
     if results:
         with Journal(Path(job.scratch, JOURNAL_FILE)) as journal:
             journal.extend(results)
     return len(results)
+
+
+def _gives_way(known: PointResult, ruling: Ruling) -> bool:
+    """Whether what the worker wrote of a point is less than what is known now."""
+    if known.paused:
+        return ruling.status == "failed"
+    return known.status == "failed" and is_consequence(known.cause)
 
 
 def seal(job: Job, label: str, limit_s: float) -> str:
@@ -117,7 +124,8 @@ def _result(
     job: Job, point: int, judged: Ruling, said: PointPhase | None, known: PointResult | None
 ) -> PointResult:
     if known is not None:
-        return replace(known, cause=judged.cause, blamed=judged.blamed)
+        status = judged.status if known.paused else known.status
+        return replace(known, status=status, cause=judged.cause, blamed=judged.blamed, paused=False)
     said = said or PointPhase("begin", point, 0)
     return PointResult(
         run_id=job.run_id,

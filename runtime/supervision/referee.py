@@ -164,8 +164,12 @@ class Referee:
             case PointPhase(phase="begin"):
                 self._went_on(seat)
                 seat.point_began = self._disruptions.point_began(body, now)
+            case PointPhase(phase="end", status="paused"):
+                seat.next_point = body.point
+                self._tally.paused(body.point)
             case PointPhase(phase="end"):
-                seat.next_point = self._tally.first_from(body.point + 1)
+                self._tally.ended(body.point)
+                seat.next_point = self._tally.following(body.point)
                 if body.status == "failed":
                     return self._point_failed(seat, body, now)
                 if body.status == "not_run":
@@ -252,7 +256,8 @@ class Referee:
         blame = Blame(witness.point, witness.cause, witness.worker)
         if out_of_time:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, witness.point)
-        following = self._tally.first_from(witness.point + 1)
+        self._tally.ended(witness.point)
+        following = self._tally.following(witness.point)
         if following >= self._tally.points:
             return self._finish(ExitCode.WORKLOAD_FAILED, blame, None)
         return self._start(following, blame, now)

@@ -20,6 +20,8 @@ class Seat:
     next_point: int = 0
     points: int = 0
     steps: int = 0
+    round: int = 0
+    latest: int = -1
     deadline_s: float | None = None
     point_began: float = 0.0
     operations: dict[str, float] = field(default_factory=dict)
@@ -43,9 +45,9 @@ class Seat:
         return self.next_point if self.point is None else self.point
 
     @property
-    def position(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int, int]:
         """How far the worker is: the least one holds up the others."""
-        return self.blamed_point, self.steps
+        return self.round, self.blamed_point, self.steps
 
     def went(self, body: FromWorker, now: float) -> None:
         """Takes what the worker told of how far it is."""
@@ -54,6 +56,8 @@ class Seat:
             case Init(phase="end"):
                 self.joined = True
             case PointPhase(phase="begin"):
+                self.round += body.point < self.latest  # points that take turns come round again
+                self.latest = body.point
                 self.point, self.points, self.steps, self.operations = body.point, body.points, 0, {}
                 self.deadline_s = body.deadline_s
             case PointPhase(phase="end"):

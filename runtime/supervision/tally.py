@@ -22,6 +22,7 @@ class Tally:
         self._failed: dict[int, str] = {}
         self._not_run: dict[int, str] = {}
         self._news: list[str] = []
+        self._paused: set[int] = set()
 
     def learn(self, told: PointPhase | Done) -> None:
         """A worker says how many points the suite has, and what one of them is called."""
@@ -40,6 +41,18 @@ class Tally:
         if self._only is None:
             return point
         return min((each for each in self._only if each >= point), default=max(self.points, point))
+
+    def paused(self, point: int) -> None:
+        """Notes that a point goes on later: others come first."""
+        self._paused.add(point)
+
+    def ended(self, point: int) -> None:
+        """Notes that nothing more comes of a point."""
+        self._paused.discard(point)
+
+    def following(self, point: int) -> int:
+        """Returns the first point to run once `point` is over: one that was paused, or else the one after it."""
+        return min(self._paused - {point}, default=self.first_from(point + 1))
 
     def failed(self, point: int, cause: str) -> None:
         """Notes that a point failed; the first cause stands."""

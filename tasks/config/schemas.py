@@ -41,6 +41,11 @@ def suite_schema() -> Schema:
                     "enum": ["cold", "drop"],
                     "description": "Evict a checkpoint's files before they are read; drop: all files, as root",
                 },
+                "interleave": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Benchmarks of one class take turns, a repeat of each",
+                },
                 "limits": {
                     "type": "boolean",
                     "default": True,

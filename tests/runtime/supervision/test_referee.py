@@ -39,6 +39,57 @@ def test_a_failure_ends_the_session_and_the_next_point_begins_another() -> None:
     assert court.last() == Start(2, 2, "host:1001", Blame(1, "worker 1: leaf differs", 1))
 
 
+def test_points_that_take_turns_go_on_without_the_one_that_failed() -> None:
+    court = Court(2).gather().join()
+    for point in (0, 1):
+        court.begin(point, 0, 1)
+        court.end(point, 0, 1, status="paused")
+    court.begin(0, 0, 1)
+    court.end(0, 1, status="failed", cause="leaf differs")
+    court.leave(1, 1)
+    court.wait(0.5)
+    court.ended()
+    assert court.last() == Start(2, 1, "host:1001", Blame(0, "worker 1: leaf differs", 1))
+
+
+def test_a_crash_between_turns_costs_the_point_whose_turn_it_was() -> None:
+    court = Court(1).gather().join()
+    court.begin(0, 0)
+    court.end(0, 0, status="paused")
+    court.begin(1, 0)
+    court.end(1, 0, status="paused")
+    court.leave(0, -signal.SIGSEGV)
+    court.wait(2)
+    court.ended()
+    started = court.last()
+    assert isinstance(started, Start) and started.blame is not None
+    assert (started.first_point, started.blame.point) == (0, 1)
+
+
+def test_once_all_have_had_their_last_turn_a_failure_goes_on_with_what_comes_after() -> None:
+    court = Court(1).gather().join()
+    for status in ("paused", "passed"):
+        for point in (0, 1):
+            court.begin(point, 0)
+            court.end(point, 0, status=status)
+    court.begin(2, 0)
+    court.leave(0, -signal.SIGSEGV)
+    court.wait(2)
+    court.ended()
+    finished = court.last()
+    assert isinstance(finished, Finish) and finished.blame is not None and finished.blame.point == 2
+
+
+def test_who_is_a_turn_behind_holds_up_the_others() -> None:
+    court = Court(2).gather().join()
+    for point in (0, 1):
+        court.begin(point, 0, 1)
+        court.end(point, 0, status="paused")
+    court.begin(0, 0)  # worker 1 is still in the turn before, of a later point
+    seats = court.referee._session.seats
+    assert min(seats.values(), key=lambda seat: seat.position).worker == 1
+
+
 def test_only_some_points_begin_with_the_first_and_go_on_with_the_next_of_them() -> None:
     court = Court(only=(1, 2)).gather().join()
     assert court.last() == Start(1, 1, "host:1000")

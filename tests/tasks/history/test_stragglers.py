@@ -24,7 +24,7 @@ def results(
         for operation, values in operations.items()
         for sample in make_samples(values, operation=operation, warmups=warmups)
     ]
-    outcome = PointOutcome(0, "tiny", "key-tiny", "X", "native", status, attempt=1)
+    outcome = PointOutcome(0, "tiny", "key-tiny", "tiny", "native", status, attempt=1)
     found = measurements(read_part(parquet(samples)), {0: 1})
     limits = [{"worker": 1, "host": "node-b"}, {"worker": 0, "host": ""}]
     return Results("r", "s", "local", 3, [outcome], limits=limits, measurements=found)
