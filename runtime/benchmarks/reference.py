@@ -52,7 +52,10 @@ class Reference(Benchmark):
                     (path / "model.safetensors").write_bytes(_safetensors(context))
                 multihost.sync_global_processes("reference")
             return
-        with context.measure("save", payload_bytes=pytree.saved_bytes(context.tree)):
+        # Else a worker that is early forgets what a later one still waits for, and that waits forever (Orbax 0.12.8).
+        waiting = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+        saved = pytree.saved_bytes(context.tree)
+        with ocp.Context(async_options=waiting), context.measure("save", payload_bytes=saved):
             ocp.save(path, context.tree)
 
 

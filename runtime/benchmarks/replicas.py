@@ -139,8 +139,8 @@ def numbered(*, by_distributed_id: bool, meshes_by_distributed_id: bool | None =
 def fall_in_step() -> None:
     """Lets Orbax number the next operation alike on all workers again; to be called by all of them.
 
-    Managers of tiers do another number of operations on each replica, and Orbax's barriers bear those numbers: the next
-    save of another kind would wait forever.
+    Where replicas save into tiers of their own, each does another number of operations, and Orbax's barriers bear those
+    numbers: the next save of all together would wait forever.
     """
     numbers = synchronization.OperationIdGenerator
     newest = distributed.largest(int(numbers.get_current_operation_id()))
