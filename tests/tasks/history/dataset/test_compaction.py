@@ -141,6 +141,13 @@ def test_retention_keeps_what_began_since(local: Folder) -> None:
     assert runs(local) == ["run-30", "run-31"] and len(files(local)) == 1
 
 
+def test_retention_lets_nothing_come_back_that_an_unfinished_compaction_left(local: Folder) -> None:
+    with pytest.raises(Killed):
+        compact(Dataset(Failing(local, 3, "before")))
+    retain(Dataset(local), BEGAN + 25 * DAY)
+    assert runs(local) == ["run-30", "run-31"]
+
+
 def test_decisions_are_compacted_and_forgotten_by_month(tmp_path: Path) -> None:
     dataset = Dataset(open_folder(str(tmp_path)), DECISIONS)
     decisions = folded(group())
