@@ -24,7 +24,7 @@ def undisturbed(say: Say, *, tolerated: int = 1) -> Iterator[None]:
         if left <= 0:
             raise KeyboardInterrupt
         left -= 1
-        say("giving back what was made, a moment … (once more: leave; `slicebench reap` does the rest)")
+        say("giving back what was made, a moment … (once more: hurry; `slicebench reap` does what is left)")
 
     with answered((signal.SIGINT, signal.SIGTERM), answer):
         yield

@@ -32,7 +32,9 @@ def interrupting(say: Callable[[str], None]) -> Iterator[None]:
         nonlocal heard
         heard += 1
         if heard == 2:
-            say("giving back what was made, a moment … (once more: leave; `slicebench reap` does the rest)")
+            say(
+                "giving back what was made, a moment … (once more: hurry; `slicebench reap` does what is left)"
+            )
             return
         raise KeyboardInterrupt
 
