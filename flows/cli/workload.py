@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tasks.cloud.kubernetes_kinds import Object
     from tasks.stages.workloads import Desk
 
+_LEAST_S = 3.0
+"""For so long it is looked at least whether a JobSet is gone whose pods are: others may hold it by finalizers."""
+
 Name = Annotated[str, Parameter(help="The JobSet's name")]
 
 
@@ -138,6 +141,7 @@ def delete(
     limit_s = seconds(wait, "--wait")
     show_calls(verbose)
     from tasks.leases.opening import the_ledger
+    from tasks.leases.patience import Patience
     from tasks.stages.workload_lease import close, give_back, left_behind
     from tasks.stages.workloads import chosen, wait_gone
     from tasks.stages.workloads import delete as ask_to_go
@@ -153,9 +157,11 @@ def delete(
     for one in found:
         ask_to_go(desk, one)
     if limit_s:
+        until = time.monotonic() + limit_s
         wait_gone(desk, found, limit_s, say)
         for one in found:
-            close(ledger, one)
+            left_s = max(_LEAST_S, until - time.monotonic())
+            close(ledger, one, Patience(tell=say).within(left_s))
     for lease in left.values():
         give_back(ledger, lease.name)
     gone = [*map(name_of, found), *left]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.explain import kube_evicted, kube_nodes, kube_running, kube_told, kube_waiting
+from tasks.explain import (
+    kube_evicted,
+    kube_nodes,
+    kube_queues,
+    kube_running,
+    kube_told,
+    kube_waiting,
+)
 from tasks.explain.kube_scene import KubeRule, KubeScene
 from tasks.explain.scene import Trouble
 from tasks.targets.kube_found import KubeState
@@ -24,7 +31,7 @@ def kube_troubles(scene: KubeScene) -> list[Trouble]:
 KUBE_RULES: Sequence[KubeRule] = (
     kube_running.deleted,
     kube_waiting.unknown_priority_class,
-    kube_waiting.no_queue,
+    kube_queues.no_queue,
     kube_waiting.never_fits,
     kube_waiting.no_flavor,
     kube_evicted.evicted,

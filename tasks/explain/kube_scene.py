@@ -23,7 +23,8 @@ class KubeScene:
 
     `priority_classes` and `workload_priority_classes` are names of those that the cluster has; None: nobody asked.
     `lines` are what workers wrote last, and `workers` what their streams say they do. `run` is empty where the JobSet
-    belongs to no run that is known. `nodes` are those of the cluster; None: nobody could look.
+    belongs to no run that is known. `nodes` are those of the cluster; None: nobody could look. `cluster_queues` are
+    those that may be seen.
     """
 
     workload: str
@@ -37,6 +38,7 @@ class KubeScene:
     workers: Sequence[Seen] = ()
     run: str = ""
     nodes: Collection[Object] | None = None
+    cluster_queues: Sequence[Object] = ()
 
     @property
     def logs(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from tasks.explain.kube_queues import no_queue, refused
 from tasks.explain.kube_scene import KubeScene, events, line, of_condition, of_event, trouble
 from tasks.explain.scene import Line, Trouble
 from tasks.targets.kube_found import ADMISSION_CHECK
@@ -29,10 +29,6 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 NO_WORKLOAD_AFTER_S = 15.0
 """Kueue makes a Workload within two seconds of a JobSet on a busy machine; after this it will not."""
 
-_NO_QUEUE = (
-    r"^(Misconfigured|Suspended):|(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)"
-    r"|references missing"
-)
 _BY_REASON: Mapping[str, Verdict] = {"ExceedsMaxQuota": "never", "NoMatchingFlavor": "no flavor"}
 """What Kueue's own reasons come to, where its words are not known: each version has others."""
 
@@ -64,23 +60,6 @@ def no_flavor(scene: KubeScene) -> Trouble | None:
         "the queue has no hardware of this kind: type, topology or a taint does not match any of its flavors",
         [of_condition(scene.objects.workload, why), *_selectors(scene)],
         (scene.describe, f"slicebench workload inspect {scene.workload}", scene.delete),
-    )
-
-
-def no_queue(scene: KubeScene) -> Trouble | None:
-    """The queue does not exist, or is stopped."""
-    why = _refused(scene, _NO_QUEUE)
-    if why is None:
-        return None
-    queue = label(scene.objects.jobset, QUEUE_NAME) or str(spec(scene.objects.workload).get("queueName"))
-    return trouble(
-        "queue",
-        f"its queue {queue} is missing or stopped; it starts by itself once the queue is there",
-        [of_condition(scene.objects.workload, why)],
-        (
-            f"slicebench cluster create {scene.cluster or 'CLUSTER'}   # repairs queues of a cluster that it made",
-            scene.describe,
-        ),
     )
 
 
@@ -186,18 +165,10 @@ def jobs_refused(scene: KubeScene) -> Trouble | None:
 
 def _judged(scene: KubeScene, wanted: Verdict) -> Condition | None:
     """Returns the condition that says why it has no quota, if it comes to this."""
-    why = _refused(scene, "")
+    why = refused(scene, "")
     if why is None:
         return None
     return why if (verdict(why.message) or _BY_REASON.get(why.reason)) == wanted else None
-
-
-def _refused(scene: KubeScene, pattern: str) -> Condition | None:
-    """Returns the condition that says why it has no quota, if it says what the pattern does."""
-    why = condition(scene.objects.workload, "QuotaReserved")
-    if why is None or why.true or scene.found.over or not re.search(pattern, f"{why.reason}: {why.message}"):
-        return None
-    return why
 
 
 def _is_ahead(one: Object, mine: Object) -> bool:

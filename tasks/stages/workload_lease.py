@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tasks.cloud.kubernetes_gke import GkeName
     from tasks.config.gke_target import GkeTargetConfig
     from tasks.leases.inventory import Inventories
+    from tasks.leases.patience import Patience
 
 DEADLINE_S = 24 * 3600
 """Of a workload of which nobody said how long it may run."""
@@ -80,27 +81,28 @@ def clear(
     give_back(ledger, wanted.name)
 
 
-def give_back(ledger: Ledger, name: str) -> None:
+def give_back(ledger: Ledger, name: str, patience: Patience | None = None) -> None:
     """Deletes what is left under the lease of this name, and looks that it is gone. Raises BadInput while somebody is
     making it, Leaked, InfrastructureError.
     """
     from tasks.leases.giving_up import give_up
+    from tasks.leases.patience import USUAL
 
-    found = give_up(ledger, inventories_of(ledger), name)
+    found = give_up(ledger, inventories_of(ledger), name, patience=patience or USUAL)
     if found.did == "leaked":
         raise Leaked(f"{name}: {found.why}. The reaper keeps trying; see `slicebench leases`")
     if found.did not in ("released", "kept"):
         raise InfrastructureError(f"lease {name} is not given back ({found.did}): {found.why}")
 
 
-def close(ledger: Ledger, jobset: Object) -> None:
+def close(ledger: Ledger, jobset: Object, patience: Patience | None = None) -> None:
     """Closes the lease of a workload that was deleted, if this ledger has it. Raises Leaked, InfrastructureError."""
     labelled = read_labels(jobset["metadata"].get("labels") or {})
     if labelled is None or not ledger.exists() or labelled.ledger_id != ledger.id:
         return
     lease = ledger.read(labelled.lease_id)
     if lease is not None and lease.state is not State.GONE:
-        give_back(ledger, lease.lease_id)
+        give_back(ledger, lease.lease_id, patience)
 
 
 def left_behind(ledger: Ledger, kube: Kubernetes, namespace: str, workload: str) -> Lease | None:

@@ -14,6 +14,7 @@ from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, Permission
 from tasks.cloud.kubernetes_gke import GkeName
 from tasks.cloud.kubernetes_kinds import (
     ALL_NAMESPACES,
+    CLUSTER_QUEUE,
     EVENT,
     JOB,
     JOB_SET,
@@ -34,6 +35,7 @@ from tasks.explain.scene import Line, Trouble
 from tasks.targets.kube_found import Found
 from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, status, uid_of
 from tasks.targets.kube_pods import Slot, failures, has_ended, node_of, slot_of
+from tasks.targets.kube_queue import waits
 from tasks.targets.kube_rows import Row, matching, rows
 from tasks.targets.kube_states import look
 
@@ -252,6 +254,16 @@ def _nodes(desk: Desk, objects: Objects, unknown: list[str]) -> Sequence[Object]
     except PermissionDenied as error:
         unknown.append(str(error))
         return None
+
+
+def _cluster_queues(desk: Desk, objects: Objects) -> Sequence[Object]:
+    """Returns what quota there is, for what waits for some; nothing where we may not look."""
+    if objects.workload is None or not waits(objects.workload):
+        return ()
+    try:
+        return desk.all(CLUSTER_QUEUE)
+    except PermissionDenied:
+        return ()
 
 
 def _said(desk: Desk, objects: Objects, nodes: Sequence[Object]) -> Iterator[Line]:

@@ -61,6 +61,7 @@ class Case:
             nodes=[_node(node, ready) for node, ready in self.told["nodes"].items()]
             if "nodes" in self.told
             else None,
+            cluster_queues=[_cluster_queue(*one) for one in self.told.get("cluster_queues", {}).items()],
         )
 
 
@@ -220,7 +221,15 @@ def _event(number: int, told: Sequence[Any]) -> Told:
     }
 
 
-def _queue(local: str, cluster: str) -> Told:
+def _queue(local: str, cluster: str | Sequence[Any]) -> Told:
+    """Makes a LocalQueue: of this ClusterQueue, or, where that is a list, with what it says of itself beside."""
     namespace, _, name = local.rpartition("/")
     meta = {**_meta(name, f"queue {local}"), "namespace": namespace or "n"}
-    return {"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": cluster}}
+    behind, *active = [cluster] if isinstance(cluster, str) else cluster
+    status = {"conditions": _conditions({"Active": active} if active else {})}
+    return {"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": behind}, "status": status}
+
+
+def _cluster_queue(name: str, active: Sequence[Any]) -> Told:
+    status = {"conditions": _conditions({"Active": active})}
+    return {"kind": "ClusterQueue", "metadata": _meta(name, name), "status": status}

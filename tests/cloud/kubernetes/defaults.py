@@ -123,7 +123,13 @@ def _namespace(obj: Obj) -> None:
     obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
 
 
+def _in_use(obj: Obj) -> None:
+    """Kueue itself lets go of it, once nothing uses it any more."""
+    obj["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
+
+
 def _cluster_queue(obj: Obj) -> None:
+    _in_use(obj)
     spec = obj.setdefault("spec", {})
     spec.setdefault("queueingStrategy", "BestEffortFIFO")
     spec.setdefault("stopPolicy", "None")
@@ -150,4 +156,5 @@ _BY_KIND = {
     "namespaces": _namespace,
     "clusterqueues.kueue.x-k8s.io": _cluster_queue,
     "localqueues.kueue.x-k8s.io": _local_queue,
+    "resourceflavors.kueue.x-k8s.io": _in_use,
 }

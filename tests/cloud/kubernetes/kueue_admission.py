@@ -35,6 +35,7 @@ class Admission:
         pending.sort(key=lambda one: -one["spec"].get("priority", 0))
         for wl in self._world.store.list(WORKLOADS):
             self._activity(wl)
+            self._stopped(wl)
         for wl in pending:
             queue = self._queue(wl)
             if queue is None or queue["metadata"]["name"] in blocked:
@@ -60,6 +61,40 @@ class Admission:
                 lambda obj: put_seen(obj, "Requeued", "True", "Reactivated", "The workload was reactivated"),
             )
 
+    def _stopped(self, wl: Obj) -> None:
+        """Follows the stop policies of its queues: those that drain take back what they gave."""
+        if holds(wl, "Finished"):
+            return
+        stops = self._stops(wl)
+        evicted = find(wl, "Evicted")
+        if holds(wl, "QuotaReserved") and evicted.get("status") != "True":
+            for kind, stop in stops.items():
+                if stop == "HoldAndDrain":
+                    self._evict(wl, f"{kind}Stopped", f"The {kind} is stopped")
+                    return
+        requeued = find(wl, "Requeued")
+        for kind, stop in stops.items():
+            if stop == "None" and (requeued.get("status"), requeued.get("reason")) == (
+                "False",
+                f"{kind}Stopped",
+            ):
+                self._restarted(wl, kind)
+
+    def _restarted(self, wl: Obj, kind: str) -> None:
+        told = f"The {kind} was restarted after being stopped"
+        self._set(wl, lambda obj: put_seen(obj, "Requeued", "True", f"{kind}Restarted", told))
+
+    def _stops(self, wl: Obj) -> dict[str, str]:
+        """Returns the stop policies of its ClusterQueue and its LocalQueue, as far as these are there."""
+        store = self._world.store
+        space, name = wl["metadata"]["namespace"], wl["spec"].get("queueName", "")
+        local = store.get("localqueues.kueue.x-k8s.io", space, name)
+        if local is None:
+            return {}
+        queue = store.get("clusterqueues.kueue.x-k8s.io", "", local["spec"]["clusterQueue"])
+        cluster = {} if queue is None else {"ClusterQueue": str(queue["spec"]["stopPolicy"])}
+        return {**cluster, "LocalQueue": str(local["spec"]["stopPolicy"])}
+
     def _queue(self, wl: Obj) -> Obj | None:
         """Returns the ClusterQueue that a Workload waits in; None, and the reason is told, where there is none."""
         store, space = self._world.store, wl["metadata"]["namespace"]
@@ -74,6 +109,8 @@ class Admission:
         if queue is None:
             return self._wait(wl, "Misconfigured", f"ClusterQueue {name} doesn't exist")
         if inactive(self._world, queue):
+            if queue["spec"]["stopPolicy"] == "Hold" and find(wl, "QuotaReserved"):
+                return None  # what was said of it before stays
             return self._wait(wl, "Suspended", f"ClusterQueue {name} is inactive")
         if find(wl, "QuotaReserved").get("reason") in ("Misconfigured", "Suspended", "Inadmissible"):
             self._wait(wl, "PendingEvaluation", "Workload is pending evaluation in the scheduling queue")

@@ -223,8 +223,8 @@ class Jobs:
 
         def edit(obj: Obj) -> None:
             obj["status"].pop("admission", None)
-            again = reason != "Deactivated"
-            told = reason_told(self._world, "PendingEvaluation" if again else reason)
+            again = reason not in ("Deactivated", "ClusterQueueStopped", "LocalQueueStopped")
+            told = reason_told(self._world, reason if reason == "Deactivated" else "PendingEvaluation")
             put_seen(obj, "QuotaReserved", "False", told, evicted["message"])
             put_seen(obj, "Admitted", "False", "NoReservation", "The workload has no reservation")
             put_seen(obj, "Requeued", "True" if again else "False", reason, evicted["message"])

@@ -31,9 +31,24 @@ class Queues:
         del key
         for queue in self._world.store.list(_CLUSTER):
             self._cluster(queue)
+            if not any(
+                queue["metadata"]["name"] == _holds_of(one) for one in self._world.store.list(WORKLOADS)
+            ):
+                self._let_go(_CLUSTER, queue)
+        used = {one for queue in self._world.store.list(_CLUSTER) for one in _flavors(queue)}
+        for flavor in self._world.store.list(_FLAVORS):
+            if flavor["metadata"]["name"] not in used:
+                self._let_go(_FLAVORS, flavor)
         for queue in self._world.store.list(_LOCAL):
             self._local(queue)
         return None
+
+    def _let_go(self, kind: str, one: Obj) -> None:
+        """Lets what is to go do so, since nothing uses it any more."""
+        if one["metadata"].get("deletionTimestamp"):
+            self._world.store.change(
+                (kind, "", one["metadata"]["name"]), lambda obj: obj["metadata"].pop("finalizers", None)
+            )
 
     def _cluster(self, queue: Obj) -> None:
         name = queue["metadata"]["name"]
@@ -113,11 +128,21 @@ def inactive(world: World, queue: Obj) -> tuple[str, str] | None:
         return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     if queue["spec"]["stopPolicy"] != "None":
         return "Stopped", "Can't admit new workloads: is stopped."
-    wanted = [one["name"] for group in queue["spec"].get("resourceGroups") or [] for one in group["flavors"]]
-    missing = [one for one in wanted if world.store.get(_FLAVORS, "", one) is None]
+    missing = [one for one in _flavors(queue) if world.store.get(_FLAVORS, "", one) is None]
     if missing:
         return (
             "FlavorNotFound",
             f"Can't admit new workloads: references missing ResourceFlavor(s): {', '.join(missing)}.",
         )
     return None
+
+
+def _flavors(queue: Obj) -> list[str]:
+    return [one["name"] for group in queue["spec"].get("resourceGroups") or [] for one in group["flavors"]]
+
+
+def _holds_of(wl: Obj) -> str:
+    """Returns the ClusterQueue whose quota a Workload holds, empty for none."""
+    if holds(wl, "Finished") or not holds(wl, "QuotaReserved"):
+        return ""
+    return str(wl["status"]["admission"]["clusterQueue"])

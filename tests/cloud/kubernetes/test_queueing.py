@@ -22,8 +22,11 @@ def queue(api: Space) -> Iterator[str]:
     api.post("clusterqueues", cluster_queue("cq", 8))
     api.post("localqueues", kueue("LocalQueue", "lq", clusterQueue="cq"))
     yield "lq"
-    api.delete("clusterqueues", "cq")
-    api.delete("resourceflavors", "v5e")
+    for name in api.names("jobsets"):  # which hold its quota, and so itself
+        api.delete("jobsets", name)
+    for kind, name in (("clusterqueues", "cq"), ("resourceflavors", "v5e")):
+        api.delete(kind, name)
+        api.gone(kind, name)
 
 
 def _workload(api: Space, name: str) -> dict[str, Any]:
@@ -66,6 +69,33 @@ def test_queues_that_do_not_exist_or_are_held(api: Space, queue: str) -> None:
     _waits(api, "b", "Suspended", "ClusterQueue cq is inactive")
     api.patch("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
     assert api.ended("b")["status"]["terminalState"] == "Completed"
+
+
+def test_a_queue_that_is_held_leaves_what_it_said_and_one_that_drains_takes_back(
+    api: Space, queue: str
+) -> None:
+    quick = {"terminationGracePeriodSeconds": 1}
+    api.post("jobsets", jobset("a", _STAYS, slices=1, queue=queue, pod=quick))
+    until(lambda: _condition(api, "a", "PodsReady")[0] == "True")
+    api.post("jobsets", jobset("b", _STAYS, slices=1, queue=queue, pod=quick))
+    said = "insufficient unused quota for google.com/tpu in flavor v5e, 8 more needed"
+    _waits(api, "b", "WaitingForQuota", said)
+    api.patch("clusterqueues", "cq", {"spec": {"stopPolicy": "Hold"}})
+    api.eventually("clusterqueues", "cq", lambda told: told["status"]["conditions"][0]["reason"] == "Stopped")
+    _waits(api, "b", "WaitingForQuota", said)
+    for kind, name in (("ClusterQueue", "cq"), ("LocalQueue", queue)):
+        api.patch(f"{kind.lower()}s", name, {"spec": {"stopPolicy": "HoldAndDrain"}})
+        until(lambda: _condition(api, "a", "Requeued")[:2] == ("False", f"{kind}Stopped"))  # noqa: B023
+        assert _condition(api, "a", "Evicted")[:2] == ("True", f"{kind}Stopped")
+        _waits(api, "b", "Suspended", f"{kind} {name} is inactive")
+        api.patch(f"{kind.lower()}s", name, {"spec": {"stopPolicy": "None"}})
+        until(lambda: _condition(api, "a", "Requeued")[:2] == ("True", f"{kind}Restarted"))  # noqa: B023
+        until(lambda: _condition(api, "a", "PodsReady")[0] == "True")
+    api.delete("clusterqueues", "cq")
+    _waits(api, "b", "Suspended", "ClusterQueue cq is inactive")
+    api.delete("jobsets", "a")
+    _waits(api, "b", "Misconfigured", "ClusterQueue cq doesn't exist")
+    api.post("clusterqueues", cluster_queue("cq", 8))
 
 
 def test_kueue_as_it_comes_gives_two_reasons_for_all(

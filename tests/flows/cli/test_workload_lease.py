@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from flows.cli.main import main
+from runtime.contract.errors import ExitCode
 from tasks.cloud.labels import read_labels
 from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import Lease, State
@@ -210,3 +211,19 @@ def test_deleting_what_is_gone_already_closes_its_lease_and_deleting_it_again_fi
     assert lease_of("twice").state is State.GONE
     code, _, said = call("delete twice")
     assert code == 2 and "there is no workload twice" in said
+
+
+def test_what_others_hold_by_a_finalizer_is_waited_for_no_longer_than_was_said(
+    api: Plain, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.cli.workload._LEAST_S", 0.2)
+    assert call("create kept", *python(STAYS))[0] == 0
+    api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    began = time.monotonic()
+    code, _, said = call("delete kept", "--wait", "1s")
+    assert code == ExitCode.LEAKED and "JobSet kept is still there" in said, said
+    assert time.monotonic() - began < 60.0  # a JobSet may take five minutes where nobody says anything
+    assert lease_of("kept").state is State.LEAKED
+    api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": None}})
+    assert call("delete kept")[0] == 0
+    assert lease_of("kept").state is State.GONE
