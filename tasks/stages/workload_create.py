@@ -108,8 +108,11 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
 
     Nothing is made: a Job of each kind in the JobSet is tried on the server only, for JobSet does not look at its pods.
     """
-    if problems := list(named(kube, config)):
+    found = list(named(kube, config))
+    if problems := [one for one in found if one.severity == "error"]:
         raise BadInput([*foundations(kube, config), *problems])
+    for one in found:
+        say(str(one))
     _await_earlier(kube, asked.name, say)
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]

@@ -22,6 +22,7 @@ from tasks.cloud.kubernetes_kinds import (
     SECRET,
     SERVICE_ACCOUNT,
     Kind,
+    Object,
 )
 from tasks.cloud.labels import read_labels
 from tasks.targets.kube_check import checked, job_of
@@ -94,7 +95,9 @@ def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
 def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator[Problem]:
     name = cluster.access.name
     try:
-        if cluster.find(LOCAL_QUEUE, queue) is not None:
+        found = cluster.find(LOCAL_QUEUE, queue)
+        if found is not None:
+            yield from _inactive(name, queue, found)
             return
         there = [str(one["metadata"]["name"]) for one in cluster.list(LOCAL_QUEUE).items]
     except NotServed:
@@ -109,6 +112,14 @@ def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator
     near = nearest(queue, there) if there else None
     fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
     yield Problem("error", None, what, "a workload would wait for it for ever", fix)
+
+
+def _inactive(name: str, queue: str, found: Object) -> Iterator[Problem]:
+    """Yields that a queue takes nothing at present, by its own word: it was stopped, or what is behind it was."""
+    for one in (found.get("status") or {}).get("conditions") or ():
+        if one.get("type") == "Active" and one.get("status") == "False":
+            what = f"queue {queue} of {name} takes nothing at present ({one.get('reason')}: {one.get('message')})"
+            yield Problem("warning", None, what, "a workload waits until it does")
 
 
 def queueless(cluster: Kubernetes) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.opening import the_ledger
 from tasks.leases.submitting import begin
 from tasks.stages import workload_create
-from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
+from tests.cloud.kubernetes.client import JOBS, JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.flows.cli.submitting import SECRETS, STAYS, emptied, python, three_hosts, words_of
 
@@ -219,11 +219,16 @@ def test_what_others_hold_by_a_finalizer_is_waited_for_no_longer_than_was_said(
     monkeypatch.setattr("flows.cli.workload._LEAST_S", 0.2)
     assert call("create kept", *python(STAYS))[0] == 0
     api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    assert call("delete kept", "--wait", "0s")[0] == 0
+    api.delete(
+        f"{JOBS}/kept-slice-job-0", propagationPolicy="Background"
+    )  # as Kueue sees to, where there is a queue
+    api.eventually(PODS, lambda told: not told["items"])
     began = time.monotonic()
     code, _, said = call("delete kept", "--wait", "1s")
-    assert code == ExitCode.LEAKED and "JobSet kept is still there" in said, said
+    api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": None}})
+    assert code == ExitCode.LEAKED and "jobset kept is still there" in said, said
     assert time.monotonic() - began < 60.0  # a JobSet may take five minutes where nobody says anything
     assert lease_of("kept").state is State.LEAKED
-    api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": None}})
     assert call("delete kept")[0] == 0
     assert lease_of("kept").state is State.GONE

@@ -1,0 +1,60 @@
+"""What is said of a queue before anything is submitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from tasks.cloud.kubernetes_kinds import Kind
+from tasks.stages import workload_create
+from tasks.targets.gke_preflight import named
+from tests.tasks.targets.gke_runs import config
+
+HELD = {"type": "Active", "status": "False", "reason": "Stopped", "message": "LocalQueue is stopped"}
+
+
+class Cluster:
+    """Knows one queue, and what that says of itself."""
+
+    access = SimpleNamespace(name="context c")
+
+    def __init__(self, conditions: list[Mapping[str, str]]) -> None:
+        self._queue = {"metadata": {"name": "q"}, "status": {"conditions": conditions}}
+
+    def find(self, kind: Kind, name: str) -> Any:
+        return self._queue if name == "q" else None
+
+    def list(self, kind: Kind) -> Any:
+        return SimpleNamespace(items=[self._queue])
+
+    def serves(self, kind: Kind) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("conditions", "warned"),
+    [([], False), ([{"type": "Active", "status": "True", "reason": "Ready"}], False), ([HELD], True)],
+)
+def test_a_queue_that_takes_nothing_at_present_is_a_warning(
+    conditions: list[Mapping[str, str]], warned: bool
+) -> None:
+    found = [str(one) for one in named(Cluster(conditions), config(queue="q"))]  # type: ignore[arg-type]
+    told = "warning: queue q of context c takes nothing at present (Stopped: LocalQueue is stopped)"
+    assert found == ([f"{told}, a workload waits until it does"] if warned else [])
+
+
+def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    cluster: Any = Cluster([HELD])
+    monkeypatch.setattr(workload_create, "_await_earlier", lambda *told: None)
+    monkeypatch.setattr(workload_create, "refused", lambda *told, **more: [])
+    workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
+    assert [one.partition(" (")[0] for one in said] == [
+        "warning: queue q of context c takes nothing at present"
+    ]
+    with pytest.raises(BadInput, match="has no queue other"):
+        workload_create.check(cluster, config(queue="other"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
