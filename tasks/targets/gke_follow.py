@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from runtime.contract import progress
 from runtime.contract.errors import ExitCode, InfrastructureError
 from runtime.contract.pod import start_file, stream_file
 from tasks.cloud.kubernetes import Kubernetes
@@ -24,6 +23,7 @@ from tasks.cloud.kubernetes_logs import Line
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.targets.gke_heard import Workers
 from tasks.targets.gke_waiting import Waiting
 from tasks.targets.gke_watch import (
     Seen,
@@ -37,11 +37,8 @@ from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_queue import position
 from tasks.targets.kube_template import container_names
-from tasks.targets.streams import LOST, event_of
+from tasks.targets.streams import LOST
 from tasks.targets.types import PREEMPTED, Event, Exited, LogLine, State, WorkloadRef
-
-_OF_ITS_OWN = frozenset({ExitCode.DONE, ExitCode.WORKLOAD_FAILED, ExitCode.BAD_INPUT})
-"""Exit codes that say what the workload came to, whatever the cluster does meanwhile."""
 
 _LOOK_S = 0.5
 
@@ -57,38 +54,6 @@ class Limits:
     some_silent_s: float = 75.0
     look_s: float = 1.0
     """How often it is looked whether the workload has waited too long."""
-
-
-@dataclass
-class Workers:
-    """How far each worker is: the last record that was told of, and how it ended. `held` is not told yet."""
-
-    cursors: dict[int, int]
-    pods: dict[int, str] = field(default_factory=dict)
-    ended: dict[int, Exited] = field(default_factory=dict)
-    held: dict[int, Exited] = field(default_factory=dict)
-
-    def said(self, worker: int, text: str) -> Event | None:
-        """Returns the event of a line; None for one that was told already, or that is held back."""
-        try:
-            record = progress.parse_record(text.encode())
-        except ValueError:  # of the container, not of its supervisor
-            return LogLine(worker, self.cursors.get(worker, 0), text)
-        if record.seq <= self.cursors.get(worker, 0):
-            return None
-        self.cursors[worker] = record.seq
-        event = event_of(worker, record)
-        if not isinstance(event, Exited):
-            return event
-        if event.code in _OF_ITS_OWN:
-            self.ended[worker] = event
-            return event
-        self.held[worker] = event
-        return None
-
-    def silent(self, count: int) -> list[int]:
-        """Returns the workers, of so many, that did not say how they ended."""
-        return [worker for worker in range(count) if worker not in self.ended and worker not in self.held]
 
 
 class Following:
@@ -115,6 +80,7 @@ class Following:
         self._waits = Waiting(ref.name, config.limits)
         self._began: int | None = None
         self._counted = 0
+        self._next_look_at = 0.0
 
     def events(self, since: Mapping[int, int]) -> Iterator[Event]:
         """Yields what workers say after their cursors, and states, until all have ended. See Target.
@@ -135,6 +101,8 @@ class Following:
                 yield from self._told(one, workers)
                 taken = self._taken()
                 if taken or self._failed() or len(workers.ended) + len(workers.held) == self._count:
+                    break
+                if isinstance(one, Beat) and (taken := self._deserted(workers)):
                     break
         yield from self._left_behind(workers)
         yield from self._how_it_ended(workers, taken)
@@ -232,6 +200,20 @@ class Following:
         if self._began is None or self._seen.found is None or self._stopping():
             return ""
         return failed_and_restarted(self._seen.found, self._counted)
+
+    def _deserted(self, workers: Workers) -> str:
+        """Returns in words which nodes are gone or silent, once some workers have ended long before the others did.
+
+        A Job that fails waits for its last pod; that of a silent node stays, and is called lost after five minutes.
+        """
+        now = time.monotonic()
+        if not workers.ended and not workers.held:
+            return ""
+        self._next_look_at = self._next_look_at or now + self._limits.some_silent_s
+        if now < self._next_look_at or self._stopping():
+            return ""
+        self._next_look_at = now + self._limits.some_silent_s
+        return lost_nodes(self._cluster, self._seen.nodes({*workers.ended, *workers.held}))
 
     def _left_behind(self, workers: Workers) -> Iterator[Event]:
         """Yields what pods left in the run's folder and nobody could hear: they are deleted with their logs."""

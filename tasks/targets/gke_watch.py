@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tasks.cloud.kubernetes import Kubernetes
@@ -90,10 +90,18 @@ class Seen:
             if (worker := worker_of(self._config, pod, number)) is not None:
                 self._workers[uid_of(pod), name] = worker
 
-    def nodes(self) -> Mapping[str, str]:
-        """Returns the node of each pod by the pod's name, as far as they have any."""
+    def nodes(self, but: Collection[int] = ()) -> Mapping[str, str]:
+        """Returns the node of each pod by the pod's name, as far as they have any; but for pods of these workers."""
         pods = [one for one in self._objects.values() if one.get("kind") == "Pod"]
-        return {str(metadata(pod).get("name")): node for pod in pods if (node := node_of(pod))}
+        return {
+            str(metadata(pod).get("name")): node
+            for pod in pods
+            if (node := node_of(pod)) and not self._is_only(pod, but)
+        }
+
+    def _is_only(self, pod: Object, workers: Collection[int]) -> bool:
+        own = {worker for (uid, _), worker in self._workers.items() if uid == uid_of(pod)}
+        return bool(own) and own <= set(workers)
 
 
 def worker_of(config: GkeTargetConfig, pod: Object, container: int) -> int | None:
