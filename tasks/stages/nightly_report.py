@@ -140,7 +140,7 @@ def _cell(cell: CellEnd) -> Line:
         (seconds(took) if ran else "–", ""),
         (_chip_hours(cell.cost), ""),
         (_dollars(cell.cost), ""),
-        (_WORDS[cell.status], cell.cause),
+        (_WORDS[cell.status], cell.cause or "every benchmark passed"),
     ]
     link = f"../{latest.run_id}/{REPORT_FILE}" if latest else ""
     return Line(cells, "good" if cell.status == "passed" else "bad", link=link)
