@@ -22,7 +22,6 @@ from tests.tasks.history.making import make_point, make_result, make_run, make_s
 
 AT = 1795954543.0  # 2026-11-29
 NAMES = [f"bench{n}" for n in range(9)]
-NOISE = np.random.default_rng(5)
 
 
 class Place:
@@ -30,10 +29,15 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.random = np.random.default_rng(5)
         self.dataset = Dataset(open_folder(str(folder / "history")))
 
+    def chance(self, by: float) -> float:
+        """Returns a factor that is off by so much, as a standard deviation."""
+        return float(np.exp(by * self.random.standard_normal()))
+
     def run(self, night: str, factors: Mapping[str, float], *, rerun: int = 0, side: str = "here") -> RunEnd:
-        """Makes a run of nine benchmarks that take a second each, a thousandth off by chance, times a factor."""
+        """Makes a run of nine benchmarks that take a second each, half a per cent off by chance, times a factor."""
         run_id = f"n-{night}-{side}-{rerun}"
         run = make_run(
             self.folder / "runs",
@@ -43,8 +47,8 @@ class Place:
         )
         samples, results = [], []
         for n, name in enumerate(NAMES):
-            off = factors.get(name, factors.get("all", 1.0)) * np.exp(0.005 * NOISE.standard_normal())
-            values = [float(off * np.exp(0.002 * NOISE.standard_normal())) for _ in range(5)]
+            off = factors.get(name, factors.get("all", 1.0)) * self.chance(0.005)
+            values = [off * self.chance(0.002) for _ in range(5)]
             samples += make_samples([values], run_id=run_id, point=n, benchmark=name, started_at=AT)
             results.append(make_result(run_id=run_id, point=n, benchmark=name))
         write_parts(run.folder, samples, results)
@@ -80,9 +84,7 @@ class Place:
                         "run_id": f"earlier-{day}",
                         "began_at": AT - 86400.0 * (nights - day),
                         "collected_at": AT - 86400.0 * (nights - day),
-                        "values": [
-                            value * float(np.exp(0.005 * NOISE.standard_normal())) for value in row["values"]
-                        ],
+                        "values": _times(row["values"], self.chance(0.005)),
                     }
                     for row in rows
                     if row.get("series")
@@ -91,6 +93,10 @@ class Place:
 
     def judge(self, night: str, **thresholds: float) -> HistoryJudge:
         return HistoryJudge(self.dataset, night, thresholds)
+
+
+def _times(values: Sequence[float], factor: float) -> list[float]:
+    return [value * factor for value in values]
 
 
 @pytest.fixture
