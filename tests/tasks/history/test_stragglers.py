@@ -40,6 +40,11 @@ def test_each_worker_is_counted() -> None:
     assert race.straggler is None, "of four repeats three may be chance"
 
 
+def test_of_two_workers_one_waits_for_the_other() -> None:
+    (race,) = races(results(save=[[1.0, 1.0], [2.0, 2.0]]))
+    assert [(one.worker, one.slowest_in, one.late_s) for one in race.workers] == [(1, 2, 1.0), (0, 0, None)]
+
+
 def test_warm_up_and_repeats_that_a_worker_lacks_do_not_count() -> None:
     run = results(warmups=1, save=[[9.0, 1.0, 1.0], [1.0, 2.0], [1.0, 1.0, 9.0]])
     (race,) = races(run)
