@@ -25,11 +25,11 @@ WINDOWS = {1: 0.4, 2: 0.45, 4: 0.1, 8: 0.05}
 GUARD = max(WINDOWS) - 1
 """Nights before the one in question that are left out of the baseline: a change may have begun in them."""
 
-_NEARLY_IMPOSSIBLE = 2.3e-4
-"""The chance of the longest distance that counts, 3.5 standard deviations where these are known; beyond, a run that
+_NEARLY_IMPOSSIBLE = 7e-5
+"""The chance of the longest distance that counts, 3.8 standard deviations where these are known; beyond, a run that
 is further off says no more."""
 
-_REST = 0.01
+_REST = 0.03
 """How unlikely a window's runs must be without the one that is furthest off."""
 
 _SPIKE = 1.35e-3

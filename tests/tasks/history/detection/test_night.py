@@ -37,7 +37,7 @@ def test_a_run_that_stands_out_is_made_again(percent: float, again: bool) -> Non
         ((night("a", 40.0, 0.3), night("now", 0.8, 0.5)), Change.NONE),  # a spike the night before
         (nights(0.9, 1.2, 1.1, 1.0, 1.3, 1.2, 1.1), Change.NONE),
         (
-            (*nights(1.5, 1.4, 1.6, 1.4, 1.5, 1.5, 1.4), night("now", 1.6, 1.5)),
+            (*nights(1.7, 1.6, 1.8, 1.6, 1.7, 1.7, 1.6), night("now", 1.8, 1.7)),
             Change.UP,
         ),  # tiny, for eight nights
     ],
@@ -128,7 +128,7 @@ def test_series_that_differ_by_themselves_are_no_shift_of_the_machine() -> None:
 
 def test_false_discoveries_are_held_over_the_night() -> None:
     """The same evidence counts among few series, and not among very many."""
-    one = with_nights(night("now", 2.6, 2.5))
+    one = with_nights(night("now", 3.0, 2.9))
     few = found(one)
     assert few.change is Change.UP and few.evidence
     others = quiet_series(2000, 33, 0.0075)
@@ -145,7 +145,7 @@ def test_machines_have_shifts_of_their_own_and_share_the_chance_of_false_alarms(
     outcome = decide({"a": quiet, "b": slower})
     assert list(outcome.shifts) == ["b"]
     assert {finding.change for finding in outcome.findings.values()} == {Change.NONE}
-    one = with_nights(night("now", 2.6, 2.5))
+    one = with_nights(night("now", 3.0, 2.9))
     crowd = {f"a{name}": one for name, one in quiet_series(2000, 33, 0.0075).items()}
     assert decide({"a": crowd, "b": {"one": one}}).findings["one"].change is Change.NONE
 
