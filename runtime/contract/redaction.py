@@ -23,7 +23,9 @@ REDACTED = "(redacted)"
 SHORTEST = 6
 """Letters of the shortest value that is looked for: `1` or `true` would take half of every line away."""
 
-_SHORTEST_BASE64 = 8
+SHORTEST_SURE = 4
+"""Letters of the shortest value that is looked for where no doubt is that it is a secret."""
+
 _CONTROL = re.compile(
     r"\x1b[P\]X^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # strings: titles, links, the clipboard
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, moves
@@ -40,14 +42,15 @@ class Redaction:
     """A function over text: `Redaction(["hunter2"])("it is hunter2\\x1b[0m")` gives `it is (redacted)`.
 
     A value of SHORTEST letters or more is found as it is, escaped as in JSON, in Python or in a URL, in base64 (also
-    within something longer), and line by line when it has several. Tabs and line feeds stay. Without secrets it
-    only cleans.
+    within something longer), and line by line when it has several. Of the values of `sure` SHORTEST_SURE letters are
+    enough, but not of each of their lines. Tabs and line feeds stay. Without secrets it only cleans.
     """
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {clean(form) for secret in secrets for form in _forms(secret)}
+    def __init__(self, secrets: Iterable[str] = (), sure: Iterable[str] = ()) -> None:
+        forms = {clean(form) for secret in secrets for form in _forms(secret, SHORTEST)}
+        forms |= {clean(form) for secret in sure for form in _forms(secret, SHORTEST_SURE)}
         longest_first = sorted(
-            (form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form)
+            (form for form in forms if len(form) >= SHORTEST_SURE), key=lambda form: (-len(form), form)
         )
         self._secret = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
@@ -91,10 +94,12 @@ def listed_names(variables: Mapping[str, str], lists: str) -> set[str]:
     return set(re.split(r"[,\s]+", variables.get(lists, ""))) - {""}
 
 
-def _forms(secret: str) -> Iterator[str]:
-    """Yields the forms in which programs print a value."""
-    for value in {secret, secret.strip(), *(line.strip() for line in secret.splitlines())}:
-        if len(value) < SHORTEST:
+def _forms(secret: str, shortest: int) -> Iterator[str]:
+    """Yields the forms in which programs print a value of so many letters at least."""
+    lines = {line.strip() for line in secret.splitlines()}
+    whole = {secret, secret.strip()}
+    for value in whole | {line for line in lines if len(line) >= SHORTEST}:
+        if len(value) < shortest:
             continue
         yield value
         yield json.dumps(value)[1:-1]
@@ -114,6 +119,4 @@ def _in_base64(value: bytes) -> Iterator[str]:
             (before * 8 + 5) // 6, len(data) * 8 // 6
         )  # letters that nothing but the value decides
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            text = encode(data).decode()[certain]
-            if len(text) >= _SHORTEST_BASE64:
-                yield text
+            yield encode(data).decode()[certain]

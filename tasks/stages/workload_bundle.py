@@ -27,6 +27,7 @@ from tasks.cloud.kubernetes_kinds import (
 )
 from tasks.explain.told import MOST_EVIDENCE
 from tasks.stages.workload_redaction import BundleRedaction
+from tasks.stages.workload_secrets import held
 from tasks.stages.workloads import Desk, Explained, everything, explanation, listing
 from tasks.targets.kube_objects import Object, Objects, name, spec
 
@@ -57,12 +58,15 @@ class _Bundle:
 def write_bundle(desk: Desk, workload: str, file: Path) -> Sequence[str]:
     """Writes the archive (.tar.gz, for nobody else to read); returns what could not be asked.
 
-    What is a secret by its name (of a variable, a flag, an annotation) or by its form is taken out of objects, events
-    and logs. Raises BadInput, KubernetesError, InfrastructureError when it cannot be written.
+    What is a secret by its name (of a variable, a flag, an annotation), by its form, or because a Secret that the pods
+    use holds it, is taken out of objects, events and logs. Raises BadInput, KubernetesError, InfrastructureError when
+    it cannot be written.
     """
     objects, unknown = everything(desk, workload)
     asked = [objects.jobset, objects.workload, *objects.jobs, *objects.pods, *objects.events]
-    bundle = _Bundle(BundleRedaction(asked), missing=list(unknown))
+    secret = held(desk, asked)
+    redaction = BundleRedaction(asked, secret.values, secret.names)
+    bundle = _Bundle(redaction, missing=[*unknown, *secret.unknown])
     _of_workload(bundle, objects)
     _of_cluster(bundle, desk, objects)
     bundle.text("explanation.txt", "\n".join(_words(explanation(desk, workload))))

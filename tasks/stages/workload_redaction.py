@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from runtime.contract.redaction import REDACTED, Redaction, without_logins
 from tasks.config.envfile import looks_secret
@@ -21,8 +22,20 @@ _WORDS = frozenset({"command", "args"})
 _HEADERS = frozenset({"authorization", "proxy-authorization"})
 _CONTROLLERS_OWN = re.compile(r"(^|\.)(k8s|kubernetes)\.io/")
 
-_NAMED = re.compile(r"""(?P<name>[A-Za-z_][\w.-]*)["']?\s?[=:]\s?["']?""")
+_NAMED = re.compile(r"""(?P<name>[A-Za-z_][\w.-]*)["']?\s?[=:]\s?(?P<quote>["']?)""")
+_FLAG = re.compile(r"""(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*)["']?,?[ \t]+(?P<quote>["']?)""")
+"""A flag and a blank, in a line of a shell or in a list of words as programs print theirs."""
+
 _VALUE = re.compile(r"""[^\s"',;&)\]}]+""")
+_QUOTED = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.)+(?={quote})") for quote in ("'", '"')}
+_VARIABLE = re.compile(r"\$(\w+|\{\w+\}|\(\w+\)?)")
+"""What is no value, but says where one is."""
+
+_TORN = re.compile(r"(?:^[\w+/-]{60,}\n)+[\w+/-]*", re.MULTILINE)
+"""Base64 in lines: what is in it may begin in one and end in the next."""
+
+_LINE = re.compile(r"[^\n]+")
+_PASSWORD = re.compile(r"(?<=:)//[^/@:\s]*:([^/@\s]+)@")
 _COUNTED = re.compile(r"[\d.,]+")
 _BY_ITSELF = frozenset({"key", "keys", "tokens"})
 """Words of logs that are rarely names of secrets: keys of trees, tokens that a model reads."""
@@ -37,10 +50,17 @@ _KNOWN = re.compile(
 
 
 class BundleRedaction:
-    """What hides the secrets of some objects: in these and others, and in texts."""
+    """What hides the secrets of some objects: in these and others, and in texts.
 
-    def __init__(self, objects: Iterable[Any]) -> None:
-        self._redact = Redaction(_secrets(objects))
+    `values` are known to be secrets, `names` those of variables whose values are.
+    """
+
+    def __init__(self, objects: Iterable[Any], values: Iterable[str] = (), names: Iterable[str] = ()) -> None:
+        sure = set(values)
+        self._names = frozenset(names)
+        self._redact = Redaction(
+            _secrets(objects, self._names) | {part for one in sure for part in _by_themselves(one)}, sure
+        )
         self._shown = _Walk(lambda secret: REDACTED, self._field, _NOT_FOR_OTHERS)
 
     def object(self, one: Any) -> Any:
@@ -49,28 +69,48 @@ class BundleRedaction:
 
     def text(self, text: str) -> str:
         """Returns words of people and programs as others may see them."""
-        return _by_name(self._known(text))
+        return _spliced(text := self._known(text), _assigned(text, self._names))
 
     def _field(self, text: str, field: str) -> str:
         words = field in ("message", "note", *_WORDS) or "\n" in text
         return self.text(text) if words else self._known(text)
 
     def _known(self, text: str) -> str:
-        return _KNOWN.sub(_by_form, self._redact(without_logins(text)))
+        whole = _TORN.sub(self._untorn, self._redact(without_logins(text)))
+        return _KNOWN.sub(_by_form, whole)
+
+    def _untorn(self, found: re.Match[str]) -> str:
+        joined = found[0].replace("\n", "")
+        shown = self._redact(joined)
+        return found[0] if shown == joined else shown
 
 
-def _secrets(objects: Iterable[Any]) -> set[str]:
-    """Returns the values that are secrets by what they are called, wherever in objects they stand."""
+def _secrets(objects: Iterable[Any], names: Set[str]) -> set[str]:
+    """Returns the values that are secrets by what they are called or by their form, wherever in objects they stand."""
     found: set[str] = set()
 
     def note(secret: str) -> str:
         found.add(secret)
         return REDACTED
 
-    look = _Walk(note, lambda text, field: text)
+    def search(text: str, field: str) -> str:
+        found.update(_by_themselves(text))
+        if field in _WORDS:
+            found.update(text[start:end] for start, end in _assigned(text, names) if text[start] != "$")
+        return text
+
+    look = _Walk(note, search)
     for one in objects:
         look(one)
     return found
+
+
+def _by_themselves(text: str) -> Iterator[str]:
+    """Yields the parts of a text that are secrets whatever stands around them."""
+    for found in _KNOWN.finditer(text):
+        yield found[0].removeprefix(found["before"] or "")
+    for login in _PASSWORD.finditer(text):
+        yield from {login[1], unquote(login[1])}
 
 
 @dataclass(frozen=True)
@@ -151,20 +191,42 @@ def _by_form(found: re.Match[str]) -> str:
     return f"{found['before'] or ''}{REDACTED}"
 
 
-def _by_name(text: str) -> str:
-    """Returns text without the values of what has the name of a secret before a `=` or `:`."""
+def _spliced(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """Returns text with something else at some places of it."""
     parts, at = [], 0
-    for named in _NAMED.finditer(text):
-        value = _VALUE.match(text, named.end())
-        if named.start() >= at and value is not None and _is_assigned(named["name"], value[0]):
-            parts += [text[at : named.end()], REDACTED]
-            at = value.end()
+    for start, end in places:
+        parts += [text[at:start], REDACTED]
+        at = end
     return "".join((*parts, text[at:]))
 
 
-def _is_assigned(name: str, value: str) -> bool:
-    if name.lower() in _BY_ITSELF or value == REDACTED.rstrip(")"):
+def _assigned(text: str, names: Set[str]) -> Iterator[tuple[int, int]]:
+    """Yields where values are of what has the name of a secret, before a `=` or `:` or as a flag."""
+    at = 0
+    for named in sorted((*_NAMED.finditer(text), *_FLAG.finditer(text)), key=lambda one: one.start()):
+        value = _value_at(text, named, names)
+        if named.start() >= at and value is not None and _is_assigned(named, value[0], names):
+            yield value.span()
+            at = value.end()
+
+
+def _value_at(text: str, named: re.Match[str], names: Set[str]) -> re.Match[str] | None:
+    """Returns what the name is given, to the end of the line where a program printed its whole environment."""
+    if quoted := _QUOTED.get(named["quote"]):
+        return quoted.match(text, named.end()) or _VALUE.match(text, named.end())
+    whole = named["name"] in names and named.start() == text.rfind("\n", 0, named.start()) + 1
+    return (_LINE if whole else _VALUE).match(text, named.end())
+
+
+def _is_assigned(named: re.Match[str], value: str, names: Set[str]) -> bool:
+    name = named["name"]
+    if value == REDACTED.rstrip(")") or (named.re is _FLAG and value.startswith("-")):
         return False
-    if "tokens" in name.lower() and _COUNTED.fullmatch(value):
+    if named["quote"] != "'" and _VARIABLE.fullmatch(value):
+        return False
+    if name in names:
+        return True
+    flag = "-" in named.string[max(0, named.start() - 1) : named.start() + 1]
+    if (name.lower() in _BY_ITSELF and not flag) or ("tokens" in name.lower() and _COUNTED.fullmatch(value)):
         return False
     return looks_secret(_as_variable(name.rpartition(".")[2]))

@@ -16,7 +16,7 @@ from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Trouble
 from tasks.targets.kube_objects import created_at
-from tests.cloud.kubernetes.client import JOBSETS, PODS, WORKLOADS, Plain
+from tests.cloud.kubernetes.client import JOBSETS, PODS, SECRETS, WORKLOADS, Plain
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.tasks.kube_cases import case, case_names
@@ -229,18 +229,23 @@ def test_a_run_of_slicebench_is_not_deleted_under_it(api: Plain, call: Any) -> N
 
 
 def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: Path) -> None:
-    made = jobset("bundled", "import os; print('with', os.environ['API_TOKEN'])", slices=1, pods=1)
+    told = "import os; print('with', os.environ['API_TOKEN']); print('MINE', os.environ['MINE'])"
+    made = jobset("bundled", f"{told}; print('OTHERS=of another')", slices=1, pods=1)
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["containers"][0]["env"] = [
         {"name": "API_TOKEN", "value": "hunter2-is-long"},
         {"name": "A", "value": "b"},
+        {"name": "MINE", "valueFrom": {"secretKeyRef": {"name": "bundled-env", "key": "MINE"}}},
+        {"name": "OTHERS", "valueFrom": {"secretKeyRef": {"name": "gone", "key": "K", "optional": True}}},
     ]
+    api.post(SECRETS, {"metadata": {"name": "bundled-env"}, "stringData": {"MINE": "from a hunter2"}})
     made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "hunter2-is-long"
     api.post(JOBSETS, made)
     api.ended("bundled")
     file = tmp_path / "bundle.tar.gz"
-    code, out, _ = call("inspect", "bundled", "--to", str(file))
-    assert (code, out) == (0, f"{file}\n")
+    code, out, said = call("inspect", "bundled", "--to", str(file))
+    api.delete(f"{SECRETS}/bundled-env")
+    assert (code, out) == (0, f"{file}\n") and "what Secret gone holds could not be taken out" in said
     assert file.stat().st_mode & 0o777 == 0o600
     with tarfile.open(file) as archive:
         texts = {
@@ -249,7 +254,10 @@ def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: 
         }
     assert not [name for name, text in texts.items() if "hunter2" in text]
     assert "last-applied" not in texts["jobset.json"] and '"A"' in texts["jobset.json"]
-    assert [text for name, text in texts.items() if name.endswith("jax-tpu.log")] == ["with (redacted)\n"]
+    assert [text for name, text in texts.items() if name.endswith("jax-tpu.log")] == [
+        "with (redacted)\nMINE (redacted)\nOTHERS=(redacted)\n"
+    ]
+    assert "Secret gone" in texts["missing.txt"] and "bundled-env" not in texts["missing.txt"]
     assert texts["explanation.txt"].startswith("bundled in namespace default: SUCCEEDED")
     assert {"pods.json", "events.json", "cluster/nodes.json", "workloads.txt", "missing.txt"} <= set(texts)
     assert call("inspect", "bundled", "--to", str(file))[0] == 3
