@@ -12,13 +12,15 @@ _NEEDS_A_SHELL = re.compile(r"[\n;&|<>()`$*?\[\]{}~#!]|^\s*\w+=")
 # The line runs in a process group of its own, so that all of it hears a signal, not a shell alone; this shell does
 # nothing but wait, which a signal ends, so that it hands that on at once. The line's own shell ends for a signal once
 # the program that it runs has ended: when process 1 of a container ends, everything else is killed.
+# What this shell says of its job's end is not heard: it would stand in the log as if the line had said it.
 _SHELL = """\
+exec 3>&2 2>/dev/null
 set -m
-bash -c 'trap "exit 143" TERM HUP; trap "exit 130" INT; trap : USR1 USR2; eval "$0"' "$0" & line=$!
-for signal in TERM INT HUP USR1 USR2; do trap "kill -$signal -- -$line 2>/dev/null" $signal; done
+bash -c 'trap "exit 143" TERM HUP; trap "exit 130" INT; trap : USR1 USR2; eval "$0"' "$0" 2>&3 3>&- & line=$!
+for signal in TERM INT HUP USR1 USR2; do trap "kill -$signal -- -$line" $signal; done
 while :; do
   wait "$line"; code=$?
-  kill -0 "$line" 2>/dev/null || break
+  kill -0 "$line" || break
 done
 wait "$line"
 exit $?

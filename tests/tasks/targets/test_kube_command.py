@@ -44,6 +44,12 @@ def test_a_line_means_what_it_means_in_bash(line: str, code: int, told: str) -> 
     done = subprocess.run(argv_of(line), capture_output=True, text=True, timeout=PATIENCE_S)
     # The kernel tells a parent of a signal; a container runtime of 128 and the signal.
     assert (done.returncode if done.returncode >= 0 else 128 - done.returncode, done.stdout) == (code, told)
+    assert done.stderr == ""  # nothing of jobs, which nobody typed
+
+
+def test_what_a_line_says_of_errors_is_told() -> None:
+    done = subprocess.run(argv_of("echo a >&2; exit 3"), capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "a\n")
 
 
 def test_a_quotation_that_does_not_end_is_an_error() -> None:
