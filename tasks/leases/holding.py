@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError, Leaked
@@ -84,17 +84,24 @@ class Holding:
         return labels_for(self._lease.lease_id, self.ledger.id, whose, self._lease.expires_at)
 
     def create(
-        self, kind: str, scope: str, name: str, make: Callable[[], str], *, dead_man: str = "none"
+        self,
+        kind: str,
+        scope: str,
+        name: str,
+        make: Callable[[], str],
+        *,
+        dead_man: str = "none",
+        half: bool = False,
     ) -> ResourceRef:
         """Makes one thing: writes the intent down, checks the fence, calls `make`, which returns the uid,
-        records it.
+        records it. `half`: then it has only been begun, and is half made until `mark` says otherwise.
 
         `make` labels what it makes with `labels`, and returns what is there when its exact name is there
         already. Raises Fenced, Unwritable or Unreadable before anything was made. When the lease was lost
         while `make` was under way, Fenced is raised; what it made is deleted if the lease was released.
         """
         inside = self._container if kind in self._contained else ""
-        ref = ResourceRef(kind, scope, name, dead_man=dead_man, inside=inside)
+        ref = ResourceRef(kind, scope, name, dead_man=dead_man, inside=inside, half=half)
         self._advance(lambda lease: leases.intend(lease, ref))
         self.check()
         made = replace(ref, uid=make())
@@ -107,6 +114,11 @@ class Holding:
                 sweep(self.inventories, self._lease, USUAL)
             raise
         return made
+
+    def mark(self, refs: Sequence[ResourceRef], *, half: bool) -> None:
+        """Says of things that were made whether they are half made, or half gone, or whole."""
+        if leases.mark(self._lease, refs, half=half) != self._lease:
+            self._advance(lambda lease: leases.mark(lease, refs, half=half))
 
     def contain(self, container: ResourceRef, kinds: frozenset[str]) -> None:
         """Says that what is made of these kinds from now on is inside something that the lease made or adopted.

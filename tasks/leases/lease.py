@@ -162,6 +162,18 @@ def confirm(lease: Lease, ref: ResourceRef) -> Lease:
     return replace(lease, resources=_with(lease, ref))
 
 
+def mark(lease: Lease, refs: Sequence[ResourceRef], *, half: bool) -> Lease:
+    """Says of what was made whether it is half made (or half gone) or whole; what is not there is left out."""
+    _require(lease, HELD, "say how far things are of")
+    places = {_place(ref) for ref in refs}
+    return replace(
+        lease,
+        resources=tuple(
+            replace(ref, half=half) if ref.ours and _place(ref) in places else ref for ref in lease.resources
+        ),
+    )
+
+
 def adopt(lease: Lease, ref: ResourceRef) -> Lease:
     """Records something that was there before: used, never deleted."""
     _require(lease, HELD, f"adopt {ref.kind} {ref.name} for")

@@ -17,6 +17,7 @@ class ResourceRef:
     make it is known. `dead_man` says what ends it when everybody else is dead, "none" where nothing does.
     `inside` is the `key` of something else of the same lease that it is gone with: a process on a machine. When
     that is ours, only it is asked to go.
+    `half`: it is on its way to be made, or to go: when who works on it dies, it goes, also where the rest stays.
     """
 
     kind: str
@@ -26,6 +27,7 @@ class ResourceRef:
     ours: bool = True
     dead_man: str = "none"
     inside: str = ""
+    half: bool = False
 
     @property
     def key(self) -> str:

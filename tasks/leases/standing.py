@@ -13,7 +13,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.patience import Patience
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import ResourceRef, outermost
 
 
 def put_back(
@@ -45,11 +45,11 @@ def put_back(
 
 
 def give_back_half_made(holding: Holding, patience: Patience) -> list[ResourceRef]:
-    """Deletes what the lease was about to make and nobody knows to exist; returns what that was.
+    """Deletes what the lease was about to make, or had not finished making or giving back; returns what that was.
 
     Raises Leaked when it cannot be proven gone: it stays in the lease.
     """
-    half = [ref for ref in holding.lease.resources if ref.ours and ref.uid is None]
+    half = outermost([ref for ref in holding.lease.resources if ref.ours and (ref.half or ref.uid is None)])
     for ref in half:
         holding.discard(ref, patience)
     return half

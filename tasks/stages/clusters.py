@@ -20,6 +20,8 @@ from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import latest
+from tasks.leases.patience import USUAL
+from tasks.leases.standing import give_back_half_made
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.targets.cluster_check import against
@@ -214,7 +216,9 @@ def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
 def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding, kept: Lease | None) -> None:
     """Puts a cluster back that was kept before, without what is half made; gives a new one back."""
     if kept is not None:
-        _works(office, name, config, holding).settle()
+        with holding.renewing():  # what is under way on it may take long
+            give_back_half_made(holding, USUAL)
+            _works(office, name, config, holding).settle()
         holding.detach(kept.stands_until)
         return
     done = holding.release("it was not made whole")

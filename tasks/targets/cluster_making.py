@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.container import Container
@@ -98,8 +99,10 @@ class Works:
             if there is None or there.uid is None:
                 self.holding.discard(ref, self.patience)
             else:
-                uid = there.uid
-                self.holding.create(ref.kind, ref.scope, ref.name, lambda uid=uid: uid, dead_man=ref.dead_man)  # type: ignore[misc]
+                known = partial(str, there.uid)
+                self.holding.create(
+                    ref.kind, ref.scope, ref.name, known, dead_man=ref.dead_man, half=ref.half
+                )
 
     def check(self) -> None:
         """Raises BadInput for what the API could not read, before anything is made."""
@@ -119,6 +122,7 @@ class Works:
         for step in planned.steps:
             self._do(step)
         made = self.container.cluster(self._location(), self.name)
+        self._finish(self.name, *(pool.name for pool in made.pools if pool.state == "RUNNING"))
         if self._failed:
             raise NotWhole(self.name, [pool.name for pool in self._good(made)], self._failed)
         return made
@@ -161,10 +165,11 @@ class Works:
             self._asked.note(operation)
             return made.uid
 
-        ref = self.holding.create(CLUSTER, self._scope(), self.name, make)
+        ref = self.holding.create(CLUSTER, self._scope(), self.name, make, half=True)
         self.holding.contain(ref, frozenset({POOL}))
         self._asked.follow(operation, CLUSTER_S)
         self._asked.await_cluster()
+        self._finish(self.name)
 
     def _make_pool(self, name: str) -> None:
         if name == CPU_POOL:
@@ -206,17 +211,21 @@ class Works:
             return made.uid
 
         try:
-            self.holding.create(POOL, self._pool_scope(), name, make, dead_man=dead_man(self.config))
+            self.holding.create(
+                POOL, self._pool_scope(), name, make, dead_man=dead_man(self.config), half=True
+            )
             self._asked.follow(operation, POOL_S)
             self._asked.await_pool(name)
+            self._finish(name)
         except ContainerError:
             self._give_back(POOL, self._pool_scope(), name)
             raise
 
     def _give_back(self, kind: str, scope: str, name: str) -> None:
-        """Deletes something of the lease, and looks that it is gone."""
+        """Deletes something of the lease, and looks that it is gone. Who is killed meanwhile leaves that to others."""
         ref = self.holding.lease.find(kind, scope, name) or self._found(kind, name)
         if ref is not None:
+            self.holding.mark([ref], half=True)
             self.holding.discard(ref, self.patience)
 
     def _found(self, kind: str, name: str) -> ResourceRef | None:
@@ -240,6 +249,13 @@ class Works:
             self._fail(name, error)
 
     # What is written down
+
+    def _finish(self, *names: str) -> None:
+        """Says of the cluster, and of node pools of it, that they are whole: from now on they stay if it stays."""
+        places = {(CLUSTER, self._scope(), name) for name in names if name == self.name}
+        places |= {(POOL, self._pool_scope(), name) for name in names}
+        whole = [ref for ref in self.holding.lease.resources if (ref.kind, ref.scope, ref.name) in places]
+        self.holding.mark(whole, half=False)
 
     def _contain(self, there: Cluster | None) -> None:
         ref = self.holding.lease.find(CLUSTER, self._scope(), self.name)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import pytest
 
 from tasks.leases.claim import claim
+from tasks.leases.clusters import POOL
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
@@ -80,6 +81,17 @@ def kill_at(gke: Gke, nth: int, moment: str, play_it: Callable[[], object]) -> N
     gke.no_faults()
 
 
+def only_whole(gke: Gke, at: object) -> dict[str, str]:
+    """Returns what a cluster has of node pools: all of them work, and are the lease's; nothing is under way."""
+    pools, kept = gke.pools("mine"), latest(a_ledger(), "cluster-mine_proj")
+    assert kept is not None
+    assert set(pools.values()) == {"RUNNING"}, (at, pools)
+    known = [ref for ref in kept.resources if ref.kind == POOL]
+    assert {ref.name for ref in known} == pools.keys() - {"cpu"}, (at, known)
+    assert not any(ref.half for ref in kept.resources), at
+    return pools
+
+
 def methods(gke: Gke) -> list[str]:
     return [one["method"] for one in gke.mutations()]
 
@@ -139,13 +151,28 @@ def test_killed_while_it_resizes_a_kept_cluster(gke: Gke, begin: int, end: int, 
         lease = latest(a_ledger(), "cluster-mine_proj")
         assert lease is not None
         assert outcome(sweep_up({lease.lease_id: "put back"})) == 0, at
-        pools = gke.pools("mine")
-        assert set(pools) >= {"cpu", "np-0"}, at
+        assert only_whole(gke, at).keys() >= {"cpu", "np-0"}, at
         assert outcome(lambda: resize(office(), "mine", end)) == 0, at
         assert gke.pools("mine") == {"cpu": "RUNNING", **{f"np-{n}": "RUNNING" for n in range(end)}}, at
         assert len(methods(gke)) > before, at
         assert outcome(lambda: delete(office(), "mine")) == 0, at
         assert (gke.inventory(), lease_state()) == (foreign, State.GONE), at
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 4])
+def test_killed_while_gke_makes_a_node_pool(gke: Gke, look: int) -> None:
+    """Between two calls that change something: the pool was asked for, is known, and comes up when nobody looks."""
+    gke.set(slow={"CREATE_NODE_POOL": 0.5})
+    assert outcome(lambda: create(office(), "mine", config(slices=1))) == 0
+    gke.fault("GetOperation", "kill_before", nth=look)
+    assert outcome(lambda: resize(office(), "mine", 3)) == -signal.SIGKILL
+    gke.no_faults()
+    lease = latest(a_ledger(), "cluster-mine_proj")
+    assert lease is not None
+    assert outcome(sweep_up({lease.lease_id: "put back"})) == 0
+    assert only_whole(gke, look).keys() >= {"cpu", "np-0"}
+    assert outcome(lambda: delete(office(), "mine")) == 0
+    assert gke.inventory() == []
 
 
 def test_killed_while_it_makes_a_cluster_and_made_whole_by_the_same_call(gke: Gke) -> None:

@@ -86,9 +86,13 @@ def test_what_stands_is_put_back_and_what_is_half_made_goes(
     rooms.rent(kept, "second")
     intend(kept, "third")
     rooms.open("third", kept.labels)
+    fourth = kept.create("room", SCOPE, "fourth", lambda: rooms.open("fourth", kept.labels), half=True)
+    kept.mark([fourth], half=False)
+    kept.mark([kept.create("room", SCOPE, "fifth", lambda: rooms.open("fifth", kept.labels))], half=True)
+    kept.create("room", SCOPE, "sixth", lambda: rooms.open("sixth", kept.labels), half=True)
     killed(ledger)
     assert sweep_up(kept) == {"cluster-e1": "put back"}
-    assert rooms.names() == ["first", "second"]
+    assert rooms.names() == ["first", "fourth", "second"]
     lease = ledger.read("cluster-e1")
     assert lease is not None
     assert (lease.state, lease.owner, lease.expires_at, lease.unconfirmed) == (State.LIVE, None, None, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from tasks.cloud.container_errors import PermissionDenied, QuotaExhausted
 from tasks.cloud.container_model import Cluster
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
+from tasks.leases.clusters import POOL
 from tasks.leases.holding import Taken
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
+from tasks.stages import clusters
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.stages.cluster_standing import describe, listing
 from tasks.stages.clusters import (
@@ -26,6 +29,7 @@ from tasks.stages.clusters import (
     preview,
     resize,
 )
+from tasks.targets.cluster_asked import Asked
 from tasks.targets.cluster_making import NotWhole
 from tasks.targets.cluster_plan import ClusterPlan
 from tests.cloud.container.hurried import REGION, ZONE, container, pool_request
@@ -204,6 +208,58 @@ def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) ->
     )
 
 
+def killed_in_mid_pool(monkeypatch: pytest.MonkeyPatch, slices: int) -> None:
+    """Resizes, and is dead while GKE makes the first node pool: that was asked for, and written down."""
+
+    def die(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Asked, "follow", die)
+        patched.setattr(clusters, "_back_out", lambda *words: None)
+        resize(office(), "mine", slices)
+    owner = lease().owner
+    assert owner is not None
+    a_ledger().write(replace(lease(), owner=replace(owner, started_at=owner.started_at - 1000.0)))
+
+
+@pytest.mark.parametrize("who", ["reaper", "same again", "delete"])
+def test_what_a_killed_resize_had_half_made_goes_or_is_finished(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    create(office(), "mine", config(slices=1))
+    gke.set(slow={"CREATE_NODE_POOL": 0.2})
+    killed_in_mid_pool(monkeypatch, 2)
+    was = {"cpu": "RUNNING", "np-0": "RUNNING"}
+    assert gke.pools("mine").keys() == {*was, "np-1"}
+    if who == "delete":
+        delete(office(), "mine")
+        assert gke.inventory() == []
+        return
+    if who == "reaper":
+        [found] = reap(a_ledger(), quick_inventories(a_ledger()))
+        assert (found.did, [ref.name for ref in found.resources]) == ("put back", ["np-1"])
+    else:
+        resize(office(), "mine", 2)
+        was["np-1"] = "RUNNING"
+    assert (gke.pools("mine"), lease().owner) == (was, None)
+    assert not any(ref.half for ref in lease().resources)
+    assert {ref.name for ref in lease().resources if ref.kind == POOL} == was.keys() - {"cpu"}
+
+
+def test_an_interrupt_in_mid_pool_takes_that_back(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(office(), "mine", config(slices=1))
+    gke.set(slow={"CREATE_NODE_POOL": 0.2})
+
+    def interrupt(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Asked, "follow", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        resize(office(), "mine", 2)
+    assert (gke.pools("mine"), lease().owner) == ({"cpu": "RUNNING", "np-0": "RUNNING"}, None)
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "words"),
     [
@@ -295,8 +351,6 @@ def test_somebody_who_works_on_it_is_left_in_peace(gke: Gke) -> None:
     holding = claim(a_ledger(), quick_inventories(a_ledger()), "cluster-mine_proj", None)
     other = holding.lease.owner
     assert other is not None
-    from dataclasses import replace
-
     a_ledger().write(replace(holding.lease, owner=replace(other, host="elsewhere", boot_id="other")))
     with pytest.raises(Taken, match="held by"):
         delete(office(), "mine")
