@@ -12,11 +12,11 @@ from runtime.contract.findings import Findings, told
 from runtime.contract.generator import NATIVE_PREFIX, ORBAX_PREFIX, Generator
 from runtime.contract.generators import find, known_names
 from runtime.contract.nearest import nearest
-from runtime.contract.repeats import read_repeats
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, PageCache, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
 from runtime.contract.suite_disruption import check_disruptions, read_disruption
 from runtime.contract.suite_options import read_options
+from runtime.contract.suite_repeats import read_repeats
 from runtime.contract.yamlfile import Entry, Node, load
 
 SUITE_KEYS = (

@@ -9,6 +9,8 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.cloud.image_versions import Said, said_by
 from tasks.cloud.registry import Registry
+from tasks.cloud.registry_wire import Wire
+from tasks.cloud.timing import Timing
 from tasks.config.gke_parts import Pathways
 from tasks.targets.pathways_match import check_image
 from tests.cloud.registry import Store, serve_registry
@@ -65,6 +67,6 @@ def test_what_does_not_fit_is_refused_and_what_is_not_said_is_told(
 
 def test_a_registry_that_does_not_answer_is_told_and_holds_up_nothing() -> None:
     said: list[str] = []
-    with Registry() as registry:
+    with Registry(Wire(Timing(try_s=1.0, total_s=0.5, first_pause_s=0.01))) as registry:
         check_image(Pathways.model_validate(PATHWAYS), "127.0.0.1:1/x:1", "x:1", registry, said.append)
     assert "x:1 is not compared with the images of Pathways" in said[0]

@@ -75,7 +75,7 @@ def test_each_worker_gets_one_of_the_size_asked_for_and_it_goes_with_the_lease(
 
 
 def test_tpu_vms_get_one_as_hosts_do() -> None:
-    fields = {"kind": "tpu_vm", "type": "v6e-1", "zones": ["z"], "ram_directory": "64 GiB"}
+    fields = {"kind": "tpu_vm", "type": "v6e-1", "zones": ["us-east5-b"], "ram_directory": "64 GiB"}
     node = Node("p", "z", "n", "1", "READY", "v6e-1", "", addresses=(Address("10.0.0.1", None),))
     plan = Plan("t", [], 1, 1, 1, "tpu")
     config = hosts_config(
