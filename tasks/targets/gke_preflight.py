@@ -16,6 +16,7 @@ from tasks.cloud.kubernetes_kinds import (
     JOB_SET,
     LOCAL_QUEUE,
     NAMESPACE,
+    NODE,
     POD,
     PRIORITY_CLASS,
     RESOURCE_FLAVOR,
@@ -32,6 +33,7 @@ from tasks.targets.kube_submission import Submission
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
+_POOL = "cloud.google.com/gke-nodepool"
 _RIGHTS: Sequence[tuple[str, Kind, str]] = (
     ("create", JOB_SET, ""), ("get", JOB_SET, ""), ("watch", JOB_SET, ""), ("delete", JOB_SET, ""),
     ("create", SECRET, ""), ("list", POD, ""), ("watch", POD, ""), ("get", POD, "log"), ("list", JOB, ""),
@@ -90,6 +92,22 @@ def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem(
             "error", None, f"namespace {config.namespace} of {name} has no service account {account}"
         )
+    if config.pathways is not None and config.pathways.head_node_pool is not None:
+        yield from _head_pool(cluster, config.pathways.head_node_pool)
+
+
+def _head_pool(cluster: Kubernetes, pool: str) -> Iterator[Problem]:
+    """Yields that no node is there for the program of Pathways. A warning: a pool that scales may stand at none."""
+    try:
+        if cluster.list(NODE, labels={_POOL: pool}).items:
+            return
+        pools = {one["metadata"].get("labels", {}).get(_POOL) for one in cluster.list(NODE).items}
+    except PermissionDenied:
+        return
+    there = ", ".join(sorted(filter(None, pools))) or "none that is named"
+    what = f"no node of {cluster.access.name} is in node pool {pool}, where the program of Pathways runs"
+    why = f"unless that pool scales up, the program waits for ever and holds its quota; pools with nodes: {there}"
+    yield Problem("warning", None, what, why, "write another pathways.head_node_pool:, or null for any node")
 
 
 def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator[Problem]:

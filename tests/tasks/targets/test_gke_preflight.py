@@ -13,6 +13,7 @@ from tasks.cloud.kubernetes_kinds import Kind
 from tasks.stages import workload_create
 from tasks.targets.gke_preflight import named
 from tests.tasks.targets.gke_runs import config
+from tests.tasks.targets.kube_made import PATHWAYS
 
 HELD = {"type": "Active", "status": "False", "reason": "Stopped", "message": "LocalQueue is stopped"}
 
@@ -58,3 +59,38 @@ def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyP
     ]
     with pytest.raises(BadInput, match="has no queue other"):
         workload_create.check(cluster, config(queue="other"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
+
+
+class Nodes(Cluster):
+    """Has nodes in these pools."""
+
+    def __init__(self, pools: list[str]) -> None:
+        super().__init__([])
+        self._nodes = [{"metadata": {"labels": {"cloud.google.com/gke-nodepool": pool}}} for pool in pools]
+
+    def list(self, kind: Kind, labels: Mapping[str, str] | None = None) -> Any:
+        wanted = (labels or {}).items()
+        return SimpleNamespace(
+            items=[one for one in self._nodes if wanted <= one["metadata"]["labels"].items()]
+        )
+
+
+@pytest.mark.parametrize(
+    ("pools", "pool", "told"),
+    [
+        (["cpu-np", "np-0"], "cpu-np", ""),
+        (["cpu", "np-0"], None, ""),
+        (["np-0", "cpu"], "cpu-np", "no node of context c is in node pool cpu-np"),
+        ([], "cpu-np", "pools with nodes: none that is named"),
+    ],
+)
+def test_a_pool_for_the_program_of_pathways_that_has_no_node_is_a_warning(
+    pools: list[str], pool: str | None, told: str
+) -> None:
+    cluster = {"name": "mine", "location": "us-east5-b", "create": "never"}
+    wanted = config(cluster=cluster, pathways={**PATHWAYS, "head_node_pool": pool})
+    found = [str(one) for one in named(Nodes(pools), wanted)]  # type: ignore[arg-type]
+    assert len(found) == bool(told)
+    if told:
+        assert found[0].startswith("warning: ") and told in found[0]
+        assert not pools or "pools with nodes: cpu, np-0" in found[0]
