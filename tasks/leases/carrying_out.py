@@ -15,7 +15,7 @@ from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.patience import Patience
 from tasks.leases.release import release
 from tasks.leases.resource import outermost
-from tasks.leases.standing import put_back
+from tasks.leases.standing import put_back, would_put_back
 
 
 def carry_out(
@@ -37,6 +37,8 @@ def carry_out(
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in unseen}))
         did: Did = "leaked" if lease.state is State.LEAKED else "not reachable"
         return Finding(lease.lease_id, did, f"{verdict.why}; run `slicebench reap` where {where} can be seen")
+    if dry_run and verdict.act == "put back":
+        return would_put_back(lease, verdict)
     if dry_run:
         return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
     if verdict.act == "put back":

@@ -16,6 +16,7 @@ Did = Literal[
     "released in part",
     "told",
     "would release",
+    "would put back",
     "leaked",
     "unreadable",
     "not reachable",

@@ -49,7 +49,23 @@ def give_back_half_made(holding: Holding, patience: Patience) -> list[ResourceRe
 
     Raises Leaked when it cannot be proven gone: it stays in the lease.
     """
-    half = outermost([ref for ref in holding.lease.resources if ref.ours and (ref.half or ref.uid is None)])
+    half = _half_made(holding.lease)
     for ref in half:
         holding.discard(ref, patience)
     return half
+
+
+def would_put_back(lease: Lease, verdict: Judgement) -> Finding:
+    """Returns what `put_back` would do, by the lease alone."""
+    half = _half_made(lease)
+    gone = {ref.key for ref in half}
+    if all(ref.key in gone or ref.inside in gone for ref in lease.resources if ref.ours):
+        return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
+    what = f", and {len(half)} half made would go" if half else ""
+    return Finding(
+        lease.lease_id, "would put back", f"{verdict.why}: it would be kept as before{what}", tuple(half)
+    )
+
+
+def _half_made(lease: Lease) -> list[ResourceRef]:
+    return outermost([ref for ref in lease.resources if ref.ours and (ref.half or ref.uid is None)])

@@ -91,6 +91,12 @@ def test_what_stands_is_put_back_and_what_is_half_made_goes(
     kept.mark([kept.create("room", SCOPE, "fifth", lambda: rooms.open("fifth", kept.labels))], half=True)
     kept.create("room", SCOPE, "sixth", lambda: rooms.open("sixth", kept.labels), half=True)
     killed(ledger)
+    [would] = reap(ledger, kept.inventories, dry_run=True, confirm_s=0.0)
+    assert (would.did, [ref.name for ref in would.resources]) == (
+        "would put back",
+        ["third", "fifth", "sixth"],
+    )
+    assert len(rooms.names()) == 6
     assert sweep_up(kept) == {"cluster-e1": "put back"}
     assert rooms.names() == ["first", "fourth", "second"]
     lease = ledger.read("cluster-e1")
