@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -129,12 +130,31 @@ def kubeconfig(
     return ExitCode.DONE
 
 
-def delete(name: Name, /, *, project: Project = None, json: Json = False, verbose: Verbose = False) -> int:
+def delete(
+    name: Name,
+    /,
+    *,
+    force: Force = False,
+    project: Project = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> int:
     """Give back what `cluster create` made, half made or not, and look that it is gone. What was there before stays."""
     show_calls(verbose)
     from tasks.stages.clusters import delete as give_back
 
-    return tell_gone(name, give_back(office(project), name), json)
+    def agree(going_on: Sequence[str]) -> bool:
+        say(
+            "\n".join(
+                (
+                    f"{name} is in use, and what goes on in it would end with it:",
+                    *(f"  {one}" for one in going_on),
+                )
+            )
+        )
+        return _asked(force, f"{counted(len(going_on), 'workload')} would be ended")
+
+    return tell_gone(name, give_back(office(project), name, agree=agree), json)
 
 
 def office(project: str | None) -> Office:
@@ -155,16 +175,18 @@ def agreeing(force: bool) -> Agree:
 
     def agree(planned: ClusterPlan) -> bool:
         say(str(planned))
-        if force or not planned.disturbs:
-            return True
-        if not sys.stdin.isatty():
-            raise BadInput(
-                "something that works would be taken away, and nobody can be asked", fix="give --force"
-            )
-        say("go on? [y/N]")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return _asked(force or not planned.disturbs, "something that works would be taken away")
 
     return agree
+
+
+def _asked(anyway: bool, what: str) -> bool:
+    if anyway:
+        return True
+    if not sys.stdin.isatty():
+        raise BadInput(f"{what}, and nobody can be asked", fix="give --force")
+    say("go on? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def show_plan(planned: ClusterPlan, json: bool) -> int:

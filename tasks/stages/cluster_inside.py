@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_errors import NotFound, NotServed
 from tasks.cloud.kubernetes_gke import access_of
-from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, NODE, POD, Object
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, NODE, POD, Object
+from tasks.cloud.labels import read_labels
 from tasks.cloud.timing import Timing
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
@@ -22,6 +24,7 @@ from tasks.targets.kube_room import held_in
 _POOL = "cloud.google.com/gke-nodepool"
 _LOOK = Timing(total_s=20.0)
 _ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+_ENDS = ("Completed", "Failed")
 _OF_THE_NODE = ("DaemonSet", "Node")
 """Owners of pods that every node has: they say nothing of its use."""
 
@@ -80,6 +83,28 @@ class Inside:
     def busy(self, cluster: Cluster) -> Mapping[str, bool]:
         """Returns of each pool whether something runs on it; says nothing of those that cannot be seen."""
         return {pool: bool(one.used) for pool, one in (self.nodes(cluster) or {}).items()}
+
+    def going_on(self, cluster: Cluster) -> Sequence[str] | None:
+        """Returns the JobSets that have not ended, and whose they are; None, and says why, where nobody can look."""
+        try:
+            sets = Kubernetes(access_of(cluster), timing=_LOOK).list(JOB_SET, ALL_NAMESPACES).items
+        except (NotServed, NotFound):  # nothing knows JobSets there
+            return []
+        except (BadInput, InfrastructureError) as error:
+            self.say(f"what is inside cluster {cluster.name} cannot be seen: {error}")
+            return None
+        return sorted(_whose(one) for one in sets if not any(_is_true(one, end) for end in _ENDS))
+
+
+def _is_true(one: Object, type_: str) -> bool:
+    found = condition(one, type_)
+    return found is not None and found.true
+
+
+def _whose(one: Object) -> str:
+    labelled = read_labels(metadata(one).get("labels") or {})
+    owner = f" of {labelled.owner}" if labelled and labelled.owner else ""
+    return f"{metadata(one).get('namespace', 'default')}/{name(one)}{owner}"
 
 
 def count(nodes: Iterable[Object], pods: Iterable[Object]) -> Mapping[str, Nodes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import ValidationError
@@ -24,6 +24,7 @@ from tasks.leases.patience import USUAL
 from tasks.leases.standing import give_back_half_made
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
+from tasks.stages.cluster_used import goes_on_in
 from tasks.targets.cluster_check import against
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
@@ -147,12 +148,18 @@ def resized(office: Office, name: str, size: int, unit: Unit | None = None) -> C
         raise BadInput([Problem("error", None, one) for one in told]) from None
 
 
-def delete(office: Office, name: str) -> int:
+def delete(
+    office: Office, name: str, *, agree: Callable[[Sequence[str]], bool] = lambda going_on: True
+) -> int:
     """Gives back what was made for a cluster of this name, half made ones too; returns how many things went.
 
-    One that was there before stays, without the slices that were added. Raises BadInput when slicebench did not make
-    it, Taken while somebody works on it or runs use it, Leaked.
+    `agree` is shown what goes on in it, if anything does. One that was there before stays, without the slices that were
+    added. Raises BadInput when slicebench did not make it, Declined, Taken while somebody works on it or runs use it,
+    Leaked.
     """
+    going_on = goes_on_in(office, name)
+    if going_on and not agree(going_on):
+        raise Declined(f"cluster {name} stays: nobody agreed")
     return give_back(
         office.ledger, office.inventories, lease_name(office.container.project, name), name,
         what=f"cluster {name!r}", listed_by="slicebench cluster list", say=office.say,

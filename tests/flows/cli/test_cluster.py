@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import yaml
 from flows.cli import cluster as command
 from flows.cli.main import main
 from flows.cli.said import say
+from tasks.cloud.kubernetes_places import place_of_cluster
+from tasks.leases.claim import claim
+from tasks.leases.resource import JOBSET
 from tasks.stages.cluster_standing import Office
 from tests.cloud.container.hurried import ZONE
-from tests.cloud.container.leasing import office
+from tests.cloud.container.leasing import a_ledger, office
 from tests.cloud.container.running import Gke
 
 CREATE = ("cluster", "create", "mine", "--type", "v5litepod-16", "--zone", ZONE)
@@ -74,6 +78,30 @@ def test_it_asks_before_it_takes_away_what_works(
     told = capsys.readouterr().err
     assert "remove pool np-1" in told
     assert answer or "give --force" in told
+
+
+def test_it_asks_before_it_deletes_what_workloads_run_on(
+    gke: Gke, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([*CREATE]) == 0
+    place = place_of_cluster("proj", gke.inventory()[0].split("/")[3], "mine")
+    for name, where in (("train", place), ("other", place.replace("mine", "yours"))):
+        holding = claim(a_ledger(), {}, f"workload-{name}", None)
+        holding.create(JOBSET, f"{where}/team", name, lambda: "uid")
+        holding.detach(time.time() + 3600)
+    for answer in ("", "n\n"):
+        asked = io.StringIO(answer)
+        asked.isatty = lambda answer=answer: bool(answer)  # type: ignore[method-assign, misc]
+        monkeypatch.setattr("sys.stdin", asked)
+        capsys.readouterr()
+        assert main(["cluster", "delete", "mine"]) == 2
+        told = capsys.readouterr().err
+        assert "team/train (lease workload-train-e1)" in told
+        assert "other" not in told
+        assert ("nobody agreed" if answer else "give --force") in told
+    assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
+    assert main(["cluster", "delete", "mine", "--force"]) == 0
+    assert gke.inventory() == []
 
 
 @pytest.mark.parametrize(

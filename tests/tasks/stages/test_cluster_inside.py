@@ -16,7 +16,7 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages.cluster_inside import Inside, Nodes, count
 from tasks.stages.cluster_standing import Office, describe, existing
-from tasks.stages.clusters import create, delete, resize
+from tasks.stages.clusters import Declined, create, delete, resize
 from tasks.targets.cluster_plan import ClusterPlan
 from tasks.targets.kube_install import NotReady, Waits
 from tests.cloud.container.leasing import a_ledger, config, office
@@ -64,6 +64,11 @@ def test_a_cluster_is_set_up_counted_and_shrunk_from_its_idle_slice(empty: Gke, 
     api.create(JOB_SET, work)
     until(lambda: len(api.list(POD, fields="status.phase=Running").items) == 4)
     assert [one.used for one in describe(desk(), "mine").slices] == [4, 0]
+
+    told_of: list[str] = []
+    with pytest.raises(Declined):
+        delete(desk(), "mine", agree=lambda going_on: told_of.extend(going_on) or False)  # type: ignore[func-returns-value]
+    assert told_of == ["default/w"]
 
     plans: list[ClusterPlan] = []
     resize(desk(), "mine", 1, agree=lambda planned: plans.append(planned) or True)  # type: ignore[func-returns-value]
