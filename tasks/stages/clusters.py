@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
-from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import problem_with
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
@@ -29,6 +28,7 @@ from tasks.targets.cluster_check import against
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
 from tasks.targets.cluster_plan import ClusterPlan, plan
+from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_requests import check_requests
 from tasks.targets.kube_install import NotReady
 
@@ -250,12 +250,3 @@ def _shape(config: ClusterConfig) -> Mapping[str, str]:
     told = {"made_by": "cluster create", "type": config.type or "none", "capacity": config.capacity}
     size = {"machines": str(config.machines)} if config.counts_nodes else {"slices": str(config.slices)}
     return {**told, **size, "config": config.model_dump_json(exclude_defaults=True)}
-
-
-def price_of(config: ClusterConfig) -> float | None:
-    """Returns what the accelerators cost an hour, in US dollars; None: not known."""
-    shape = config.shape
-    if shape is None or shape.kind != "tpu":
-        return None
-    chips = shape.chips_per_host * config.machines
-    return load_prices().per_hour(shape.family, chips, config.zone, spot=config.capacity == "spot")

@@ -26,6 +26,7 @@ from tasks.targets.cluster_asked import CLUSTER_S, POOL_S, Asked
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_placing import placed
 from tasks.targets.cluster_plan import ClusterPlan, Step, plan
+from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_requests import (
     CPU_POOL,
     check_requests,
@@ -226,6 +227,7 @@ class Works:
         ref = self.holding.lease.find(kind, scope, name) or self._found(kind, name)
         if ref is not None:
             self.holding.mark([ref], half=True)
+            self._recount()
             self.holding.discard(ref, self.patience)
 
     def _found(self, kind: str, name: str) -> ResourceRef | None:
@@ -256,6 +258,17 @@ class Works:
         places |= {(POOL, self._pool_scope(), name) for name in names}
         whole = [ref for ref in self.holding.lease.resources if (ref.kind, ref.scope, ref.name) in places]
         self.holding.mark(whole, half=False)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Writes down what a kept cluster costs now: whoever is killed here leaves it to be looked at."""
+        lease = self.holding.lease
+        if lease.stands:
+            whole = [
+                ref for ref in lease.resources if ref.kind == POOL and ref.ours and ref.uid and not ref.half
+            ]
+            slices = sum(ref.name != CPU_POOL for ref in whole)
+            self.holding.describe(lease.shape, price_of(self.config, slices))
 
     def _contain(self, there: Cluster | None) -> None:
         ref = self.holding.lease.find(CLUSTER, self._scope(), self.name)

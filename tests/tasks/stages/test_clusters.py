@@ -191,8 +191,8 @@ def test_one_that_fails_is_given_back_whole(gke: Gke, settings: dict[str, Any], 
 
 
 def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) -> None:
-    def interrupted(line: str) -> None:
-        if line.startswith("make pool np-1"):
+    def interrupted(line: str, at: str = "np-1") -> None:
+        if line.startswith(f"make pool {at}"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -206,6 +206,11 @@ def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) ->
         State.LIVE,
         {"cpu": "RUNNING", "np-0": "RUNNING"},
     )
+    one = lease().price_per_hour
+    with pytest.raises(KeyboardInterrupt):
+        resize(office(lambda line: interrupted(line, "np-2")), "mine", 3)
+    assert one
+    assert describe(office(), "mine").price_per_hour == pytest.approx(2 * one)
 
 
 def killed_in_mid_pool(monkeypatch: pytest.MonkeyPatch, slices: int) -> None:
