@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -19,6 +20,7 @@ _NOT_LET_IN = r"denied|unauthorized|forbidden|\b40[13]\b|no basic auth"
 _NO_CHIPS = r"\bInsufficient "
 _NO_SUCH_NODE = r"didn't match Pod's node (affinity/selector|affinity)|untolerated taint|didn't tolerate"
 _NOT_BESIDE = r"didn't match pod anti-affinity rules"
+_HOST = "kubernetes.io/hostname"
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
 _NOBODY_LOOKED = "which pod failed: they are gone, and nobody looked in time"
@@ -85,7 +87,7 @@ def no_node(scene: KubeScene) -> Trouble | None:
     elif re.search(_NO_CHIPS, why.message):
         what = "nodes of the kind are there, and full: pods that end still hold their chips, or there are too few nodes"
     elif re.search(_NOT_BESIDE, why.message):
-        return _too_few_pools(scene, evidence)
+        return _too_few_pools(scene, pod, evidence)
     elif re.search(_NO_SUCH_NODE, why.message):
         grows_not = _some(scene, "NotTriggerScaleUp")
         return _wrong_node(scene, pod, [*evidence, *(of_event(one) for one in grows_not)])
@@ -95,13 +97,21 @@ def no_node(scene: KubeScene) -> Trouble | None:
     return trouble("waits_for_capacity", what, evidence, commands)
 
 
-def _too_few_pools(scene: KubeScene, evidence: list[Line]) -> Trouble:
-    """Each slice is to have its nodes to itself, and there are others on those of the kind."""
-    key = (metadata(scene.objects.jobset).get("annotations") or {}).get(_EXCLUSIVE) or "a node label"
+def _too_few_pools(scene: KubeScene, pod: Object, evidence: list[Line]) -> Trouble:
+    """Each slice is to have its nodes to itself, or each pod its node, and there are others on those of the kind."""
+    key = (metadata(scene.objects.jobset).get("annotations") or {}).get(_EXCLUSIVE)
+    slices = f"each slice wants {key or 'a node label'} to itself"
+    if _HOST in json.dumps((spec(pod).get("affinity") or {}).get("podAntiAffinity")):
+        what = f"each pod wants a host to itself{f', and {slices}' if key else ''}, and no host of the kind is free of "
+        what += "others: there are fewer hosts than pods" + (
+            ", or fewer node pools than slices" if key else ""
+        )
+    else:
+        what = f"{slices}, and all nodes of the kind that are free are on those of other slices: "
+        what += "there are fewer node pools than slices"
     return trouble(
         "waits_for_capacity",
-        f"each slice wants {key} to itself, and all nodes of the kind that are free are on those of other slices: "
-        "there are fewer node pools than slices",
+        what,
         evidence,
         (
             f"slicebench cluster resize {scene.cluster or 'CLUSTER'} --slices N   # or exclusive_topology: null",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tasks.config import size
 from tasks.targets import kube_gpudirect, kube_sidecars
+from tasks.targets.kube_objects import REPLICATED_JOB
 from tasks.targets.kube_submission import (
     Object,
     Parts,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 SLICE_JOB = "slice-job"
 COORDINATOR_PORT = 6002
+_HOST = "kubernetes.io/hostname"
+_JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+_PLACED_BY_KUEUE = "kueue.x-k8s.io/podset-"
 _NODE_POOL = "cloud.google.com/gke-nodepool"
 _SPOT = "cloud.google.com/gke-spot"
 _RESERVATION = "cloud.google.com/reservation-name"
@@ -46,7 +50,7 @@ def worker_pod(config: GkeTargetConfig, submission: Submission) -> Object:
         containers=worker_containers(config, submission, parts),
         selector={**config.shape.node_selector, **_of_capacity(config), **config.node_selector},
         tolerations=config.shape.tolerations,
-        affinity=_affinity(config),
+        affinity=_affinity(config, submission.name),
         annotations=config.pod_annotations,
     )
 
@@ -236,7 +240,26 @@ def _of_capacity(config: GkeTargetConfig) -> dict[str, str]:
     return by_label.get(cluster.capacity, {})
 
 
-def _affinity(config: GkeTargetConfig) -> Object | None:
+def _affinity(config: GkeTargetConfig, workload: str) -> Object | None:
+    found = given(nodeAffinity=_node_affinity(config), podAntiAffinity=_apart(config, workload))
+    return found or None
+
+
+def _apart(config: GkeTargetConfig, workload: str) -> Object | None:
+    """Returns that each pod wants a host to itself, where several would fit on one: each is taken for a host.
+
+    TPUs, GPUs and processors that nobody counted fill their hosts. Where Kueue chooses hosts it does not ask for this.
+    """
+    by_kueue = any(key.startswith(_PLACED_BY_KUEUE) for key in config.pod_annotations)
+    filled = config.shape.kind != "cpu" or config.cpu is None
+    if not config.on_gke or filled or by_kueue or config.slices * config.shape.hosts == 1:
+        return None
+    labels = {_JOBSET_NAME: workload, REPLICATED_JOB: SLICE_JOB}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOST}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def _node_affinity(config: GkeTargetConfig) -> Object | None:
     wishes: list[Object] = []
     if config.shape.kind == "cpu" and config.on_gke:
         wishes.append({"key": _NODE_POOL, "operator": "NotIn", "values": ["default-pool"]})
@@ -249,7 +272,7 @@ def _affinity(config: GkeTargetConfig) -> Object | None:
     if not wishes:
         return None
     required = {"nodeSelectorTerms": [{"matchExpressions": wishes}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": required}
 
 
 def _reservation_name(path: str) -> str:

@@ -172,6 +172,7 @@ def _pod(number: int, told: Told) -> Told:
         "containers": [{"name": "c", "image": "r/i:1"}],
         "nodeName": told.get("node", ""),
         "nodeSelector": told.get("selector", {}),
+        "affinity": told.get("affinity", {}),
         "initContainers": [
             {"name": one["name"], "restartPolicy": "Always"} for one in told.get("sidecars", ())
         ],

@@ -24,7 +24,11 @@ def admit(world: World, pod: Obj) -> None:
         return
     meta["labels"][_PRIORITY] = str(pod["spec"].get("priority", 0))
     if meta["labels"].get(_INDEX) == "0":
-        pod["spec"].setdefault("affinity", {}).update(_affinity(meta["labels"], topology))
+        affinity = pod["spec"].setdefault("affinity", {})
+        for side, required in _affinity(meta["labels"], topology).items():
+            for when, terms in required.items():  # it has its own wishes, too
+                known = affinity.setdefault(side, {})
+                known[when] = [*known.get(when, []), *terms]
         return
     value = _leader_domain(world, meta, topology)
     if value is None:

@@ -33,6 +33,8 @@ from tests.tasks.targets.kube_made import (
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True).filter(lambda name: name != "XLA_FLAGS")
 
+NEAR = {"kueue.x-k8s.io/podset-required-topology": "cloud.google.com/gce-topology-block"}
+
 # What breaks xpk's manifests, which are put together from text.
 HARD = [
     '{"a":"b"}', r"\d+", '"quoted"', "one\ntwo", "a: b # c", "- x", "'", "$(HOSTNAME)", "$$(A)", "$", "$$", "%s {x}",
@@ -264,3 +266,18 @@ def test_the_first_job_can_be_tried_out_on_the_server() -> None:
 def test_words_of_a_command_are_not_read_by_a_shell() -> None:
     words = shlex.split("python -c 'import sys; print(sys.argv)' 'a b' '$HOME'")
     assert main_of(made(command=words))["command"] == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "apart"),
+    [
+        ({"type": "n2-standard-4-2", "cpu": "1"}, True),
+        ({"type": "n2-standard-4-2"}, False),  # asks for nearly all of its host
+        ({"type": "n2-standard-4-1", "cpu": "1", "slices": 1}, False),
+        ({"type": "cpu", "nodes": 2, "cpu": "1"}, False),  # any cluster's hosts, maybe a single one
+        ({"type": "n2-standard-4-2", "cpu": "1", "pod_annotations": NEAR}, False),  # Kueue chooses the hosts
+    ],
+)
+def test_pods_of_which_two_fit_on_a_host_keep_apart(fields: dict[str, Any], apart: bool) -> None:
+    affinity = pod_of(made(fields))["spec"].get("affinity", {})
+    assert ("podAntiAffinity" in affinity) == apart

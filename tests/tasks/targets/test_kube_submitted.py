@@ -26,7 +26,8 @@ UPLOADS = "#!/bin/sh\necho uploads; exec sleep 600\n"
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plain]:
-    nodes = [{"pool": "cpus", "count": 2, "resources": {"cpu": "8", "memory": "32Gi"}}]
+    labels = {"node.kubernetes.io/instance-type": "n2-standard-4"}
+    nodes = [{"pool": "cpus", "count": 2, "resources": {"cpu": "8", "memory": "32Gi"}, "labels": labels}]
     folder = tmp_path_factory.mktemp("cluster")
     uploader = folder / "bin" / "tb-gcp-uploader"
     uploader.parent.mkdir()
@@ -65,6 +66,21 @@ def test_a_program_finds_what_it_was_given(api: Plain) -> None:
         assert (seen["PROCESSES_IN_JOB"], seen["JAX_PROCESS_COUNT"]) == ("2", "4")
         places.add((seen["JOB_INDEX"], seen["JOB_COMPLETION_INDEX"]))
     assert places == {("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")}
+
+
+def test_each_pod_has_a_host_to_itself_where_several_would_fit(api: Plain) -> None:
+    target = config(type="n2-standard-4-2", slices=1, queue=None, priority=None, cpu="100m")
+    made = jobset(target, submission(name="apart", command=["sleep", "100"]))
+    api.post(JOBSETS, made)
+    here = "jobset.sigs.k8s.io/jobset-name=apart"
+    pods = until(lambda: len(found := running(api, here)) == 2 and found, 60)
+    specs = [api.get(f"{PODS}/{each}")["spec"] for each in pods]
+    assert {each["nodeName"] for each in specs} == {"cpus-0", "cpus-1"}
+    apart = "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+    # The leader of a slice that has a node pool to itself keeps away from other slices besides.
+    assert sorted(len(each["affinity"][apart[0]][apart[1]]) for each in specs) == [1, 2]
+    api.delete(f"{JOBSETS}/apart")
+    until(lambda: not running(api, here), 60)
 
 
 def test_pathways_is_taken(api: Plain) -> None:
