@@ -15,12 +15,16 @@ from tasks.history.night_told import SeriesTold
 from tasks.history.quantities import digits, moment, percent, seconds
 from tasks.history.report.lines import Line, mood_of
 from tasks.history.report.night import render_night
-from tasks.history.verdict import Verdict
+from tasks.history.verdict import Verdict, overall
 from tasks.stages.files import REPORT_FILE
 from tasks.stages.nightly_cost import Cost
 from tasks.stages.nightly_record import CellEnd, NightRecord
 
 _CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
+_UNKNOWN = {Verdict.NO_BASELINE, Verdict.INCONCLUSIVE}
+_UNJUDGED = (
+    "Everything ran. There are too few nights yet, or they differ too much, to say whether anything changed."
+)
 _WORDS = {"passed": "ran", "failed": "FAILED", "partly": "NOT_RUN in part", "not_run": "NOT_RUN"}
 _MEANS = {
     ExitCode.DONE: "Everything ran, and nothing got worse as far as can be told.",
@@ -46,10 +50,10 @@ def page_of(record: NightRecord) -> dict[str, Any]:
         "title": f"Nightly {record.nightly}, {record.night}",
         "night": f"{record.nightly} {record.night}",
         "when": moment(record.began_at),
-        "mood": "good" if code is ExitCode.DONE else "bad",
+        "mood": mood_of(verdict_of(record)) if code is ExitCode.DONE else "bad",
         "answer": answer(record),
         "verdict": verdict_of(record),
-        "verdict_means": _MEANS.get(code, ""),
+        "verdict_means": _UNJUDGED if verdict_of(record) in _UNKNOWN else _MEANS.get(code, ""),
         "troubles": [_trouble(cell) for cell in record.cells if cell.status != "passed"]
         + [{"title": "The night itself", "status": "trouble", "lines": [one]} for one in record.troubles],
         "judged": judged_words(record),
@@ -79,10 +83,11 @@ def judged_words(record: NightRecord) -> str:
 
 
 def verdict_of(record: NightRecord) -> str:
-    """Returns the night in a word, as its exit code says it."""
+    """Returns the night in a word, as its exit code says it; not PASS where nothing could be compared."""
     code = ExitCode(record.exit_code or 0)
     if code is ExitCode.DONE:
-        return "PASS"
+        found = [one.verdict for one in (record.told.series if record.told else ())]
+        return (overall(found) if found and set(found) <= _UNKNOWN else Verdict.PASS).value
     if code is ExitCode.INFRASTRUCTURE:
         return "NOT_RUN"
     return {ExitCode.REGRESSION: "REGRESSED", ExitCode.WORKLOAD_FAILED: "FAILED"}.get(code, code.name)

@@ -20,6 +20,7 @@ from tasks.stages.nightly_cell import Work, play_cell
 from tasks.stages.nightly_plan import Planned
 from tasks.stages.nightly_playing import Steps
 from tasks.stages.nightly_record import CellEnd, NightRecord
+from tasks.stages.nightly_report import page_of
 from tests.tasks.stages.judges import Judge
 from tests.tasks.stages.nights import Nights
 
@@ -248,6 +249,24 @@ def test_a_night_that_nobody_could_judge_is_red(nights: Nights) -> None:
     record = _play(nights, nights.night(), judge=Judge(away=True))
     assert (record.exit_code, record.troubles) == (3, ["nothing was judged: the bucket is away"])
     assert "the bucket is away" in (nights.folder / "runs/n-20261129/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([Verdict.NO_BASELINE, Verdict.NO_BASELINE], "NO_BASELINE"),
+        ([Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE], "INCONCLUSIVE"),
+        ([Verdict.NO_BASELINE, Verdict.PASS], "PASS"),
+    ],
+)
+def test_a_night_of_which_nothing_could_be_compared_is_not_green(
+    nights: Nights, found: list[Verdict], told: str
+) -> None:
+    series = [replace(QUIET, verdict=verdict, series=f"s{n}") for n, verdict in enumerate(found)]
+    record = _play(nights, nights.night(), judge=Judge(says=NightTold(series)))
+    page = page_of(record)
+    assert (page["verdict"], page["mood"]) == (told, "good" if told == "PASS" else "calm")
+    assert ("too few nights" in page["verdict_means"]) is (told != "PASS")
 
 
 def _alerts(record: NightRecord) -> list[tuple[str, str]]:
