@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import jax
@@ -31,9 +32,9 @@ class _Load(Benchmark):
         super().__init__(options)
         self._known = references.Known()
 
+    @abc.abstractmethod
     def settings(self) -> ocp.Context:
         """Returns Orbax's settings for the load."""
-        raise NotImplementedError
 
     def run(self, context: Context) -> None:
         given = self.options

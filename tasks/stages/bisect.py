@@ -81,7 +81,7 @@ def bisect(builds: Sequence[Build], scatter: float, run: Run, say: Say) -> Bisec
         build = builds[step.build]
         say(f"{build.words}: run {len(values.get(step.build, ())) + 1} ({step.why})")
         one = run(build, len(values.get(step.build, ())))
-        tried.append(Tried(step.build, one.run_id, one.folder, one.value, one.cause, one.machine))
+        tried.append(replace(one, build=step.build))
         machines = {known.machine for known in tried if known.machine}
         if len(machines) > 1:
             raise InfrastructureError(

@@ -33,10 +33,10 @@ def test_what_slicebench_up_started_comes_next(clean_environment: Path, tmp_path
 
 def test_then_the_users_own_prefect_profile(tmp_path: Path) -> None:
     (tmp_path / "profiles.toml").write_text(
-        'active = "work"\n[profiles.work]\nPREFECT_API_URL = "http://work/api"\nPREFECT_API_KEY = "k"\n[profiles.no]\n'
+        'active = "team"\n[profiles.team]\nPREFECT_API_URL = "http://far/api"\nPREFECT_API_KEY = "k"\n[profiles.no]\n'
     )
     environ = {"PREFECT_HOME": str(tmp_path)}
-    assert known_server(environ) == Server("http://work/api", "your Prefect profile", None, "k")
+    assert known_server(environ) == Server("http://far/api", "your Prefect profile", None, "k")
     assert known_server(environ | {"PREFECT_PROFILE": "no"}) is None
 
 

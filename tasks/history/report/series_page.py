@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.history.quantities import between, quantity
@@ -50,8 +50,6 @@ class SeriesPage:
     trend: Trend
     changes: Sequence[Change] = ()
     facts: Sequence[tuple[str, str]] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
-    """Of runs by their ids, where there are pages of them."""
 
     @property
     def title(self) -> str:
@@ -74,7 +72,7 @@ def render_series(page: SeriesPage, home: str = "") -> str:
         chart=trend_chart(trend),
         changes=[Line([(one.night, ""), (one.told, ""), (one.words, "")]) for one in reversed(page.changes)],
         change_headings=CHANGE_HEADINGS,
-        runs=[_line(run, trend.unit, page.links) for run in trend.runs[: -MOST_NIGHTS - 1 : -1]],
+        runs=[_line(run, trend.unit) for run in trend.runs[: -MOST_NIGHTS - 1 : -1]],
         run_headings=NIGHT_HEADINGS,
         holes=sorted(trend.holes.items(), reverse=True)[:MOST_NIGHTS],
         style=style(),
@@ -89,7 +87,7 @@ def style() -> str:
     return Markup(Path(TEMPLATES / "style.css").read_text())
 
 
-def _line(run: Run, unit: str, links: Mapping[str, str]) -> Line:
+def _line(run: Run, unit: str) -> Line:
     below = f"does not count: {run.aside}" if run.aside else "" if run.settled else "it was run again"
     return Line(
         [
@@ -100,6 +98,5 @@ def _line(run: Run, unit: str, links: Mapping[str, str]) -> Line:
                 f"{100 * run.interval.confidence:.1f} %" if run.interval else "",
             ),
             (run.run_id, ""),
-        ],
-        link=links.get(run.run_id, ""),
+        ]
     )

@@ -123,7 +123,7 @@ def test_nightly_from_a_folder(tmp_path: Path) -> None:
         ({"jax_version": "locked", "repo": None}, "released"),
         ({"jax_version": "nightly"}, "released, JAX nightly"),
         ({"repo": "https://x/orbax", "branch": "main"}, "branch main of https://x/orbax"),
-        ({"repo": "/work/orbax"}, "tree of /work/orbax"),
+        ({"repo": "/code/orbax"}, "tree of /code/orbax"),
         ({"repo": "https://x/orbax"}, "default branch of https://x/orbax"),
         ({"pr": 12, "jax_version": "newest"}, "pr 12, JAX newest"),
         ({"commit": "abc", "repo": "https://github.com/google/orbax"}, "commit abc"),
