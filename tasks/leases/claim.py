@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from runtime.contract.errors import Leaked
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.death import record_death
 from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
@@ -52,11 +52,11 @@ def claim(
         last = _finish(ledger, last, inventories, patience, now)
     at = now()
     if last is None or last.state is State.GONE:
-        taken = leases.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)
+        taken = steps.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)
     else:
-        taken = leases.take(last, owner, at, at + term_s)
+        taken = steps.take(last, owner, at, at + term_s)
     try:
-        stored = ledger.write(leases.serve(taken, run_id, folder))
+        stored = ledger.write(steps.serve(taken, run_id, folder))
     except Conflict as error:
         raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
     if last is not None:

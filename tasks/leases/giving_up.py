@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from runtime.contract.errors import BadInput
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.beyond import is_there
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.finding import Finding, Judgement
@@ -55,9 +55,9 @@ def give_up(
         owner = owners.this_process()
         why = f"asked for by name; forgotten by {owner.user}'s word: {_told(forgotten)}"
         if not dry_run:
-            held = ledger.write(leases.releasing(lease, owner, now(), why))
+            held = ledger.write(steps.releasing(lease, owner, now(), why))
             lease = ledger.write(
-                leases.strike_off_by_word(held, forgotten, _history(forgotten, owner.user, now()))
+                steps.strike_off_by_word(held, forgotten, _history(forgotten, owner.user, now()))
             )
     return carry_out(ledger, lease, Judgement("release", why), inventories, dry_run, patience, now)
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from runtime.contract.errors import InfrastructureError, Leaked
 from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from tasks.cloud.labels import labels_for
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Unwritable
@@ -102,11 +102,11 @@ class Holding:
         """
         inside = self._container if kind in self._contained else ""
         ref = ResourceRef(kind, scope, name, dead_man=dead_man, inside=inside, half=half)
-        self._advance(lambda lease: leases.intend(lease, ref))
+        self._advance(lambda lease: steps.intend(lease, ref))
         self.check()
         made = replace(ref, uid=make())
         try:
-            self._advance(lambda lease: leases.confirm(lease, made))
+            self._advance(lambda lease: steps.confirm(lease, made))
         except Fenced:
             stored = self.ledger.read(self._lease.lease_id)
             # Whoever took the lease over has, by its label, what was made; once it is released nobody has.
@@ -117,8 +117,8 @@ class Holding:
 
     def mark(self, refs: Sequence[ResourceRef], *, half: bool) -> None:
         """Says of things that were made whether they are half made, or half gone, or whole."""
-        if leases.mark(self._lease, refs, half=half) != self._lease:
-            self._advance(lambda lease: leases.mark(lease, refs, half=half))
+        if steps.mark(self._lease, refs, half=half) != self._lease:
+            self._advance(lambda lease: steps.mark(lease, refs, half=half))
 
     def contain(self, container: ResourceRef, kinds: frozenset[str]) -> None:
         """Says that what is made of these kinds from now on is inside something that the lease made or adopted.
@@ -130,12 +130,12 @@ class Holding:
     def adopt(self, kind: str, scope: str, name: str, uid: str | None) -> ResourceRef:
         """Records something that was there before: used, never deleted."""
         ref = ResourceRef(kind, scope, name, uid, ours=False)
-        self._advance(lambda lease: leases.adopt(lease, ref))
+        self._advance(lambda lease: steps.adopt(lease, ref))
         return ref
 
     def forget(self, ref: ResourceRef) -> None:
         """Strikes off something that was seen to be gone."""
-        self._advance(lambda lease: leases.forget(lease, ref))
+        self._advance(lambda lease: steps.forget(lease, ref))
 
     def discard(self, ref: ResourceRef, patience: Patience = USUAL) -> None:
         """Deletes one thing while the lease goes on, looks that it is gone, and strikes it off.
@@ -154,38 +154,38 @@ class Holding:
     def describe(self, shape: Mapping[str, str], price_per_hour: float | None) -> None:
         """Writes down what the hardware is like, and what it costs an hour."""
         if (self._lease.shape, self._lease.price_per_hour) != (shape, price_per_hour):
-            self._advance(lambda lease: leases.describe(lease, shape, price_per_hour))
+            self._advance(lambda lease: steps.describe(lease, shape, price_per_hour))
 
     def live(self) -> None:
         """Says that all hardware is there."""
         if self._lease.state is not State.LIVE:
-            self._advance(leases.live)
+            self._advance(steps.live)
 
     def renew(self) -> None:
         """Says that the run is alive. Raises Fenced when the lease was lost."""
-        self._advance(lambda lease: leases.renew(lease, self._now(), self._now() + self._term_s))
+        self._advance(lambda lease: steps.renew(lease, self._now(), self._now() + self._term_s))
 
     def stand(self, until: float | None) -> None:
         """Says that what was made stays when this process dies: only what is half made then goes."""
         if not self._lease.stands or self._lease.stands_until != until:
-            self._advance(lambda lease: leases.stand(lease, until))
+            self._advance(lambda lease: steps.stand(lease, until))
 
     def detach(self, expires_at: float | None, note: str = "") -> None:
         """Lets the lease live without this process until `expires_at`; nothing more is made through it."""
         with self._lock:
-            self._advance(lambda lease: leases.detach(lease, self._now(), expires_at, note))
+            self._advance(lambda lease: steps.detach(lease, self._now(), expires_at, note))
             self._let_go = True
 
     def leave(self, until: float, note: str) -> None:
         """Lets the lease and all under it stand by itself until `until`, also after somebody who took it died."""
         with self._lock:
-            self._advance(lambda lease: leases.detach(leases.stand(lease, until), self._now(), until, note))
+            self._advance(lambda lease: steps.detach(steps.stand(lease, until), self._now(), until, note))
             self._let_go = True
 
     def fall(self) -> None:
         """Says that what was made no longer stands by itself: from now on it goes when this process dies."""
         if self._lease.stands:
-            self._advance(leases.fall)
+            self._advance(steps.fall)
 
     @property
     def left(self) -> bool:

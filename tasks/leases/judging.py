@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
 from tasks.leases.finding import Act, Judgement
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S
-from tasks.leases.lease import HELD, Lease, State
+from tasks.leases.lease import HELD, Lease, State, is_lock, is_submitted
 from tasks.leases.ledger import Ledger
 
 _KEPT = ("the time it was kept for is", "kept on purpose")
@@ -40,7 +39,7 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
     silence = f"its last renewal was {max(0.0, now - lease.renewed_at):.0f} s ago"
     if lease.state is State.GONE:
         return Judgement("keep", "gone")
-    if leases.is_lock(lease):
+    if is_lock(lease):
         return Judgement("keep", f"locked by {lease.holders[0]}" if lease.holders else "a lock, and free")
     if lease.holders:
         return Judgement("keep", f"shared by {', '.join(lease.holders)}")
@@ -49,7 +48,7 @@ def judge(lease: Lease, now: float, alive: bool | None, ended: bool, restarted: 
     if lease.owner is None and lease.state is State.RELEASING:
         return Judgement("release", lease.note)
     if lease.owner is None:
-        why = ("its turn and its deadline are", "goes on by itself") if leases.is_submitted(lease) else _KEPT
+        why = ("its turn and its deadline are", "goes on by itself") if is_submitted(lease) else _KEPT
         if lease.note:
             why = (_KEPT[0], lease.note)
         if expired:

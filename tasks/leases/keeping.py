@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.prices import load_prices
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.holding import TERM_S, Holding, Taken
 from tasks.leases.inventory import Inventories
@@ -73,9 +73,9 @@ def claim_kept(
             f"lease {name} cannot be used again: {'; '.join(reasons)}",
             fix="leave out --lease, or see slicebench leases for another one",
         )
-    taken = leases.take(last, owners.this_process(), at, at + term_s)
+    taken = steps.take(last, owners.this_process(), at, at + term_s)
     try:
-        stored = ledger.write(leases.serve(taken, run_id, folder))
+        stored = ledger.write(steps.serve(taken, run_id, folder))
     except Conflict as error:
         raise Taken(f"{name} was taken by another process at this very moment: {error}") from error
     return Holding(ledger, stored, inventories, now=now, term_s=term_s)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.holding import OVERDUE_S, RENEW_EVERY_S, Holding
 from tasks.leases.inventory import Found, Pace
-from tasks.leases.lease import Lease, State, is_lock
+from tasks.leases.lease import LOCK_PREFIX, Lease, State, is_lock, lease_id
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.resource import ResourceRef
 
@@ -109,7 +109,7 @@ class LockInventory:
             if stored is None or holder not in stored.holders:
                 return
             try:
-                self._ledger.write(leases.leave(stored, holder))
+                self._ledger.write(steps.leave(stored, holder))
             except Conflict:
                 continue
             return
@@ -130,7 +130,7 @@ def _take(ledger: Ledger, scope: str, name: str, lease_id: str, dead: str | None
     """Writes a lease down as the lock's one holder, in the place of nobody or of a dead one."""
     stored = ledger.read(_id(scope, name))
     fresh = stored or replace(
-        leases.plan(_name(scope, name), None, 1, None, now, None), resources=(ResourceRef(KIND, scope, name),)
+        steps.plan(_name(scope, name), None, 1, None, now, None), resources=(ResourceRef(KIND, scope, name),)
     )
     uid = _uid(lease_id, ResourceRef(KIND, scope, name))
     if fresh.holders == (lease_id,):
@@ -215,10 +215,10 @@ def _name(scope: str, name: str) -> str:
     """Returns the name of a lock's lease: what can be read of scope and name, and a hash of both exactly."""
     exact = hashlib.sha256(f"{scope}\0{name}".encode()).hexdigest()[:12]
     readable = re.sub(r"[^A-Za-z0-9-]+", "-", f"{scope}-{name}")[:100].strip("-")
-    return f"{leases.LOCK_PREFIX}{readable}.{exact}"
+    return f"{LOCK_PREFIX}{readable}.{exact}"
 
 
 def _id(scope: str, name: str) -> str:
     if not scope or not name:
         raise BadInput(f"a lock needs a scope and a name, not {scope!r} and {name!r}")
-    return leases.lease_id(_name(scope, name), 1)
+    return lease_id(_name(scope, name), 1)

@@ -14,14 +14,14 @@ from dataclasses import replace
 from functools import partial
 
 from runtime.contract.errors import ExitCode, InfrastructureError, worst
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import record_death
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.idle import unless_idle
 from tasks.leases.inventory import Found, Inventories, PartlyListed
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
-from tasks.leases.lease import Lease, State
+from tasks.leases.lease import Lease, State, is_lock
 from tasks.leases.ledger import Conflict, Ledger, Listing
 from tasks.leases.orphans import find_orphans, reap_orphan
 from tasks.leases.patience import USUAL, Patience
@@ -71,7 +71,7 @@ def reap(
     ]
     if not dry_run:
         findings += _deaths_of_late(standing, now())
-    told = [one for one in judged if one[0].state is not State.GONE and not leases.is_lock(one[0])]
+    told = [one for one in judged if one[0].state is not State.GONE and not is_lock(one[0])]
     orphans = find_orphans(listing, labelled)
 
     def job(lease: Lease, verdict: Judgement) -> Callable[[], Finding]:
@@ -163,7 +163,7 @@ def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> lis
         left = lease
         for holder in lease.holders:
             if holder not in living:
-                left = leases.leave(left, holder)
+                left = steps.leave(left, holder)
         if left is not lease and not dry_run:
             try:
                 left = ledger.write(left)

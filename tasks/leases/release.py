@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from runtime.contract.errors import ExitCode
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.beyond import vanished
 from tasks.leases.death import record_death
 from tasks.leases.inventory import Inventories
@@ -138,9 +138,7 @@ def release(
     """
     if lease.state is State.GONE:
         return Release(lease=lease)
-    hand = _Hand(
-        ledger, ledger.write(leases.releasing(lease, owner, now(), why)), patience.renew_every_s, now
-    )
+    hand = _Hand(ledger, ledger.write(steps.releasing(lease, owner, now(), why)), patience.renew_every_s, now)
     if lost := vanished(inventories, hand.lease):
         hand.strike(lost)
         beyond = [ref for ref in beyond if ref not in lost]
@@ -166,12 +164,12 @@ class _Hand:
     def renew(self) -> None:
         if time.monotonic() - self._renewed >= self._every_s:
             self._renewed = time.monotonic()
-            self._write(leases.renew(self.lease, self._now(), self.lease.expires_at))
+            self._write(steps.renew(self.lease, self._now(), self.lease.expires_at))
 
     def strike(self, gone: Sequence[ResourceRef]) -> None:
         there = {ref.key for ref in self.lease.resources}
         if any(ref.key in there for ref in gone):
-            self._write(leases.strike_off(self.lease, gone))
+            self._write(steps.strike_off(self.lease, gone))
 
     def _write(self, lease: Lease) -> None:
         with contextlib.suppress(Unwritable):
@@ -185,9 +183,9 @@ def _let_go(lease: Lease, swept: Swept, beyond: Sequence[ResourceRef], why: str)
         if swept.unseen:
             kinds = " ".join(f"--forget {kind}" for kind in sorted({ref.kind for ref in swept.unseen}))
             note += f"; if what it was on is gone for good, say so: slicebench reap --lease {lease.lease_id} {kinds}"
-        return leases.leaked(lease, note)
+        return steps.leaked(lease, note)
     if beyond:
         where = ", ".join(sorted({f"{ref.kind} in {ref.scope}" for ref in beyond}))
         note = f"{why}; all is gone but {where}, which can be looked at from there only"
-        return leases.partly_gone(lease, beyond, note)
-    return leases.gone(lease)
+        return steps.partly_gone(lease, beyond, note)
+    return steps.gone(lease)

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.labels import read_labels
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import HERE, Found, Inventories
 from tasks.leases.lease import HELD, Lease, State
@@ -68,7 +68,7 @@ def last_out(
         return None
     why = "the last run that used it is over"
     for holder in lease.holders:  # gone, and not struck off yet
-        lease = leases.leave(lease, holder)
+        lease = steps.leave(lease, holder)
     try:
         return release(ledger, lease, inventories, owners.this_process(), why, patience=patience)
     except Conflict:  # the reaper, or another run, was faster
@@ -89,7 +89,7 @@ def keep_shared(
         if lease.run_id is None or lease.stands:
             return None
         try:
-            return ledger.write(leases.stay(leases.describe(lease, shape, price_per_hour), until))
+            return ledger.write(steps.stay(steps.describe(lease, shape, price_per_hour), until))
         except Conflict:
             continue
     raise InfrastructureError(f"lease {shared} keeps changing")
@@ -132,7 +132,7 @@ class ShareInventory:
             if shared is None or _holder_of(ref) not in shared.holders:
                 return
             try:
-                self._ledger.write(leases.leave(shared, _holder_of(ref)))
+                self._ledger.write(steps.leave(shared, _holder_of(ref)))
             except Conflict:
                 continue
             return
@@ -148,7 +148,7 @@ def _join(holding: Holding, shared: str, uid: str) -> str:
                 "know: the next reaper deletes it; use another"
             )
         try:
-            holding.ledger.write(leases.join(lease, holding.lease.lease_id))
+            holding.ledger.write(steps.join(lease, holding.lease.lease_id))
         except Conflict:
             continue
         return uid

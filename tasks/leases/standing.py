@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.contract.errors import InfrastructureError, Leaked
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.holding import TERM_S, Holding
 from tasks.leases.inventory import Inventories
@@ -26,7 +26,7 @@ def put_back(
 ) -> Finding:
     """Gives back what the lease was about to make when its owner died, and keeps it as it was kept before."""
     try:
-        taken = leases.take(lease, owners.this_process(), now(), now() + TERM_S)
+        taken = steps.take(lease, owners.this_process(), now(), now() + TERM_S)
         holding = Holding(ledger, ledger.write(taken), inventories, now=now)
         with holding.renewing():
             gone = give_back_half_made(holding, patience)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tasks.cloud.labels import labels_for
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.lease import WORKLOAD_PREFIX, Lease, State
 from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.resource import ResourceRef
@@ -53,12 +53,12 @@ class Submitting:
 
     def stands(self, uid: str) -> None:
         """Says that all of it is there and goes on without this process. Raises Conflict when the lease was lost."""
-        made = leases.live(self.as_made(uid))
-        self.lease = self.ledger.write(leases.detach(made, self._now(), self._intent.expires_at))
+        made = steps.live(self.as_made(uid))
+        self.lease = self.ledger.write(steps.detach(made, self._now(), self._intent.expires_at))
 
     def as_made(self, uid: str | None) -> Lease:
         """Returns the lease with the uid of its JobSet, as far as that is known."""
-        return self.lease if uid is None else leases.confirm(self.lease, replace(self._intent.ref, uid=uid))
+        return self.lease if uid is None else steps.confirm(self.lease, replace(self._intent.ref, uid=uid))
 
     def nothing_was_made(self) -> None:
         """Takes the lease back, where the cluster itself said that it made nothing."""
@@ -72,6 +72,6 @@ def begin(ledger: Ledger, intent: Intent, now: Callable[[], float] = time.time) 
         raise Conflict(f"lease {last.lease_id} was taken meanwhile: another one submits {intent.ref.name}")
     at = now()
     owner = owners.this_process()
-    planned = leases.plan(intent.name, None, last.epoch + 1 if last else 1, owner, at, at + TERM_S)
-    planned = leases.describe(planned, {}, 0.0)  # the hardware is the cluster's
-    return Submitting(ledger, ledger.write(leases.intend(planned, intent.ref)), intent, now)
+    planned = steps.plan(intent.name, None, last.epoch + 1 if last else 1, owner, at, at + TERM_S)
+    planned = steps.describe(planned, {}, 0.0)  # the hardware is the cluster's
+    return Submitting(ledger, ledger.write(steps.intend(planned, intent.ref)), intent, now)

@@ -8,9 +8,10 @@ from runtime.contract.errors import BadInput, Leaked
 from tasks.leases.claim import claim
 from tasks.leases.holding import Taken
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import State, leave
+from tasks.leases.lease import State
 from tasks.leases.ledger import Ledger, latest
 from tasks.leases.shares import users
+from tasks.leases.steps import leave
 
 
 def give_back(

@@ -17,13 +17,14 @@ from tasks.cloud.labels import labels_for, read_labels
 from tasks.leases.claim import claim
 from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
-from tasks.leases.lease import HELD, IllegalTransition, Lease, State
+from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger, latest
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.queues import queue_of
 from tasks.leases.release import Release
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import last_out, share
+from tasks.leases.steps import IllegalTransition
 from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import short_of
 from tasks.targets.cluster_making import Say, Works

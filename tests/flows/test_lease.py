@@ -14,7 +14,7 @@ import pytest
 from flows.benchmark import give_back
 from flows.lease import release_run
 from tasks.config.home import ledger_folder
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
@@ -68,7 +68,7 @@ def test_one_that_is_overdue_is_watched_and_left_when_it_is_renewed(
     later = time.time() + 300.0
 
     def renew(seconds: float) -> None:
-        ledger.write(leases.renew(stored(ledger), later, later + 180.0))
+        ledger.write(steps.renew(stored(ledger), later, later + 180.0))
 
     release_run("run", "run", "it crashed", now=lambda: later, sleep=renew)
     assert stored(ledger).state is State.PLANNED

@@ -18,8 +18,9 @@ from tasks.config.home import ledger_folder
 from tasks.history.results import PointOutcome, Results
 from tasks.history.verdict import Verdict
 from tasks.leases.directory_ledger import DirectoryLedger
-from tasks.leases.lease import State, plan
+from tasks.leases.lease import State
 from tasks.leases.owner import this_process
+from tasks.leases.steps import plan
 from tests.flows.stage_stubs import STAGES, Stages
 
 

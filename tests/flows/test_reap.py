@@ -8,8 +8,7 @@ import pytest
 
 from flows.reap import reap
 from tasks.config.home import ledger_folder, scratch_folder
-from tasks.leases import lease as leases
-from tasks.leases import reaper
+from tasks.leases import reaper, steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import open_inventories
@@ -33,8 +32,8 @@ def test_it_keeps_failing_while_something_leaked_and_no_longer(
     holding = claim(ledger, everything, "run", "run")
     rooms.rent(holding, "blue")
     assert holding.lease.owner is not None
-    held = ledger.write(leases.releasing(holding.lease, holding.lease.owner, 0.0, "the run is over"))
-    ledger.write(leases.leaked(held, "room blue is still there"))
+    held = ledger.write(steps.releasing(holding.lease, holding.lease.owner, 0.0, "the run is over"))
+    ledger.write(steps.leaked(held, "room blue is still there"))
     for _ in range(2):
         state = reap(return_state=True)
         assert state.is_failed()

@@ -20,7 +20,7 @@ from tasks.history.effect import Effect
 from tasks.history.reading import load_points, load_verdicts
 from tasks.history.results import AttemptEnd, PointOutcome, Results, Trouble, WorkerPoint
 from tasks.history.verdict import SeriesVerdict, Verdict, Verdicts
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.ledger import decode, encode
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
@@ -116,9 +116,7 @@ def test_venvs(tmp_path: Path) -> None:
 
 
 def test_leases() -> None:
-    lease = leases.intend(
-        leases.plan("run", "run", 1, this_process(), 1.0, 2.0), ResourceRef("node", "z", "n")
-    )
+    lease = steps.intend(steps.plan("run", "run", 1, this_process(), 1.0, 2.0), ResourceRef("node", "z", "n"))
     assert decode(json.dumps(newer(json.loads(encode(lease))) | {"shape": {}}), "here") == lease
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from flows.cli.main import main
 from runtime.contract.progress import Init, Started, encode
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.opening import the_ledger
 from tasks.leases.owner import this_process
@@ -48,7 +48,7 @@ def test_a_run_elsewhere_is_found_by_its_lease(
 ) -> None:
     folder = leave(home / "elsewhere", outcome={"causes": [CAUSE], "exit_code": 1, "finished_at": 9.0})
     ledger = the_ledger()
-    ledger.write(leases.serve(leases.plan("kept", "r0", 1, None, 0.0, None), "r1", str(folder)))
+    ledger.write(steps.serve(steps.plan("kept", "r0", 1, None, 0.0, None), "r1", str(folder)))
     for command in ("explain", "logs"):
         assert main([command, word]) == 0
         shown = capsys.readouterr()
@@ -115,7 +115,7 @@ def test_a_run_that_the_reaper_found_killed_says_so(home: Path, capsys: pytest.C
     for stage in ("build", "provision", "upload"):
         (folder / "stages").mkdir(exist_ok=True)
         (folder / "stages" / f"{stage}.json").write_text('{"finished_at": 6.0, "outputs": {}}')
-    lease = replace(leases.plan("r1", "r1", 1, owner, 5.0, 180.0), folder=str(folder))
+    lease = replace(steps.plan("r1", "r1", 1, owner, 5.0, 180.0), folder=str(folder))
     DirectoryLedger(home / "ledger").write(lease)
     told = explained(capsys)
     assert (told["state"], told["likely"][0]["name"]) == ("dead", "slicebench_killed")
@@ -171,7 +171,7 @@ def test_a_going_run_says_which_worker_is_missing(home: Path, capsys: pytest.Cap
     ref = {"kind": "local", "scratch": [str(folder) for folder in scratch]}
     leave(home, attempts=[{"n": 1, "ref": ref, "end": "", "cause": ""}])
     ledger = DirectoryLedger(home / "ledger")
-    ledger.write(leases.plan("r1", "r1", 1, this_process(), 5.0, None))
+    ledger.write(steps.plan("r1", "r1", 1, this_process(), 5.0, None))
     told = explained(capsys)
     assert told["state"] == "going"
     assert told["likely"][0]["what"].startswith("jax.distributed is not complete: worker 1 is missing")

@@ -17,7 +17,7 @@ from flows.cli.main import main
 from runtime.contract.errors import ExitCode
 from runtime.contract.process import started_at
 from tasks.config.home import ledger_folder, runs_folder, scratch_folder
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
@@ -88,7 +88,7 @@ def test_a_run_that_lies_elsewhere_is_told_with_its_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = f"{output or runs_folder()}/r1"
-    ledger.write(leases.serve(holding.lease, "r1", folder))
+    ledger.write(steps.serve(holding.lease, "r1", folder))
     assert main(["leases"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "its run" in line]
     assert told == ([f"    its run: {words}"] if words else [])
@@ -123,8 +123,8 @@ def test_reap_kills_what_a_dead_run_left_and_dry_run_does_not(
 def test_what_leaked_is_told_each_time_with_its_exit_code(
     ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lease = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
-    ledger.write(leases.leaked(lease, "node n0 is still there"))
+    lease = steps.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
+    ledger.write(steps.leaked(lease, "node n0 is still there"))
     assert main(["leases"]) == ExitCode.LEAKED
     assert "leaked before: node n0 is still there" in capsys.readouterr().out
 

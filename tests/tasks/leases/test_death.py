@@ -14,7 +14,7 @@ import pytest
 
 from runtime.contract.names import STAGES
 from tasks.cloud.storage import Folder, open_folder
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.death import record_death
 from tasks.leases.directory_ledger import DirectoryLedger
@@ -45,7 +45,7 @@ def outcome(folder: Folder) -> dict[str, Any]:
 
 def dead(ledger: DirectoryLedger, folder: Folder, **changes: Any) -> Lease:
     """Leaves a lease that a process which is gone held."""
-    lease = replace(leases.plan("r1", "r1", 1, DEAD, 1100.0, 1280.0), folder=folder.uri, **changes)
+    lease = replace(steps.plan("r1", "r1", 1, DEAD, 1100.0, 1280.0), folder=folder.uri, **changes)
     return ledger.write(lease)
 
 
@@ -188,7 +188,7 @@ def test_a_reaper_that_is_killed_leaves_the_telling_to_the_next(
 ) -> None:
     folder = open_run(str(tmp_path / "r1"))
     other = replace(DEAD, pid=99)
-    ledger.write(leases.releasing(dead(ledger, folder), other, 1150.0, "its owner is gone"))
+    ledger.write(steps.releasing(dead(ledger, folder), other, 1150.0, "its owner is gone"))
     assert [found.did for found in sweep_up()] == ["released"]
     assert "process 4711 on" in outcome(folder)["causes"][0], "the run's process, not the reaper's"
 
@@ -206,4 +206,4 @@ def test_a_run_that_is_resumed_first_tells_how_its_dead_self_ended(
 def test_a_lease_of_no_run_has_nothing_to_tell(ledger: DirectoryLedger, tmp_path: Path) -> None:
     folder = open_run(str(tmp_path / "r1"))
     assert record_death(dead(ledger, folder, run_id=None)) == ""
-    assert record_death(replace(leases.plan("r1", "r1", 1, DEAD, 0.0, None), folder="")) == ""
+    assert record_death(replace(steps.plan("r1", "r1", 1, DEAD, 0.0, None), folder="")) == ""

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.leases import directories
-from tasks.leases import lease as leases
+from tasks.leases import directories, steps
 from tasks.leases.claim import claim
 from tasks.leases.gs_ledger import GsLedger
 from tasks.leases.holding import Fenced
 from tasks.leases.inventory import open_inventories
-from tasks.leases.lease import State
+from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
@@ -37,8 +36,8 @@ def ledger(proxy: Proxy, gcs_url: str) -> GsLedger:
     return GsLedger(make_bucket(gcs_url), "ledger", patience_s=3.0)
 
 
-def new(name: str = "run") -> leases.Lease:
-    return leases.plan(name, name, 1, this_process(), 100.0, 160.0)
+def new(name: str = "run") -> Lease:
+    return steps.plan(name, name, 1, this_process(), 100.0, 160.0)
 
 
 def uploads(proxy: Proxy) -> int:
@@ -51,16 +50,16 @@ def test_a_write_whose_reply_was_lost_won(ledger: GsLedger, proxy: Proxy) -> Non
     assert uploads(proxy) == 2, "it was tried again, and refused by what it had written itself"
     assert ledger.read("run-e1") == first
     proxy.spoil({**UPLOAD, "do": "lose_reply"})
-    second = ledger.write(leases.renew(first, 110.0, 170.0))
+    second = ledger.write(steps.renew(first, 110.0, 170.0))
     assert ledger.read("run-e1") == second
 
 
 def test_a_lost_reply_does_not_make_a_loser_the_winner(ledger: GsLedger, proxy: Proxy) -> None:
     first = ledger.write(new())
-    second = ledger.write(leases.renew(first, 110.0, 170.0))
+    second = ledger.write(steps.renew(first, 110.0, 170.0))
     proxy.spoil({**UPLOAD, "do": "lose_reply"})
     with pytest.raises(Conflict):
-        ledger.write(leases.renew(first, 120.0, 180.0))
+        ledger.write(steps.renew(first, 120.0, 180.0))
     assert ledger.read("run-e1") == second
 
 
@@ -122,7 +121,7 @@ def test_a_run_out_of_reach_for_longer_than_its_lease_leaves_it_to_the_reaper(
     holding = claim(ledger, open_inventories(ledger, tmp_path), "run", "run", now=lambda: clock[0])
     stored = ledger.read("run-e1")
     assert stored is not None
-    ledger.write(leases.releasing(stored, this_process(), clock[0], "reaped"))
+    ledger.write(steps.releasing(stored, this_process(), clock[0], "reaped"))
     proxy.spoil({"do": "error", "times": 10_000})
     clock[0] += 1_000.0
     with pytest.raises(InfrastructureError, match="503"):

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import Leaked
-from tasks.leases import directories
-from tasks.leases import lease as leases
+from tasks.leases import directories, steps
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim, latest
 from tasks.leases.directory_ledger import DirectoryLedger
@@ -44,7 +43,7 @@ def take_away(ledger: DirectoryLedger) -> None:
     """Releases the lease in another's name; a renewal may come in between."""
     while True:
         with contextlib.suppress(Conflict):
-            ledger.write(leases.releasing(stored(ledger), owners.this_process(), 0.0, "expired"))
+            ledger.write(steps.releasing(stored(ledger), owners.this_process(), 0.0, "expired"))
             return
 
 
@@ -128,7 +127,7 @@ def test_what_was_made_while_another_took_over_is_left_to_the_other(
 def test_a_sharer_who_writes_the_lease_does_not_fence_its_owner(
     holding: Holding, ledger: DirectoryLedger
 ) -> None:
-    ledger.write(leases.join(stored(ledger), "other-e1"))
+    ledger.write(steps.join(stored(ledger), "other-e1"))
     holding.renew()
     assert holding.lease.holders == ("other-e1",)
 
@@ -255,7 +254,7 @@ def test_a_clock_that_is_ahead_takes_no_lease_that_is_renewed(
     alter_owner(ledger, host="elsewhere")
 
     def renew(seconds: float) -> None:
-        ledger.write(leases.renew(stored(ledger), clock.at, clock.at + 180.0))
+        ledger.write(steps.renew(stored(ledger), clock.at, clock.at + 180.0))
 
     with pytest.raises(Taken, match="renewed just now"):
         claim(ledger, inventories, "run", "run", now=lambda: clock.at + 300.0, sleep=renew)

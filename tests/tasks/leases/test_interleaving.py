@@ -11,18 +11,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.cloud.labels import labels_for
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
-from tasks.leases import reaper
+from tasks.leases import reaper, steps
 from tasks.leases.claim import claim
 from tasks.leases.finding import Finding
 from tasks.leases.holding import Fenced
 from tasks.leases.inventory import HERE, Found, Inventories
-from tasks.leases.lease import IllegalTransition, Owner, State
+from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.locks import LockInventory
 from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import ShareInventory, share
+from tasks.leases.steps import IllegalTransition
 from tests.tasks.leases.steps import Actor, Killed, MemoryLedger, Stage
 
 NOW = 1_000_000.0
@@ -77,9 +77,9 @@ class World:
         self.reapers_clock = NOW if clocks_agree else NOW + 1000.0
         self.findings: list[Finding] = []
         self.claims: dict[str, Actor | None] = {}
-        made = leases.plan("tpu-mine", None, 1, None, NOW - 900.0, NOW - 1.0)
-        made = leases.confirm(*_intended(made, ResourceRef("room", "house", "shared", "shared")))
-        self.ledger.write(leases.live(made))
+        made = steps.plan("tpu-mine", None, 1, None, NOW - 900.0, NOW - 1.0)
+        made = steps.confirm(*_intended(made, ResourceRef("room", "house", "shared", "shared")))
+        self.ledger.write(steps.live(made))
         self.rooms.open("shared", SHARED)
 
     @property
@@ -142,8 +142,8 @@ class World:
             yield
 
 
-def _intended(lease: leases.Lease, ref: ResourceRef) -> tuple[leases.Lease, ResourceRef]:
-    return leases.intend(lease, ref), ref
+def _intended(lease: Lease, ref: ResourceRef) -> tuple[Lease, ResourceRef]:
+    return steps.intend(lease, ref), ref
 
 
 @settings(max_examples=30, deadline=None)

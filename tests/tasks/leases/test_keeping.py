@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
@@ -165,7 +165,7 @@ def test_a_clock_that_is_ahead_gives_up_no_lease_that_is_renewed(ledger, everyth
     lease = ledger.write(replace(holding.lease, owner=owner))
 
     def renew(seconds: float) -> None:
-        ledger.write(leases.renew(lease, clock.at, clock.at + 180.0))
+        ledger.write(steps.renew(lease, clock.at, clock.at + 180.0))
 
     with pytest.raises(BadInput, match="lease first is in use: it was renewed while it was watched"):
         give_up(ledger, everything, "first", now=lambda: clock.at + 300.0, sleep=renew)

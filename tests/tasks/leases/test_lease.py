@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.leases import lease as leases
-from tasks.leases.lease import HELD, IllegalTransition, Lease, Owner, State
+from tasks.leases import steps
+from tasks.leases.lease import HELD, Lease, Owner, State, lease_id
 from tasks.leases.resource import ResourceRef
+from tasks.leases.steps import IllegalTransition
 
 OWNER = Owner("here", "boot", "pid:[1]", 10, 5.0, "ann", "c0")
 REAPER = Owner("here", "boot", "pid:[1]", 11, 6.0, "ann", "c1")
@@ -16,7 +17,7 @@ NODE = ResourceRef("node", "zone", "n0")
 
 
 def planned() -> Lease:
-    return leases.plan("run", "run", 1, OWNER, 100.0, 160.0)
+    return steps.plan("run", "run", 1, OWNER, 100.0, 160.0)
 
 
 def in_state(state: State) -> Lease:
@@ -24,37 +25,37 @@ def in_state(state: State) -> Lease:
 
 
 def test_the_way_of_a_good_run() -> None:
-    lease = leases.intend(planned(), NODE)
+    lease = steps.intend(planned(), NODE)
     assert lease.state is State.CREATING
     assert lease.unconfirmed
-    lease = leases.live(leases.confirm(lease, replace(NODE, uid="u1")))
+    lease = steps.live(steps.confirm(lease, replace(NODE, uid="u1")))
     assert (lease.state, lease.unconfirmed) == (State.LIVE, False)
-    lease = leases.releasing(lease, REAPER, 120.0, "done")
+    lease = steps.releasing(lease, REAPER, 120.0, "done")
     assert lease.owner == REAPER
-    lease = leases.gone(lease)
+    lease = steps.gone(lease)
     assert (lease.state, lease.owner) == (State.GONE, None)
-    assert leases.lease_id("run", 2) == "run-e2"
+    assert lease_id("run", 2) == "run-e2"
 
 
 STEPS = {
-    "intend": (lambda lease: leases.intend(lease, NODE), HELD),
-    "adopt": (lambda lease: leases.adopt(lease, NODE), HELD),
-    "forget": (lambda lease: leases.forget(lease, NODE), HELD),
-    "live": (leases.live, HELD),
-    "renew": (lambda lease: leases.renew(lease, 110.0, None), HELD | {State.RELEASING}),
-    "take": (lambda lease: leases.take(lease, REAPER, 110.0, None), HELD),
-    "detach": (lambda lease: leases.detach(lease, 110.0, 500.0), HELD),
-    "stand": (lambda lease: leases.stand(lease, 500.0), HELD),
-    "fall": (leases.fall, HELD),
-    "join": (lambda lease: leases.join(lease, "other-e1"), HELD),
-    "leave": (lambda lease: leases.leave(lease, "other-e1"), set(State)),
-    "releasing": (lambda lease: leases.releasing(lease, REAPER, 110.0, "why"), set(State) - {State.GONE}),
-    "serve": (lambda lease: leases.serve(lease, "other", "/runs/other"), HELD),
-    "partly_gone": (lambda lease: leases.partly_gone(lease, [NODE], "why"), {State.RELEASING}),
-    "strike_off": (lambda lease: leases.strike_off(lease, [NODE]), {State.RELEASING}),
-    "strike_off_by_word": (lambda lease: leases.strike_off_by_word(lease, [NODE], ["x"]), {State.RELEASING}),
-    "leaked": (lambda lease: leases.leaked(lease, "why"), {State.RELEASING}),
-    "gone": (leases.gone, {State.RELEASING}),
+    "intend": (lambda lease: steps.intend(lease, NODE), HELD),
+    "adopt": (lambda lease: steps.adopt(lease, NODE), HELD),
+    "forget": (lambda lease: steps.forget(lease, NODE), HELD),
+    "live": (steps.live, HELD),
+    "renew": (lambda lease: steps.renew(lease, 110.0, None), HELD | {State.RELEASING}),
+    "take": (lambda lease: steps.take(lease, REAPER, 110.0, None), HELD),
+    "detach": (lambda lease: steps.detach(lease, 110.0, 500.0), HELD),
+    "stand": (lambda lease: steps.stand(lease, 500.0), HELD),
+    "fall": (steps.fall, HELD),
+    "join": (lambda lease: steps.join(lease, "other-e1"), HELD),
+    "leave": (lambda lease: steps.leave(lease, "other-e1"), set(State)),
+    "releasing": (lambda lease: steps.releasing(lease, REAPER, 110.0, "why"), set(State) - {State.GONE}),
+    "serve": (lambda lease: steps.serve(lease, "other", "/runs/other"), HELD),
+    "partly_gone": (lambda lease: steps.partly_gone(lease, [NODE], "why"), {State.RELEASING}),
+    "strike_off": (lambda lease: steps.strike_off(lease, [NODE]), {State.RELEASING}),
+    "strike_off_by_word": (lambda lease: steps.strike_off_by_word(lease, [NODE], ["x"]), {State.RELEASING}),
+    "leaked": (lambda lease: steps.leaked(lease, "why"), {State.RELEASING}),
+    "gone": (steps.gone, {State.RELEASING}),
 }
 
 
@@ -71,40 +72,40 @@ def test_a_step_is_allowed_in_exactly_its_states(state: State, name: str) -> Non
 
 def test_live_needs_every_intent_confirmed() -> None:
     with pytest.raises(IllegalTransition, match="n0 is not known to exist"):
-        leases.live(leases.intend(planned(), NODE))
+        steps.live(steps.intend(planned(), NODE))
 
 
 def test_confirm_needs_an_intent_of_our_own() -> None:
     with pytest.raises(IllegalTransition, match="never intended"):
-        leases.confirm(planned(), replace(NODE, uid="u1"))
+        steps.confirm(planned(), replace(NODE, uid="u1"))
     with pytest.raises(IllegalTransition, match="never intended"):
-        leases.confirm(leases.adopt(planned(), NODE), replace(NODE, uid="u1"))
+        steps.confirm(steps.adopt(planned(), NODE), replace(NODE, uid="u1"))
 
 
 def test_what_we_made_cannot_become_adopted() -> None:
     with pytest.raises(IllegalTransition, match="made node n0 itself"):
-        leases.adopt(leases.intend(planned(), NODE), NODE)
+        steps.adopt(steps.intend(planned(), NODE), NODE)
 
 
 def test_time_never_runs_backwards() -> None:
-    assert leases.renew(planned(), 50.0, None).renewed_at == 100.0
+    assert steps.renew(planned(), 50.0, None).renewed_at == 100.0
 
 
 def test_a_shared_lease_is_not_released_under_its_holders() -> None:
-    lease = leases.join(leases.join(replace(planned(), expires_at=None), "a-e1"), "b-e1")
+    lease = steps.join(steps.join(replace(planned(), expires_at=None), "a-e1"), "b-e1")
     with pytest.raises(IllegalTransition, match="shared by a-e1, b-e1"):
-        leases.releasing(lease, REAPER, 110.0, "why")
-    lease = leases.leave(lease, "a-e1")
+        steps.releasing(lease, REAPER, 110.0, "why")
+    lease = steps.leave(lease, "a-e1")
     assert lease.expires_at is None
-    lease = leases.leave(lease, "b-e1")
+    lease = steps.leave(lease, "b-e1")
     assert lease.expires_at == 100.0, "the last one out ends what was made for a run"
-    assert leases.releasing(lease, REAPER, 110.0, "why").state is State.RELEASING
+    assert steps.releasing(lease, REAPER, 110.0, "why").state is State.RELEASING
 
 
 def test_what_is_kept_for_a_time_stays_for_it_when_the_last_holder_leaves() -> None:
-    assert leases.leave(leases.join(planned(), "a-e1"), "a-e1").expires_at == 160.0
+    assert steps.leave(steps.join(planned(), "a-e1"), "a-e1").expires_at == 160.0
 
 
 def test_capacity_made_for_no_run_stays_when_the_last_holder_leaves() -> None:
-    capacity = replace(leases.join(planned(), "a-e1"), run_id=None, expires_at=None)
-    assert leases.leave(capacity, "a-e1").expires_at is None
+    capacity = replace(steps.join(planned(), "a-e1"), run_id=None, expires_at=None)
+    assert steps.leave(capacity, "a-e1").expires_at is None

@@ -9,9 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tasks.leases import lease as leases
-from tasks.leases.lease import HELD, IllegalTransition, Lease, Owner, State
+from tasks.leases import steps
+from tasks.leases.lease import HELD, Lease, Owner, State
 from tasks.leases.resource import ResourceRef
+from tasks.leases.steps import IllegalTransition
 
 FIRST = Owner("here", "boot", "pid:[1]", 10, 5.0, "ann", "c0")
 SECOND = Owner("there", "boot", "pid:[1]", 11, 6.0, "bob", "c1")
@@ -34,7 +35,7 @@ class Walk(RuleBasedStateMachine):
 
     @initialize(run_id=st.sampled_from(["run", None]), expires_at=st.sampled_from([160.0, None]))
     def start(self, run_id: str | None, expires_at: float | None) -> None:
-        self.lease: Lease = leases.plan("run", run_id, 1, FIRST, 100.0, expires_at)
+        self.lease: Lease = steps.plan("run", run_id, 1, FIRST, 100.0, expires_at)
         self.owner: Owner | None = FIRST
         self.held_by = FIRST
         self.ours: set[str] = set()
@@ -47,7 +48,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: self.lease.state in HELD)
     @rule(name=names)
     def intend(self, name: str) -> None:
-        self.lease = leases.intend(self.lease, node(name))
+        self.lease = steps.intend(self.lease, node(name))
         self.ours.add(name)
         self.adopted.discard(name)
         assert self.lease.unconfirmed
@@ -57,9 +58,9 @@ class Walk(RuleBasedStateMachine):
     def adopt(self, name: str) -> None:
         if name in self.ours:
             with pytest.raises(IllegalTransition, match="made node"):
-                leases.adopt(self.lease, node(name, "theirs"))
+                steps.adopt(self.lease, node(name, "theirs"))
             return
-        self.lease = leases.adopt(self.lease, node(name, "theirs"))
+        self.lease = steps.adopt(self.lease, node(name, "theirs"))
         self.adopted.add(name)
 
     @precondition(lambda self: self.lease.state in HELD)
@@ -67,14 +68,14 @@ class Walk(RuleBasedStateMachine):
     def confirm(self, name: str) -> None:
         if name not in self.ours:
             with pytest.raises(IllegalTransition, match="never intended"):
-                leases.confirm(self.lease, node(name, "uid"))
+                steps.confirm(self.lease, node(name, "uid"))
             return
-        self.lease = leases.confirm(self.lease, node(name, f"uid-{name}"))
+        self.lease = steps.confirm(self.lease, node(name, f"uid-{name}"))
 
     @precondition(lambda self: self.lease.state in HELD)
     @rule(name=names)
     def forget(self, name: str) -> None:
-        self.lease = leases.forget(self.lease, node(name))
+        self.lease = steps.forget(self.lease, node(name))
         self.ours.discard(name)
         self.adopted.discard(name)
 
@@ -83,26 +84,26 @@ class Walk(RuleBasedStateMachine):
     def live(self) -> None:
         if self.lease.unconfirmed:
             with pytest.raises(IllegalTransition, match="is not known to exist"):
-                leases.live(self.lease)
+                steps.live(self.lease)
             return
-        self.lease = leases.live(self.lease)
+        self.lease = steps.live(self.lease)
         assert self.lease.state is State.LIVE
 
     @precondition(lambda self: self.lease.state in HELD | {State.RELEASING})
     @rule(now=times)
     def renew(self, now: float) -> None:
-        self.lease = leases.renew(self.lease, now, now + 60)
+        self.lease = steps.renew(self.lease, now, now + 60)
 
     @precondition(lambda self: self.lease.state in HELD)
     @rule(who=actors, now=times)
     def take(self, who: Owner, now: float) -> None:
-        self.lease = leases.take(self.lease, who, now, now + 60)
+        self.lease = steps.take(self.lease, who, now, now + 60)
         self.owner = self.held_by = who
 
     @precondition(lambda self: self.lease.state in HELD)
     @rule(now=times, expires_at=st.none() | times)
     def detach(self, now: float, expires_at: float | None) -> None:
-        self.lease = leases.detach(self.lease, now, expires_at)
+        self.lease = steps.detach(self.lease, now, expires_at)
         self.owner = None
         assert self.lease.expires_at == expires_at
 
@@ -110,19 +111,19 @@ class Walk(RuleBasedStateMachine):
     @rule(run_id=st.sampled_from(["run", "other"]))
     def serve(self, run_id: str) -> None:
         before = self.lease
-        self.lease = leases.serve(before, run_id, f"/runs/{run_id}")
+        self.lease = steps.serve(before, run_id, f"/runs/{run_id}")
         assert replace(self.lease, run_id=before.run_id, folder=before.folder) == before
 
     @precondition(lambda self: self.lease.state in HELD)
     @rule(who=sharers)
     def join(self, who: str) -> None:
-        self.lease = leases.join(self.lease, who)
+        self.lease = steps.join(self.lease, who)
         self.holders.add(who)
 
     @rule(who=sharers)
     def leave(self, who: str) -> None:
         before = self.lease
-        self.lease = leases.leave(before, who)
+        self.lease = steps.leave(before, who)
         last_out = self.holders == {who}
         self.holders.discard(who)
         ends = last_out and before.run_id is not None and before.expires_at is None
@@ -133,9 +134,9 @@ class Walk(RuleBasedStateMachine):
     def release(self, who: Owner, now: float) -> None:
         if self.holders:
             with pytest.raises(IllegalTransition, match="still shared by"):
-                leases.releasing(self.lease, who, now, "why")
+                steps.releasing(self.lease, who, now, "why")
             return
-        self.lease = leases.releasing(self.lease, who, now, "why")
+        self.lease = steps.releasing(self.lease, who, now, "why")
         self.owner = who
         self.released = True
 
@@ -144,10 +145,10 @@ class Walk(RuleBasedStateMachine):
     def strike_off(self, seen: set[str], by_word: bool) -> None:
         gone = [node(name) for name in seen]
         if by_word:
-            self.lease = leases.strike_off_by_word(self.lease, gone, [ref.name for ref in gone])
+            self.lease = steps.strike_off_by_word(self.lease, gone, [ref.name for ref in gone])
             self.forgotten += len(gone)
         else:
-            self.lease = leases.strike_off(self.lease, gone)
+            self.lease = steps.strike_off(self.lease, gone)
         self.ours -= seen
         self.adopted -= seen
 
@@ -155,7 +156,7 @@ class Walk(RuleBasedStateMachine):
     @rule(seen=st.sets(names))
     def end_what_can_be_seen_from_here(self, seen: set[str]) -> None:
         left = [ref for ref in self.lease.resources if ref.ours and ref.name not in seen]
-        self.lease = leases.partly_gone(self.lease, left, "the rest is elsewhere")
+        self.lease = steps.partly_gone(self.lease, left, "the rest is elsewhere")
         assert self.lease.state is State.RELEASING, "it is not over while something is left"
         self.ours -= seen
         self.adopted.clear()
@@ -164,18 +165,18 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: self.lease.state is State.RELEASING)
     @rule(clean=st.booleans())
     def end(self, clean: bool) -> None:
-        self.lease = leases.gone(self.lease) if clean else leases.leaked(self.lease, "there")
+        self.lease = steps.gone(self.lease) if clean else steps.leaked(self.lease, "there")
         self.owner = None
 
     @precondition(lambda self: self.lease.state is State.GONE)
     @rule(who=actors)
     def nothing_comes_after_the_end(self, who: Owner) -> None:
         for step in (
-            lambda: leases.take(self.lease, who, 0.0, None),
-            lambda: leases.releasing(self.lease, who, 0.0, "again"),
-            lambda: leases.renew(self.lease, 0.0, None),
-            lambda: leases.join(self.lease, "z-e1"),
-            lambda: leases.intend(self.lease, node("n0")),
+            lambda: steps.take(self.lease, who, 0.0, None),
+            lambda: steps.releasing(self.lease, who, 0.0, "again"),
+            lambda: steps.renew(self.lease, 0.0, None),
+            lambda: steps.join(self.lease, "z-e1"),
+            lambda: steps.intend(self.lease, node("n0")),
         ):
             with pytest.raises(IllegalTransition):
                 step()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.lease import Lease
 from tasks.leases.ledger import VERSION, Unreadable, Unwritable, decode, encode
 from tasks.leases.owner import this_process
 from tasks.leases.resource import ResourceRef
@@ -18,12 +19,12 @@ from tasks.leases.resource import ResourceRef
 ROOT = Path(__file__).parents[3]
 
 
-def new(name: str = "run") -> leases.Lease:
-    return leases.plan(name, name, 1, this_process(), 100.0, 160.0)
+def new(name: str = "run") -> Lease:
+    return steps.plan(name, name, 1, this_process(), 100.0, 160.0)
 
 
 def test_text_and_lease_are_the_same(ledger: DirectoryLedger) -> None:
-    lease = leases.join(leases.intend(new(), ResourceRef("node", "z", "n", "u")), "b-e1")
+    lease = steps.join(steps.intend(new(), ResourceRef("node", "z", "n", "u")), "b-e1")
     assert decode(encode(lease), "here") == lease
 
 

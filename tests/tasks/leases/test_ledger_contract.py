@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.cloud.storage import open_folder
-from tasks.leases import lease as leases
+from tasks.leases import steps
+from tasks.leases.lease import Lease
 from tasks.leases.ledger import Conflict, Ledger, Unreadable, Unwritable
 from tasks.leases.opening import open_ledger
 from tasks.leases.owner import this_process
@@ -25,8 +26,8 @@ from tests.waiting import PATIENCE_S
 ROOT = Path(__file__).parents[3]
 
 
-def new(name: str = "run") -> leases.Lease:
-    return leases.plan(name, name, 1, this_process(), 100.0, 160.0)
+def new(name: str = "run") -> Lease:
+    return steps.plan(name, name, 1, this_process(), 100.0, 160.0)
 
 
 @pytest.fixture(params=["directory", "gs"])
@@ -66,7 +67,7 @@ def test_what_is_taken_out_is_gone_unless_somebody_wrote_it_since(ledger: Ledger
 
 
 def test_what_was_written_is_read(ledger: Ledger) -> None:
-    written = ledger.write(leases.join(leases.intend(new(), ResourceRef("node", "z", "n", "u")), "b-e1"))
+    written = ledger.write(steps.join(steps.intend(new(), ResourceRef("node", "z", "n", "u")), "b-e1"))
     assert written.generation > 0
     assert ledger.read("run-e1") == written
     assert ledger.read("other-e1") is None
@@ -90,10 +91,10 @@ def test_the_id_is_made_once_and_stays(ledger: Ledger, uri: str) -> None:
 
 def test_the_second_of_two_writers_loses(ledger: Ledger) -> None:
     first = ledger.write(new())
-    second = ledger.write(leases.renew(first, 110.0, 170.0))
+    second = ledger.write(steps.renew(first, 110.0, 170.0))
     assert second.generation > first.generation
     with pytest.raises(Conflict, match=f"at generation {second.generation}, not {first.generation}"):
-        ledger.write(leases.renew(first, 120.0, 180.0))
+        ledger.write(steps.renew(first, 120.0, 180.0))
     with pytest.raises(Conflict):
         ledger.write(new())
     assert ledger.read("run-e1") == second
@@ -123,7 +124,7 @@ def test_two_writers_interleaved_agree_with_one_register(uri: str, moves: list[t
             seen[who] = (version, found)
             continue
         known, lease = seen[who]
-        following = leases.renew(lease, at + 1.0, None)
+        following = steps.renew(lease, at + 1.0, None)
         if known == version:
             written = writers[who].write(following)
             version, at = version + 1, written.renewed_at
@@ -137,14 +138,14 @@ def test_many_processes_at_once_never_both_win(ledger: Ledger, uri: str) -> None
     ledger.write(new())
     code = """if True:
         import sys
-        from tasks.leases import lease as leases
+        from tasks.leases import steps
         from tasks.leases.ledger import Conflict
         from tasks.leases.opening import open_ledger
         ledger, won = open_ledger(sys.argv[1]), 0
         while won < 10:
             lease = ledger.read("run-e1")
             try:
-                ledger.write(leases.renew(lease, lease.renewed_at + 1, None))
+                ledger.write(steps.renew(lease, lease.renewed_at + 1, None))
                 won += 1
             except Conflict:
                 pass

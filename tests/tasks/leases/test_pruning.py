@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import ExitCode
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import latest
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.inventory import Inventories, open_inventories
@@ -24,7 +24,7 @@ NOW = 2_000_000_000.0
 def put(
     ledger: DirectoryLedger, name: str, epoch: int = 1, days: float = 40.0, state: State = State.GONE
 ) -> Lease:
-    lease = leases.plan(name, name, epoch, None, NOW - days * 86400.0, None)
+    lease = steps.plan(name, name, epoch, None, NOW - days * 86400.0, None)
     return ledger.write(replace(lease, state=state))
 
 

@@ -12,12 +12,11 @@ import pytest
 import yaml
 
 from runtime.contract.errors import ExitCode
-from tasks.leases import directories
-from tasks.leases import lease as leases
+from tasks.leases import directories, steps
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
-from tasks.leases.lease import Lease, State
+from tasks.leases.lease import Lease, State, is_lock
 from tasks.leases.ledger import Ledger
 from tasks.leases.locks import lock
 from tasks.leases.opening import open_ledger
@@ -82,8 +81,8 @@ def leak(ledger: Ledger, scratch: Path) -> None:
     """Puts a lease there of which something could not be proven gone."""
     holding = claim(ledger, open_inventories(ledger, scratch), "run", "run")
     holding.create("room", "building", "blue", lambda: "blue")
-    held = leases.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
-    ledger.write(leases.leaked(ledger.write(held), "room blue is still there"))
+    held = steps.releasing(holding.lease, holding.lease.owner, 0.0, "x")  # type: ignore[arg-type]
+    ledger.write(steps.leaked(ledger.write(held), "room blue is still there"))
 
 
 def test_the_laptop_is_gone_for_good(
@@ -103,7 +102,7 @@ def test_the_laptop_is_gone_for_good(
         ["directory"],
     )
     assert "directory in laptop" in lease.note
-    assert [one.holders for one in ledger.listing().leases if leases.is_lock(one)] == [()]
+    assert [one.holders for one in ledger.listing().leases if is_lock(one)] == [()]
     code, told, said = container()
     assert (code, [one["did"] for one in told["findings"]]) == (0, ["not reachable"]), said
 

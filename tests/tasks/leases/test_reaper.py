@@ -12,8 +12,7 @@ import pytest
 
 from runtime.contract.errors import ExitCode
 from runtime.contract.process import started_at
-from tasks.leases import directories
-from tasks.leases import lease as leases
+from tasks.leases import directories, steps
 from tasks.leases import owner as owners
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
@@ -202,7 +201,7 @@ def test_an_owner_on_another_machine_of_our_name_is_not_called_dead(
     def renew(seconds: float) -> None:
         stored = ledger.read("run-e1")
         assert stored is not None
-        ledger.write(leases.renew(stored, later, later + 180.0))
+        ledger.write(steps.renew(stored, later, later + 180.0))
 
     [found] = sweep_up(now=lambda: later, sleep=renew)
     assert found.did == "kept", "it renews before our eyes"
@@ -297,8 +296,8 @@ def test_two_reapers_at_once(holding: Holding, ledger: DirectoryLedger, sweep_up
 def test_dead_holders_are_struck_off_and_the_last_one_out_ends_it(
     ledger: DirectoryLedger, holding: Holding, sweep_up
 ) -> None:
-    cluster = leases.plan("cluster", "run", 1, None, 0.0, None)
-    ledger.write(leases.join(leases.join(cluster, "run-e1"), "never-e1"))
+    cluster = steps.plan("cluster", "run", 1, None, 0.0, None)
+    ledger.write(steps.join(steps.join(cluster, "run-e1"), "never-e1"))
     assert {found.lease_id: found.did for found in sweep_up()}["cluster-e1"] == "kept"
     shared = ledger.read("cluster-e1")
     assert shared is not None

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
-from tasks.leases import reaper
+from tasks.leases import reaper, steps
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.finding import Finding
 from tasks.leases.inventory import Inventories, Pace
@@ -37,11 +36,11 @@ def rooms(ledger: DirectoryLedger, tmp_path: Path) -> Rooms:
 def rented(ledger: DirectoryLedger, rooms: Rooms, name: str) -> Lease:
     """Leaves a room under a lease whose owner is dead."""
     uid = rooms.open(name, {"SLICEBENCH_LEASE": f"{name}-e1", "SLICEBENCH_LEDGER_ID": ledger.id})
-    lease = leases.intend(
-        leases.plan(name, name, 1, DEAD, time.time(), time.time() + 180.0),
+    lease = steps.intend(
+        steps.plan(name, name, 1, DEAD, time.time(), time.time() + 180.0),
         ResourceRef("room", SCOPE, name),
     )
-    return ledger.write(leases.confirm(lease, ResourceRef("room", SCOPE, name, uid)))
+    return ledger.write(steps.confirm(lease, ResourceRef("room", SCOPE, name, uid)))
 
 
 @pytest.fixture
@@ -78,8 +77,8 @@ def test_what_leaked_before_comes_last_and_is_not_waited_for_again(
     monkeypatch.setattr(reaper, "_AGAIN_S", 0.1)
     monkeypatch.setattr(reaper, "_AT_ONCE", 1)
     for n in range(5):
-        lease = leases.releasing(rented(ledger, rooms, f"a{n}"), DEAD, time.time(), "over")
-        ledger.write(leases.leaked(ledger.write(lease), "it is refused"))
+        lease = steps.releasing(rented(ledger, rooms, f"a{n}"), DEAD, time.time(), "over")
+        ledger.write(steps.leaked(ledger.write(lease), "it is refused"))
         rooms.refuses[f"a{n}"] = NEVER
     rented(ledger, rooms, "z")
     rooms.open("orphan", {"SLICEBENCH_LEASE": "never-e1", "SLICEBENCH_LEDGER_ID": ledger.id})

@@ -9,8 +9,8 @@ import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.labels import labels_for
-from tasks.leases import lease as leases
 from tasks.leases import owner as owners
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
@@ -30,7 +30,7 @@ def run(ledger: DirectoryLedger, inventories: Inventories) -> Holding:
 @pytest.fixture
 def tpu(ledger: DirectoryLedger) -> Lease:
     """A lease for capacity that somebody keeps at hand; its time is over."""
-    made = leases.live(leases.plan("tpu-mine", None, 1, None, time.time() - 900.0, time.time() - 10.0))
+    made = steps.live(steps.plan("tpu-mine", None, 1, None, time.time() - 900.0, time.time() - 10.0))
     return ledger.write(made)
 
 
@@ -82,7 +82,7 @@ def test_what_was_made_without_this_ledger_is_not_shared(
 def test_what_is_going_or_unknown_is_refused(run: Holding, tpu: Lease, ledger: DirectoryLedger) -> None:
     with pytest.raises(InfrastructureError, match=r"never-e1, which the ledger .* does not know"):
         share(run, labels_for("never-e1", ledger.id))
-    ledger.write(leases.releasing(tpu, owners.this_process(), time.time(), "its time is over"))
+    ledger.write(steps.releasing(tpu, owners.this_process(), time.time(), "its time is over"))
     with pytest.raises(InfrastructureError, match="cannot share lease tpu-mine-e1: it is releasing"):
         share(run, labels_for("tpu-mine-e1", ledger.id))
     assert run.release("over").lease.state is State.GONE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tasks.cloud.labels import labels_for
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
@@ -27,7 +27,7 @@ OWNER = Owner("here", "boot", "pid:[1]", 10, 5.0, "ann", "c0")
 
 
 def standing(until: float | None = None) -> Lease:
-    return leases.stand(leases.plan("cluster", None, 1, OWNER, NOW, NOW + 60), until)
+    return steps.stand(steps.plan("cluster", None, 1, OWNER, NOW, NOW + 60), until)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def kept(ledger: DirectoryLedger, inventories: Inventories, rooms: Rooms) -> Hol
 
 def intend(holding: Holding, name: str) -> None:
     """Writes down that a room is about to be made, as somebody does who is killed then."""
-    holding._advance(lambda lease: leases.intend(lease, ResourceRef("room", SCOPE, name)))
+    holding._advance(lambda lease: steps.intend(lease, ResourceRef("room", SCOPE, name)))
 
 
 def killed(ledger: DirectoryLedger, lease_id: str = "cluster-e1") -> None:

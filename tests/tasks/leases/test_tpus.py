@@ -8,7 +8,7 @@ import pytest
 
 from runtime.contract.errors import ExitCode
 from tasks.cloud.tpu import CloudTpu
-from tasks.leases import lease as leases
+from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
@@ -135,7 +135,7 @@ def test_a_project_that_does_not_answer_any_more_hides_nothing_in_the_others(
 ) -> None:
     ledger = a_ledger()
     node = ResourceRef(NODE, "closed/us-east5-b", "n9", "uid")
-    old = replace(leases.plan("old", "old", 1, None, 0.0, None), state=State.GONE, resources=(node,))
+    old = replace(steps.plan("old", "old", 1, None, 0.0, None), state=State.GONE, resources=(node,))
     ledger.write(old)
     labels = {**holding.resource_labels, "slicebench-lease": "forgotten-e1"}
     tpu().create_node(ZONE, "orphan", replace(request(holding), labels=labels))
