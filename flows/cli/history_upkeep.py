@@ -42,10 +42,12 @@ def retain(
 
 def _told(done: Compacted, where: str, json: bool) -> int:
     if json:
-        files = {"files_before": done.before, "files_after": done.after}
+        files = {"files_before": done.before, "files_after": done.after, "half_written": done.cleared}
         print_json({"history": where, **files, "troubles": list(done.troubles)})
     else:
         print(f"{counted(done.before, 'file')} became {done.after} in {where}")
+        if done.cleared:
+            say(f"deleted: {counted(done.cleared, 'file')} that somebody was writing when killed")
         for trouble in done.troubles:
             say(trouble)
     return ExitCode.DONE

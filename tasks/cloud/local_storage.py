@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,10 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.storage import checked_name
 
 _TEMPORARY = ".slicebench-tmp"
+
+ABANDONED_S = 86400.0
+"""A hidden file that nobody wrote to for so long was left by a writer that was killed: a write takes minutes."""
+
 _PIECE = 1 << 20
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _FIXES = {
@@ -134,6 +139,19 @@ def draft(path: Path, mode: int = 0o666) -> Iterator[tuple[Path, IO[bytes]]]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def clear_drafts(top: Path) -> int:
+    """Deletes what writers that were killed left in a folder and below; returns how many files that were."""
+    count, before = 0, time.time() - ABANDONED_S
+    with _told(top):
+        for folder, _, files in os.walk(top, onerror=_raise_unless_missing):
+            for path in (Path(folder) / file for file in files if file.endswith(_TEMPORARY)):
+                with suppress(FileNotFoundError):  # its writer is through, or another cleared it away
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+                        count += 1
+    return count
 
 
 def _create_in_place(path: Path, content: bytes) -> bool:

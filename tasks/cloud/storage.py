@@ -91,6 +91,17 @@ def read_json(folder: Folder, name: str) -> Any:
         return None
 
 
+def clear_drafts(folder: Folder) -> int:
+    """Deletes what writers that were killed a day ago or earlier left half-written; returns how many files that were.
+
+    A bucket holds no such thing: an object is there when it is whole.
+    """
+    from tasks.cloud.local_storage import LocalFolder
+    from tasks.cloud.local_storage import clear_drafts as clear
+
+    return clear(folder.path) if isinstance(folder, LocalFolder) else 0
+
+
 def checked_name(name: str) -> str:
     """Returns `name` when it stays within its folder; raises BadInput when it would not."""
     if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):

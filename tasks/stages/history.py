@@ -7,11 +7,11 @@ import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.contract.errors import BadInput, InfrastructureError
-from tasks.cloud.storage import Folder, is_there, open_folder, read_json
+from tasks.cloud.storage import Folder, clear_drafts, is_there, open_folder, read_json
 from tasks.config.home import history_uri
 from tasks.history.dataset.compaction import Compacted, compact, forget_months, retain
 from tasks.history.dataset.decision import Decision
@@ -192,9 +192,14 @@ def _noted(kind: Kind, night: str, series: str, text: str) -> Note:
 
 
 def compact_all(dataset: Dataset) -> Compacted:
-    """Makes few files of the history's many."""
-    decisions = compact(Dataset(dataset.folder, DECISIONS))
-    return _both(compact(dataset), decisions)
+    """Makes few files of the history's many, and clears away what killed writers left."""
+    decisions, rows = compact(Dataset(dataset.folder, DECISIONS)), compact(dataset)
+    return Compacted(
+        rows.before + decisions.before,
+        rows.after + decisions.after,
+        (*rows.troubles, *decisions.troubles),
+        clear_drafts(dataset.folder),
+    )
 
 
 def retain_days(dataset: Dataset, days: int) -> Compacted:
@@ -202,11 +207,7 @@ def retain_days(dataset: Dataset, days: int) -> Compacted:
     since = time.time() - 86400.0 * days
     rows = retain(dataset, since)
     forget_months(Dataset(dataset.folder, DECISIONS), since)
-    return rows
-
-
-def _both(one: Compacted, other: Compacted) -> Compacted:
-    return Compacted(one.before + other.before, one.after + other.after, (*one.troubles, *other.troubles))
+    return replace(rows, cleared=clear_drafts(dataset.folder))
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What became of the files: how many there were and are, and what could not be read and was left alone."""
+    """What became of the files: how many there were and are, and what could not be read and was left alone.
+
+    `cleared`: files that writers left half-written when they were killed, and that are gone now.
+    """
 
     before: int
     after: int
     troubles: tuple[str, ...] = ()
+    cleared: int = 0
 
 
 def compact(dataset: Dataset) -> Compacted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import pandas
 import pytest
 
+from tasks.cloud.local_storage import draft
 from tasks.cloud.storage import Folder, open_folder
-from tasks.history.dataset.compaction import compact, forget_months, retain
+from tasks.history.dataset.compaction import Compacted, compact, forget_months, retain
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
 from tasks.history.dataset.schema import table_of
 from tasks.history.dataset.store import Dataset
+from tasks.stages.history import compact_all, retain_days
 from tests.tasks.history.dataset.making import BEGAN, DAY, NOW, Failing, Killed, row
 from tests.tasks.history.dataset.test_fold import folded, group
 from tests.tasks.history.dataset.test_schema import rewritten
@@ -172,3 +175,18 @@ def test_pandas_reads_it_in_one_line(local: Folder, tmp_path: Path) -> None:
     assert sorted(table["run_id"]) == ALL
     assert table["values"].map(len).tolist() == [3, 1, 3, 3, 3]
     assert sorted(table["month"].unique()) == ["2026-11", "2026-12"]
+
+
+@pytest.mark.parametrize("work", [compact_all, lambda dataset: retain_days(dataset, 36500)])
+def test_what_killed_writers_left_goes_once_it_is_old(
+    local: Folder, tmp_path: Path, work: Callable[[Dataset], Compacted]
+) -> None:
+    month = tmp_path / "history" / "rows" / "month=2026-11"
+    with draft(month / "a.parquet") as (path, _):
+        old, fresh = month / path.name.replace(".a", ".old"), month / path.name.replace(".a", ".fresh")
+    for one in (old, fresh):
+        one.write_bytes(b"PAR1")
+    os.utime(old, (NOW, NOW - 2 * 365 * DAY))
+    assert work(Dataset(local)).cleared == 1
+    assert (old.exists(), fresh.exists()) == (False, True)
+    assert runs(local) == ALL
