@@ -1,21 +1,14 @@
-"""GKE's API in one project: clusters, node pools and operations, typed, with own retries, timeouts and errors.
-
-Mutating calls are safe to lose the reply of: a create looks by exact name whose it is, a delete takes "gone" for
-done. A cluster takes one operation at a time, so whoever asks while one is under way waits.
-"""
+"""GKE's API in one project: clusters, node pools and operations, typed, with own retries, timeouts and errors."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
+from tasks.cloud.container_asking import Asking
 from tasks.cloud.container_errors import (
-    AlreadyExists,
-    Busy,
     ContainerError,
     NotFound,
-    Throttled,
     Unavailable,
     error_of_operation,
 )
@@ -30,12 +23,9 @@ from tasks.cloud.container_model import (
     versions_of,
 )
 from tasks.cloud.container_transport import client, retry, told
-from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER
-from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.timing import Timing
 
 ANYWHERE = "-"
-Seen = TypeVar("Seen")
-Made = TypeVar("Made", Cluster, Pool)
 
 
 class Container:
@@ -47,7 +37,7 @@ class Container:
     def __init__(self, project: str, *, timing: Timing | None = None, busy_s: float = 3600.0) -> None:
         self.project = project
         self.timing = timing or Timing()
-        self._busy_s = busy_s
+        self._asking = Asking(self.timing, busy_s)
 
     # What is there
 
@@ -78,9 +68,8 @@ class Container:
 
     def pool(self, location: str, cluster: str, name: str) -> Pool:
         """Returns a node pool by its exact name."""
-        there = self.cluster(location, cluster).pool(
-            name
-        )  # a pool's own message does not name its cluster's id
+        # A pool's own message does not name its cluster's id.
+        there = self.cluster(location, cluster).pool(name)
         if there is None:
             raise NotFound(f"there is no node pool {name} in cluster {cluster} in {location}")
         return there
@@ -115,7 +104,7 @@ class Container:
         """
         name, message = request["name"], message_of("cluster", request)
         parent = self._parent(location)
-        return self._create(
+        return self._asking.create(
             f"make cluster {name} in {location}",
             lambda timeout: client().create_cluster(
                 request={"parent": parent, "cluster": message}, retry=None, timeout=timeout
@@ -129,7 +118,7 @@ class Container:
         """Asks for a node pool, once no other operation is under way. Otherwise as `create_cluster`."""
         name, message = request["name"], message_of("pool", request)
         parent = self._cluster(location, cluster)
-        return self._create(
+        return self._asking.create(
             f"make node pool {name} of cluster {cluster} in {location}",
             lambda timeout: client().create_node_pool(
                 request={"parent": parent, "node_pool": message}, retry=None, timeout=timeout
@@ -145,7 +134,7 @@ class Container:
         Raises Busy while another operation is under way on it: ask again.
         """
         full = self._cluster(location, name)
-        self._delete(
+        self._asking.delete(
             f"delete cluster {name} in {location}",
             lambda timeout: client().delete_cluster(name=full, retry=None, timeout=timeout),
             lambda: self.cluster(location, name).state,
@@ -154,7 +143,7 @@ class Container:
     def delete_pool(self, location: str, cluster: str, name: str) -> None:
         """Asks a node pool to go, without waiting. One that is gone or going is no error. Raises Busy as above."""
         full = f"{self._cluster(location, cluster)}/nodePools/{name}"
-        self._delete(
+        self._asking.delete(
             f"delete node pool {name} of cluster {cluster} in {location}",
             lambda timeout: client().delete_node_pool(name=full, retry=None, timeout=timeout),
             lambda: self.pool(location, cluster, name).state,
@@ -176,7 +165,7 @@ class Container:
                     .name
                 )
 
-        return self._until_free(ask)
+        return self._asking.until_free(ask)
 
     def set_labels(
         self, location: str, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -199,7 +188,7 @@ class Container:
                     timeout=self.timing.try_s,
                 )
 
-        self._until_free(ask)
+        self._asking.until_free(ask)
 
     def why(self, location: str, cluster: str, pool: str = "") -> ContainerError | None:
         """Returns with what the making of a cluster or pool ended, as far as the newest operation on it tells."""
@@ -216,60 +205,6 @@ class Container:
         """Makes a call that changes nothing, as often as it takes."""
         with told(doing, self.timing.longest_s):
             return call(request=fields, retry=retry(self.timing), timeout=self.timing.try_s)
-
-    def _create(
-        self,
-        doing: str,
-        ask: Callable[[float], Any],
-        look: Callable[[], Made],
-        labels: Mapping[str, str],
-        making: Callable[[], str],
-    ) -> tuple[Made, str]:
-        def once() -> tuple[Made, str]:
-            for pause in pauses(self.timing, f"gke: {doing}"):
-                try:
-                    with told(doing, self.timing.try_s):
-                        operation = ask(self.timing.try_s)
-                except AlreadyExists as error:
-                    there = _unless_missing(look)
-                    if there is None:  # it went this moment
-                        raise
-                    return _ours(there, labels, error), making()
-                except Unavailable as error:
-                    there = None if isinstance(error, Throttled) else _unless_missing(look)
-                    if there is not None:
-                        return _ours(there, labels, error), making()
-                    if pause is None:
-                        raise
-                    time.sleep(pause)
-                else:
-                    return look(), str(operation.name)
-            raise AssertionError("the last pause is None")
-
-        return self._until_free(once)
-
-    def _delete(self, doing: str, ask: Callable[[float], object], state: Callable[[], str]) -> None:
-        try:
-            with told(doing, self.timing.try_s):
-                ask(self.timing.try_s)
-        except NotFound:
-            return
-        except (Busy, Unavailable):
-            if _unless_missing(state) not in (None, "STOPPING"):
-                raise
-
-    def _until_free(self, ask: Callable[[], Seen]) -> Seen:
-        """Asks until no other operation is under way. Raises Busy when that takes too long."""
-        deadline = time.monotonic() + self._busy_s
-        pause = self.timing.first_pause_s
-        while True:
-            try:
-                return ask()
-            except Busy:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, self.timing.longest_pause_s)
 
     def _making(self, location: str, cluster: str, kind: str, pool: str = "") -> str:
         """Returns the newest operation that makes something of this name; empty where none is known."""
@@ -289,22 +224,3 @@ def failure_of(operation: Operation) -> ContainerError:
         f"node pool {operation.pool} of cluster {operation.cluster}" if operation.pool else operation.cluster
     )
     return error_of_operation(operation.code, operation.error, f"make {what}")
-
-
-def _ours(there: Made, labels: Mapping[str, str], error: ContainerError) -> Made:
-    """Returns what is there if it is what we asked for, judged by lease and ledger; raises AlreadyExists else."""
-    for key in (LEASE, LEASE_REST, LEDGER):
-        if there.labels.get(key) != labels.get(key):
-            whose = there.labels.get("slicebench-owner")
-            by = f" by {whose}'s lease {there.labels.get(LEASE)}" if whose else ", and not by slicebench"
-            raise AlreadyExists(
-                f"{there.name} in {there.location} was made already{by} ({there.state}): choose another name"
-            ) from error
-    return there
-
-
-def _unless_missing(look: Callable[[], Seen]) -> Seen | None:
-    try:
-        return look()
-    except NotFound:
-        return None
