@@ -21,10 +21,11 @@ from tasks.cloud.resolve import Lock
 from tasks.stages.build import build
 from tests.chaos.driver import fork_and_play, outcome, sample
 from tests.cloud.fake_index import lock, wheels  # noqa: F401
-from tests.cloud.registry import Fault, Store, digest_of, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Fault, Store, digest_of
 from tests.tasks.cloud.test_registry import QUICK, push_image
+from tests.tasks.stages.engines import Engine, locked  # noqa: F401
 from tests.tasks.stages.test_build_container import a_run, config, layered
-from tests.tasks.stages.test_image import Engine, locked  # noqa: F401
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 

@@ -3,147 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime import effective, pytree, rounds
-from runtime.benchmarks.benchmark import Benchmark, Context
-from runtime.contract.disruption import Disruption
+from runtime import pytree
 from runtime.contract.errors import BadInput, ExitCode
 from runtime.contract.names import CHECKPOINTS_FOLDER
 from runtime.contract.options import PyTreeCheckpointOptions
-from runtime.contract.progress import PointPhase, parse
+from runtime.contract.progress import PointPhase
 from runtime.contract.repeats import Adaptive
-from runtime.contract.results import PointResult, Sample
-from runtime.contract.suite import ArraySpec, CheckpointSpec, MeshSpec, Point, Suite
-from runtime.engine import Engine
-from runtime.fitting import Fitted, fit_here
-from runtime.progress_out import ProgressWriter
-from runtime.results_io import Journal
-from runtime.settings import parse as parse_settings
+from runtime.contract.suite import ArraySpec, CheckpointSpec, MeshSpec
+from runtime.fitting import fit_here
+from tests.runtime.passages import PYTREE, Run, known, point, run, times
 
-DATA = CheckpointSpec(spec={"step": "int", "layer": {"w": ArraySpec("float32", (16, 8))}})
-PYTREE = "orbax.checkpoint._src.testing.benchmarks.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """Options of the classes below."""
-
-    message: str = ""
-
-
-class Fine(Benchmark):
-    """Does what it should."""
-
-    options_class = NoOptions
-
-    def run(self, context: Context) -> None:
-        with context.measure("save"):
-            (context.path / "data").write_text("12345")
-        with context.measure("restore"):
-            pass
-        context.verify(context.tree)
-
-
-class Fails(Fine):
-    """Raises after its first operation."""
-
-    def run(self, context: Context) -> None:
-        with context.measure("save"):
-            pass
-        with context.measure("restore"):
-            raise OSError(self.options.message or "disk gone")
-
-
-class Leaks(Fine):
-    """Prints a secret, and raises with it at the place where long messages are cut."""
-
-    def run(self, context: Context) -> None:
-        try:
-            raise OSError(f"no {os.environ['TOKEN']}\x1b[2J")
-        except OSError as error:
-            raise ValueError("x" * 983 + os.environ["TOKEN"]) from error
-
-
-class FailsLater(Fine):
-    """Fails in its second repeat."""
-
-    def run(self, context: Context) -> None:
-        super().run(context)
-        if context.repeat == 1:
-            raise OSError("disk gone")
-
-
-class Elsewhere(Fine):
-    """Cannot run here."""
-
-    def unavailable(self) -> str | None:
-        return "needs a moon"
-
-
-@pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets points name the classes above."""
-    from runtime.benchmarks import loading
-
-    classes = {cls.__name__: cls for cls in (Fine, Fails, FailsLater, Leaks, Elsewhere)}
-    plain = loading.import_class
-    monkeypatch.setattr(loading, "import_class", lambda name: classes.get(name) or plain(name))
-
-
-def point(index: int, generator: str, *, options: dict[str, Any] | None = None, **more: Any) -> Point:
-    implementation = "native" if generator == PYTREE else "user"
-    base = Point(index, f"b{index}", f"key{index}", generator, implementation, options or {}, None, DATA)  # type: ignore[arg-type]
-    return replace(base, **more)
-
-
-@dataclass
-class Passage:
-    """What a run of the engine left behind."""
-
-    code: ExitCode
-    samples: list[Sample] = field(default_factory=list)
-    results: list[PointResult] = field(default_factory=list)
-    progress: list[Any] = field(default_factory=list)
-
-
-Run = Callable[..., Passage]
-
-
-@pytest.fixture
-def run(tmp_path: Path, known: None) -> Run:
-    def go(
-        points: Sequence[Point],
-        *flags: str,
-        repeats: int = 1,
-        warmup: int = 0,
-        adaptive: Adaptive | None = None,
-        interleave: bool = False,
-    ) -> Passage:
-        settings = parse_settings(["s.yaml", "--output", str(tmp_path / "run"), *flags], {})
-        suite = Suite(
-            "s.yaml", "s", (), num_repeats=repeats, warmup=warmup, adaptive=adaptive, interleave=interleave
-        )
-        said = tmp_path / "progress"
-        with said.open("wb") as file, Journal(tmp_path / "scratch/journal.jsonl") as journal:
-            engine = Engine(settings, suite, journal, ProgressWriter(file.fileno()), tmp_path / "scratch")
-            code = engine.run([Fitted(each, None) for each in points])
-        passage = Passage(code, progress=[parse(line) for line in said.read_bytes().splitlines()])
-        for record in Journal.read(tmp_path / "scratch/journal.jsonl"):
-            (passage.samples if isinstance(record, Sample) else passage.results).append(record)  # type: ignore[arg-type]
-        return passage
-
-    return go
-
-
-def times(samples: Iterable[Sample]) -> list[tuple[int, int, str]]:
-    return [(each.point, each.repeat, each.operation) for each in samples if each.metric == "time_s"]
+__all__ = ["known", "run"]
 
 
 def test_no_secret_is_written_down_or_printed(
@@ -262,84 +137,6 @@ def test_progress_tells_each_step(run: Run) -> None:
         (None, None),
     ]
     assert told[0]["checkpoint"]["spec"]["layer"]["w"]["shape"] == [16, 8]
-
-
-def saves(passage: Passage) -> list[tuple[int, int]]:
-    return [(point, repeat) for point, repeat, operation in times(passage.samples) if operation == "save"]
-
-
-def last(passage: Passage) -> dict[int, tuple[str, int, bool]]:
-    """What stands of each point: its last result."""
-    return {each.point: (each.status, each.repeats_done, each.paused) for each in passage.results}
-
-
-def test_points_of_a_class_take_turns(run: Run) -> None:
-    points = [point(0, "Fine"), point(1, "Fine"), point(2, "Elsewhere"), point(3, "Fine")]
-    passage = run(points, repeats=2, warmup=1, interleave=True)
-    turns = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (3, 0), (3, 1), (3, 2)]
-    assert saves(passage) == turns
-    assert last(passage) == {
-        0: ("passed", 3, False),
-        1: ("passed", 3, False),
-        2: ("not_run", 0, False),
-        3: ("passed", 3, False),
-    }
-    phases = [each for each in passage.progress if isinstance(each, PointPhase) and each.point == 0]
-    ends = [each.status for each in phases if each.phase == "end"]
-    assert ends == ["paused", "paused", "passed"]
-    assert passage.code is ExitCode.INFRASTRUCTURE
-
-
-def test_one_that_fails_leaves_its_turns_to_the_others(run: Run) -> None:
-    points = [point(0, "FailsLater"), point(1, "FailsLater"), point(2, "FailsLater")]
-    passage = run(points, repeats=3, interleave=True)
-    assert saves(passage) == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
-    assert last(passage) == dict.fromkeys(range(3), ("failed", 1, False))
-
-
-def test_each_has_as_many_turns_as_it_takes(run: Run) -> None:
-    asked = Adaptive(2, 4, time_s=1e-6)
-    passage = run([point(0, "Fine"), point(1, "Fine")], repeats=4, adaptive=asked, interleave=True)
-    assert saves(passage) == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    assert all("were over after 2 repeats" in each.stopped for each in passage.results if not each.paused)
-
-
-def test_another_session_goes_on_where_turns_were_left(run: Run, tmp_path: Path) -> None:
-    """One point has its result, one has had two of its turns, and one none."""
-    with Journal(tmp_path / "scratch/journal.jsonl") as journal:
-        for index, status, done, paused in ((0, "failed", 1, False), (1, "not_run", 2, True)):
-            told = effective.result(
-                point(index, "Fine"),
-                run_id="run",
-                attempt=1,
-                worker=0,
-                status=status,  # type: ignore[arg-type]
-                cause="it was stopped",
-                repeats_done=done,
-                paused=paused,
-            )
-            journal.extend([replace(told, paused=True, status="not_run", repeats_done=1), told])
-    passage = run([point(n, "Fine") for n in range(3)], repeats=3, interleave=True)
-    assert saves(passage) == [(1, 2), (2, 0), (2, 1), (2, 2)]
-    assert last(passage) == {0: ("failed", 1, False), 1: ("passed", 3, False), 2: ("passed", 3, False)}
-
-
-def test_what_is_disrupted_takes_no_turns() -> None:
-    plain, struck = point(0, "A"), point(0, "A", disruption=Disruption(at_step=1))
-    order = [plain, plain, struck, struck, plain, point(0, "B"), point(0, "B")]
-    found = rounds.groups([Fitted(each, None) for each in order], interleave=True)
-    assert [len(group) for group in found] == [2, 1, 1, 1, 2]
-    assert [len(group) for group in rounds.groups(found[0], interleave=False)] == [1, 1]
-
-
-def test_turns_share_one_deadline() -> None:
-    one = rounds.Opened(Fitted(point(0, "Fine", deadline_s=60.0), None), [0, 1])
-    assert one.point.deadline_s == 60.0
-    one.spent_s = 45.0
-    assert one.point.deadline_s == 15.0
-    one.spent_s = 75.0
-    assert one.point.deadline_s == 1.0
-    assert rounds.Opened(Fitted(point(0, "Fine"), None), [], spent_s=9.0).point.deadline_s is None
 
 
 @pytest.mark.parametrize("generator", ["Fine", "Fails"])

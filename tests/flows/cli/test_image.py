@@ -18,7 +18,8 @@ from tasks.cloud.resolve import Request
 from tasks.stages import image_build
 from tasks.stages.image import DEFAULT_BASE, Made
 from tasks.stages.image_build import Wanted
-from tests.cloud.registry import Store, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Store
 from tests.tasks.cloud.test_registry import push_image
 
 ROOT = Path(__file__).parents[3]

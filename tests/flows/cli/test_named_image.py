@@ -8,7 +8,8 @@ import pytest
 
 from flows.cli.main import main
 from tasks.stages.named_image import look_at_image
-from tests.cloud.registry import Store, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Store
 from tests.flows.cli.test_plan_gke import SUITE
 from tests.tasks.cloud.test_registry import push_image
 

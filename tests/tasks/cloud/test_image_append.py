@@ -16,7 +16,8 @@ from tasks.cloud.image_layer import Layer, pack_layer
 from tasks.cloud.image_names import ImageName, image_name
 from tasks.cloud.registry import DOCKER_MANIFEST, OCI_MANIFEST, Registry
 from tasks.cloud.registry_wire import Wire
-from tests.cloud.registry import Store, digest_of, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Store, digest_of
 from tests.tasks.cloud.test_registry import QUICK, push_image
 
 CHANGE = Change("/app", {"slicebench.base": "b"}, "slicebench: layer")

@@ -18,7 +18,8 @@ from tasks.cloud.registry_errors import Denied, RegistryError, Throttled, Unavai
 from tasks.cloud.registry_login import Login, login_for
 from tasks.cloud.registry_wire import Wire
 from tasks.cloud.timing import Timing, pauses
-from tests.cloud.registry import Fault, Store, digest_of, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Fault, Store, digest_of
 
 QUICK = Timing(try_s=30.0, total_s=6.0, first_pause_s=0.5, longest_pause_s=2.0)
 

@@ -21,9 +21,9 @@ from tasks.stages.build import build, check_source, explain_build
 from tasks.stages.context import Run
 from tasks.targets.gke import GkeTarget
 from tests.cloud.fake_index import add_jax, lock, wheels  # noqa: F401
-from tests.cloud.registry import Store
+from tests.cloud.registry_store import Store
+from tests.tasks.stages.engines import Engine, address, engine, locked, store  # noqa: F401
 from tests.tasks.stages.test_build import make_run
-from tests.tasks.stages.test_image import Engine, address, engine, locked, store  # noqa: F401
 
 NOTHING_ASKED = SourceSpec()
 

@@ -13,7 +13,8 @@ from tasks.cloud.registry_wire import Wire
 from tasks.cloud.timing import Timing
 from tasks.config.gke_parts import Pathways
 from tasks.targets.pathways_match import check_image
-from tests.cloud.registry import Store, serve_registry
+from tests.cloud.registry import serve_registry
+from tests.cloud.registry_store import Store
 from tests.tasks.cloud.test_registry import push_image
 from tests.tasks.targets.kube_made import PATHWAYS
 
