@@ -16,10 +16,19 @@ _POLL_S = 0.1
 
 
 @contextmanager
-def locked(path: Path, doing: str, *, say: Callable[[str], None], timeout_s: float) -> Iterator[None]:
+def locked(
+    path: Path,
+    doing: str,
+    *,
+    say: Callable[[str], None],
+    timeout_s: float,
+    look: Callable[[], None] = lambda: None,
+) -> Iterator[int]:
     """Holds the lock file `path` alone for the block. While another holds it, says once who that is and why.
 
-    Raises InfrastructureError when the lock is not free within `timeout_s`.
+    Yields the descriptor that holds it: a process that inherits that holds it, too, until it ends.
+
+    Raises InfrastructureError when the lock is not free within `timeout_s`, and whatever `look` raises meanwhile.
     """
     descriptor = _open(path)
     try:
@@ -34,10 +43,11 @@ def locked(path: Path, doing: str, *, say: Callable[[str], None], timeout_s: flo
                 raise InfrastructureError(
                     f"{path} is still held by {holder} after {timeout_s:.0f} s; end it, or wait"
                 )
+            look()
             time.sleep(_POLL_S)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "doing": doing}).encode(), 0)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,7 +21,8 @@ from tasks.config.nightly_cells import Night, folder_at, night_of
 from tasks.stages.context import Say
 from tasks.stages.nightly_cell import Work
 from tasks.stages.nightly_cost import Purse
-from tasks.stages.nightly_plan import plan_night
+from tasks.stages.nightly_locks import playing_alone
+from tasks.stages.nightly_plan import Planned, plan_night
 from tasks.stages.nightly_playing import Playing, Steps
 from tasks.stages.nightly_record import NightRecord, began_at
 from tasks.stages.nightly_run import Hands, Watch
@@ -45,9 +47,14 @@ def play_night(night: Night, hands: Hands, say: Say, steps: Steps | None = None)
     Raises BadInput, having made nothing, where nothing of it can start; KeyboardInterrupt once all that was begun has
     given everything back and the report says so.
     """
-    steps = steps or Steps()
     planned = plan_night(night)
     refuse_unwritable(night)
+    wait_s = duration.seconds(night.config.wait_for_lock)
+    with playing_alone(night.name, night.uri, wait_s, say):
+        return _played(night, planned, hands, say, steps or Steps())
+
+
+def _played(night: Night, planned: Sequence[Planned], hands: Hands, say: Say, steps: Steps) -> NightRecord:
     playing = Playing(work_of(night, hands, say), record_of(night, time.time()), steps)
     say(f"night {night.date} of {night.config.name}: {counted(len(planned), 'cell')}, in {night.uri}")
     try:

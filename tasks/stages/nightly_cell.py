@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ELSEWHERE, ExitCode, InfrastructureError
 from tasks.cloud.storage import open_folder
+from tasks.config import duration
 from tasks.config.nightly_cells import CellRun, Night, instead
 from tasks.stages.context import Say
 from tasks.stages.nightly_cost import Cost, Purse, hours_of
-from tasks.stages.nightly_places import Places
+from tasks.stages.nightly_locks import Locks, Wanted
 from tasks.stages.nightly_plan import Planned, plan_cell
 from tasks.stages.nightly_record import CellEnd, CellStatus
-from tasks.stages.nightly_run import Hands, RunEnd, Watch, measure, settled
-
-
-@dataclass
-class Locks:
-    """One run at a time on each place, whichever cell's."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _places: dict[str, threading.Lock] = field(default_factory=dict)
-
-    @contextmanager
-    def held(self, places: Places) -> Iterator[None]:
-        """Within, nobody else has any of these."""
-        with ExitStack() as stack:
-            for name in sorted(places):
-                with self._lock:
-                    lock = self._places.setdefault(name, threading.Lock())
-                stack.enter_context(lock)
-            yield
+from tasks.stages.nightly_run import Hands, RunEnd, Watch, goes_on, measure, settled
 
 
 @dataclass(frozen=True)
@@ -101,11 +82,12 @@ def _on_one_target(work: Work, planned: Planned, runs: Sequence[CellRun]) -> Cel
             cost += planned.price.of(hours_of(end))
             continue
         most = planned.price.of(work.watch.limit_s / 3600).dollars
-        with work.locks.held(planned.places):
-            refused = _refusal(work) or work.purse.take(most) or ""
+        with work.locks.held(_wanted(work, planned, one), work.say) as held:
+            refused = held.why_not or _refusal(work) or work.purse.take(most) or ""
             if refused:
                 break
-            end = _measured(work, replace(one, request=one.request.model_copy(update=waiting)))
+            asked = replace(one, request=one.request.model_copy(update=waiting))
+            end = _measured(work, asked, replace(work.watch, holds=held.descriptors))
             ends.append(end)
         spent = planned.price.of(hours_of(end))
         work.purse.settle(most, spent.dollars)
@@ -113,6 +95,15 @@ def _on_one_target(work: Work, planned: Planned, runs: Sequence[CellRun]) -> Cel
         if end.status != "passed":
             break
     return _cell_end(planned, ends, cost, refused)
+
+
+def _wanted(work: Work, planned: Planned, one: CellRun) -> Wanted:
+    """Returns what a run has to itself; nothing where it goes on already, for then it is only waited for."""
+    going = goes_on(one, work.hands)
+    wait_s = duration.seconds(work.night.config.wait_for_lock)
+    return Wanted(
+        frozenset() if going else planned.places, f"measuring {one.run_id}", wait_s, lambda: _refusal(work)
+    )
 
 
 def _refusal(work: Work) -> str | None:
@@ -124,10 +115,10 @@ def _refusal(work: Work) -> str | None:
     return None
 
 
-def _measured(work: Work, one: CellRun) -> RunEnd:
+def _measured(work: Work, one: CellRun, watch: Watch) -> RunEnd:
     """Makes a run; what fails here itself is told as the run's own end."""
     try:
-        return measure(one, work.hands, work.watch, work.say)
+        return measure(one, work.hands, watch, work.say)
     except InfrastructureError as error:
         return RunEnd(
             run_id=one.run_id,

@@ -35,21 +35,24 @@ class ChildEnd:
     killed: bool = False
 
 
-def play(
-    words: Sequence[str],
-    log: Path,
-    *,
-    until: Callable[[], bool],
-    stop_s: float,
-    environ: Mapping[str, str],
-) -> ChildEnd:
+@dataclass(frozen=True)
+class Given:
+    """What a process is given: where it speaks, its environment, and open files that stay open in it."""
+
+    log: Path
+    environ: Mapping[str, str]
+    descriptors: tuple[int, ...] = ()
+
+
+def play(words: Sequence[str], given: Given, *, until: Callable[[], bool], stop_s: float) -> ChildEnd:
     """Runs a command to its end. Once `until` says so it gets SIGINT, and after `stop_s` more seconds SIGKILL.
 
     It has a session of its own: a Ctrl-C here reaches it by our hand alone, once. Raises InfrastructureError where it
     cannot be started.
     """
+    log = given.log
     log.parent.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(filter(None, (str(_ROOT), environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(_ROOT), given.environ.get("PYTHONPATH"))))
     out = log.with_suffix(".json")
     with log.open("ab") as err, out.open("wb") as told:
         try:
@@ -58,7 +61,8 @@ def play(
                 stdin=subprocess.DEVNULL,
                 stdout=told,
                 stderr=err,
-                env={**environ, "PYTHONPATH": path},
+                env={**given.environ, "PYTHONPATH": path},
+                pass_fds=given.descriptors,
                 start_new_session=True,
             )
         except OSError as error:

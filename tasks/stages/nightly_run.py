@@ -22,7 +22,7 @@ from tasks.leases.opening import the_ledger
 from tasks.stages.asked import read_asked
 from tasks.stages.context import Say
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
-from tasks.stages.nightly_child import ChildEnd, deadline, play, wait_for
+from tasks.stages.nightly_child import ChildEnd, Given, deadline, play, wait_for
 
 Status = Literal["passed", "failed", "not_run"]
 
@@ -83,12 +83,16 @@ class Hands:
 
 @dataclass(frozen=True)
 class Watch:
-    """How long a run may take and how long to give back, in seconds; `stop` ends it before; `logs`: where it speaks."""
+    """How long a run may take and how long to give back, in seconds; `stop` ends it before; `logs`: where it speaks.
+
+    `holds`: descriptors of locks that the run holds as well.
+    """
 
     limit_s: float
     stop_s: float
     stop: threading.Event
     logs: Path
+    holds: tuple[int, ...] = ()
 
 
 def measure(one: CellRun, hands: Hands, watch: Watch, say: Say) -> RunEnd:
@@ -109,7 +113,8 @@ def measure(one: CellRun, hands: Hands, watch: Watch, say: Say) -> RunEnd:
             say(f"{one.run_id}: begins")
             words = [*hands.command, *words_of(one.request, is_there(folder, REQUEST_FILE)), *hands.flags]
             log = watch.logs / f"{one.run_id}.log"
-            child = play(words, log, until=until, stop_s=watch.stop_s, environ=hands.environ)
+            given = Given(log, hands.environ, watch.holds)
+            child = play(words, given, until=until, stop_s=watch.stop_s)
         if child.cut:
             return replace(_cut(one, folder, child, hands, watch), began_at=began_at, ended_at=time.time())
         after = folder.read(OUTCOME_FILE)
@@ -125,6 +130,11 @@ def settled(one: CellRun) -> RunEnd | None:
     folder = _folder(one)
     ended = _settled(folder)
     return None if ended is None else _end(one, folder, ended)
+
+
+def goes_on(one: CellRun, hands: Hands) -> bool:
+    """Whether a process has the run already, or waits for Prefect to begin it."""
+    return _goes_on(_folder(one), one.run_id, hands)
 
 
 def _folder(one: CellRun) -> Folder:
