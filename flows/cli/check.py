@@ -36,14 +36,16 @@ class Checked:
 
 
 def check(
-    *files: Annotated[str, cyclopts.Parameter(help="Suites, targets and nightlies: YAML files")],
+    *files: Annotated[
+        str, cyclopts.Parameter(help="Suites, targets, nightlies and environments: YAML files")
+    ],
     set_: Annotated[
         tuple[str, ...],
         cyclopts.Parameter("--set", help="Override of a suite, KEY=VALUE, e.g. num_repeats=5"),
     ] = (),
     json: Json = False,
 ) -> int:
-    """Say whether suites, targets and nightlies are right: all problems with file, line, column; a suite's points."""
+    """Say whether suites, targets, nightlies and environments are right: each problem at its place, a suite's size."""
     if not files:
         raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
     checked = [check_file(_found(file), set_) for file in files]
@@ -64,7 +66,13 @@ def _found(word: str) -> str:
         return word
     from tasks.config.locate import named
 
-    return str(named(word, "suites") or named(word, "targets") or named(word, "nightly") or word)
+    return str(
+        named(word, "suites")
+        or named(word, "targets")
+        or named(word, "nightly")
+        or named(word, "environments")
+        or word
+    )
 
 
 def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
@@ -80,6 +88,12 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
             and "benchmarks" not in root.entries
         ):
             return _check_nightly(file)
+        if (
+            root is not None
+            and {"record", "tpu_pools"} & set(root.entries)
+            and "benchmarks" not in root.entries
+        ):
+            return _check_environment(file, overrides)
         text = apply_overrides(text, overrides, file) if overrides else text
     except BadInput as refusal:
         return Checked(file, "unknown", refusal.problems)
@@ -110,6 +124,18 @@ def _check_nightly(file: str) -> Checked:
         return Checked(file, "nightly", refusal.problems)
     cells = counted(len(night.cells()), "cell")
     return Checked(file, "nightly", tuple(problems_of(night)), summary=f"a nightly of {cells}")
+
+
+def _check_environment(file: str, overrides: tuple[str, ...]) -> Checked:
+    from tasks.config.environment_file import load_environment
+
+    try:
+        config = load_environment(file, overrides)
+    except BadInput as refusal:
+        return Checked(file, "environment", refusal.problems)
+    return Checked(
+        file, "environment", (), summary=f"an environment of {counted(config.tpu_pools, 'TPU pool')}"
+    )
 
 
 def _summary(suite: Suite, points: int) -> str:

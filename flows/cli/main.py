@@ -123,6 +123,12 @@ GROUPS = {
             "delete": ("flows.cli.cluster:delete", "Give back what `cluster create` made."),
         },
     ),
+    "env": (
+        "A shared, queued cluster with all that is around it in a project, from one file.",
+        {
+            "plan": ("flows.cli.env:plan", "Say what it is made of, what it costs, what it must be allowed."),
+        },
+    ),
 }
 
 

@@ -11,12 +11,19 @@ from runtime.contract.errors import ExitCode
 
 
 def schema(
-    kind: Annotated[Literal["suite", "target", "nightly"], cyclopts.Parameter(help="Kind of file")],
+    kind: Annotated[
+        Literal["suite", "target", "nightly", "environment"], cyclopts.Parameter(help="Kind of file")
+    ],
     /,
 ) -> int:
-    """Print the JSON schema of suites, targets or nightlies, so that an editor completes and checks them."""
+    """Print the JSON schema of suites, targets, nightlies or environments, for editors that complete and check them."""
     from tasks.config import schemas
 
-    made = {"suite": schemas.suite_schema, "target": schemas.target_schema, "nightly": schemas.nightly_schema}
+    made = {
+        "suite": schemas.suite_schema,
+        "target": schemas.target_schema,
+        "nightly": schemas.nightly_schema,
+        "environment": schemas.environment_schema,
+    }
     print(json.dumps(made[kind](), indent=1))
     return ExitCode.DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,7 +12,7 @@ import yaml
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.findings import told
 from runtime.contract.nearest import nearest
-from runtime.contract.yamlfile import Node, load
+from runtime.contract.yamlfile import Entry, Node, load
 
 
 def apply_overrides(text: str, assignments: Sequence[str], file: str = "suite") -> str:
@@ -34,6 +35,52 @@ def apply_overrides(text: str, assignments: Sequence[str], file: str = "suite") 
     return text
 
 
+def graft(root: Node, assignments: Sequence[str], *, example: str) -> Node:
+    """Returns a file's content with each assignment made: what it sets stands at the place `--set …` from then on.
+
+    Mappings on the way that are not there are. `example` is an assignment as it should be, for people. Raises BadInput
+    with everything that is wrong with the assignments.
+    """
+    problems: list[Problem] = []
+    for assignment in assignments:
+        try:
+            path, value = _parsed(assignment, example)
+            root = _grafted(root, path, _placed(value, Place(f"--set {assignment}")), assignment)
+        except BadInput as refusal:
+            problems.extend(refusal.problems)
+    if problems:
+        raise BadInput(problems)
+    return root
+
+
+def _grafted(node: Node, path: Sequence[str], new: Node, assignment: str, above: str = "") -> Node:
+    if not path:
+        return new
+    part, rest, where = path[0], path[1:], f"{above}{path[0]}"
+    if node.value is None:
+        node = Node({}, new.place, (0, 0))
+    child = _child(node, part)
+    if isinstance(node.value, dict):
+        inner = _grafted(child or Node({}, new.place, (0, 0)), rest, new, assignment, f"{where}.")
+        place = new.place if child is None or not rest else node.entries[part].place
+        entries = {**node.entries, part: Entry(part, place, inner)}
+        return replace(node, value={**node.value, part: inner.value}, entries=entries)
+    if isinstance(node.value, list) and child is not None:
+        items = list(node.items)
+        items[int(part)] = _grafted(child, rest, new, assignment, f"{where}.")
+        return replace(node, value=[one.value for one in items], items=tuple(items))
+    has = f"{above.rstrip('.')} is {told(node.value)}, which has no parts"
+    if isinstance(node.value, list):
+        has = f"it has items 0 to {len(node.items) - 1}" if node.items else "it is empty"
+    raise BadInput(f"override {assignment!r}: there is no {where}", fix=has)
+
+
+def _placed(node: Node, place: Place) -> Node:
+    """Returns a value with all of its parts at one place."""
+    entries = {key: Entry(key, place, _placed(one.node, place)) for key, one in node.entries.items()}
+    return replace(node, place=place, items=tuple(_placed(one, place) for one in node.items), entries=entries)
+
+
 def _root(text: str, file: str) -> Node:
     loaded = load(text, file)
     if loaded.root is None or loaded.problems:
@@ -42,16 +89,21 @@ def _root(text: str, file: str) -> Node:
 
 
 def _parse(assignment: str) -> tuple[list[str], Any]:
+    path, node = _parsed(assignment, "num_repeats=5")
+    return path, node.value
+
+
+def _parsed(assignment: str, example: str) -> tuple[list[str], Node]:
     key, equals, written = assignment.partition("=")
     path = [part.strip() for part in key.split(".")]
     if not equals or not all(path):
-        raise BadInput(f"override {assignment!r} is not KEY=VALUE", fix="write num_repeats=5")
+        raise BadInput(f"override {assignment!r} is not KEY=VALUE", fix=f"write {example}")
     if not written.strip():
-        return path, None
+        return path, Node(None, Place(""), (0, 0))
     loaded = load(written, f"override {assignment!r}")
     if loaded.root is None or loaded.problems:
         raise BadInput([_without_line(problem) for problem in loaded.problems])
-    return path, loaded.root.value
+    return path, loaded.root
 
 
 def _without_line(problem: Problem) -> Problem:

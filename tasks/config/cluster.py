@@ -38,6 +38,13 @@ class ClusterConfig(ClusterMake):
         description="For capacity: reservation, name or projects/P/reservations/R; several are filled in order",
     )
 
+    autoscaling: bool = Field(
+        False, description="TPU machines come when pods ask for them, and go: a whole slice or none"
+    )
+    pool_prefix: str = Field(
+        "np", pattern=patterns.POOL_PREFIX, description="Names of accelerators' node pools begin so"
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _capacity_of_reservations(cls, given: Any) -> Any:
@@ -68,6 +75,8 @@ class ClusterConfig(ClusterMake):
             and duration.seconds(self.max_run) > _LONGEST_FLEX_S
         ):
             yield "flex_start gives machines for 7d at most: shorten max_run"
+        if self.autoscaling and (self.type is None or self.counts_nodes):
+            yield "autoscaling is for TPU slices: name a TPU type"
         if self.autoprovision and (self.type is None or self.slices):
             yield "autoprovision takes the place of slices: name a type, and slices: 0"
 

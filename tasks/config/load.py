@@ -36,25 +36,27 @@ _KINDS: dict[str, _Model] = {
 
 def load_target(path: Path) -> TargetConfig:
     """Returns a target file's model. Raises BadInput with all problems, each with line and column."""
-    root = _root(path)
-    return _validated(root, _model(root), "target")
+    root = root_of(path)
+    return validated(root, _model(root), "target")
 
 
 def load_nightly(path: Path) -> NightlyConfig:
     """Returns a nightly's model. Raises BadInput with all problems, each with line and column."""
     from tasks.config.nightly import NightlyConfig
 
-    return _validated(_root(path), NightlyConfig, "nightly")
+    return validated(root_of(path), NightlyConfig, "nightly")
 
 
-def _root(path: Path) -> Node:
+def root_of(path: Path) -> Node:
+    """Returns what a file holds, with its places. Raises BadInput where it is no YAML."""
     loaded = load(read_text(path), str(path))
     if loaded.root is None or loaded.problems:
         raise BadInput(loaded.problems)
     return loaded.root
 
 
-def _validated(root: Node, model: type[_Read], what: str) -> _Read:
+def validated(root: Node, model: type[_Read], what: str) -> _Read:
+    """Returns the model of what a file holds; `what` it is called. Raises BadInput with all problems."""
     wrong = [
         Problem(
             "error",

@@ -47,6 +47,17 @@ NIGHTLY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
 LABEL = r"^([a-z0-9]([a-z0-9.-]{0,22}[a-z0-9])?)?$"
 VARIABLE = r"^[A-Za-z_]\w*$"
 FORMAT = r"^(json|slack)$"
+REGION = r"^[a-z]+(-[a-z]+)*-[a-z]+\d+$"
+POOL_PREFIX = r"^[a-z]([-a-z0-9]{0,33}[a-z0-9])?$"
+"""With a number behind it, it is the name of a node pool, of up to 40 letters."""
+ACCOUNT = r"^[a-z]([-a-z0-9]{4,28}[a-z0-9])$"
+ROLE = r"^((projects/[^/\s]+/|organizations/\d+/)?roles/)?[A-Za-z0-9_.]+$"
+BUCKET_NAME = r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$"
+BUCKET_PLACE = r"^([A-Za-z]{2,4}|[A-Za-z]+(-[A-Za-z]+)*-[A-Za-z]+\d+|[A-Za-z]{3}\d+)$"
+REGISTRY_PLACE = r"^(us|europe|asia|[a-z]+(-[a-z]+)*-[a-z]+\d+)$"
+STORAGE_CLASS = r"^(STANDARD|NEARLINE|COLDLINE|ARCHIVE)$"
+RECORD = r"^gs://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9._-]+)+/?$"
+ENVIRONMENT = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 
 WORDS = {
     CLUSTER_NAME: "a name of a cluster: a letter, then a-z, 0-9 and -, up to 40 in all",
@@ -85,4 +96,14 @@ WORDS = {
     LABEL: "a label of a-z, 0-9, . and -, up to 24",
     VARIABLE: "a name of an environment variable, such as ALERTS_URL",
     FORMAT: "json or slack",
+    REGION: "a region, such as us-east5",
+    POOL_PREFIX: "a name: a letter, then a-z, 0-9 and -, up to 35 in all",
+    ACCOUNT: "the id of a service account: a letter, then a-z, 0-9 and -, from 6 to 30 in all",
+    ROLE: "a role, such as roles/storage.objectAdmin",
+    BUCKET_NAME: "the name of a bucket, without gs://: a-z, 0-9, -, _ and ., from 3 to 63 in all",
+    BUCKET_PLACE: "where a bucket can be: a region such as us-east5, or us, eu or asia",
+    REGISTRY_PLACE: "where images can be: a region such as us-east5, or us, europe or asia",
+    STORAGE_CLASS: "STANDARD, NEARLINE, COLDLINE or ARCHIVE",
+    RECORD: "a folder of a bucket, such as gs://my-bucket/environments",
+    ENVIRONMENT: "a name: a letter, then a-z, 0-9 and -, up to 40 in all",
 }

@@ -116,6 +116,13 @@ def nightly_schema() -> Schema:
     return {**NightlyConfig.model_json_schema(), "$schema": _DRAFT, "title": "slicebench nightly"}
 
 
+def environment_schema() -> Schema:
+    """Returns the schema of an environment."""
+    from tasks.config.environment import EnvironmentConfig
+
+    return {**EnvironmentConfig.model_json_schema(), "$schema": _DRAFT, "title": "slicebench environment"}
+
+
 def _object(properties: Schema, required: tuple[str, ...] = ()) -> Schema:
     return {
         "type": "object",

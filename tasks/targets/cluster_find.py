@@ -45,7 +45,11 @@ def refuse_others(
         )
     if beside and not config.counts_nodes:
         return
-    wanted = {pool_name(index) for index in range(max(1, config.slices))} if config.type else set()
+    wanted = (
+        {pool_name(index, config.pool_prefix) for index in range(max(1, config.slices))}
+        if config.type
+        else set()
+    )
     others = [pool.name for pool in there.pools if pool.name in wanted and not mine(pool.labels)]
     if others:
         raise BadInput(

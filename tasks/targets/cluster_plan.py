@@ -97,7 +97,7 @@ def _plan(
         if there is not None:
             first = Step("replace cluster", name, _why(there), disturbs=True)
         count = 1 if config.counts_nodes and wanted else wanted if shape else 0
-        makes = [Step("make pool", pool_name(index)) for index in range(count)]
+        makes = [Step("make pool", pool_name(index, config.pool_prefix)) for index in range(count)]
         return ClusterPlan((*_policy_steps(config, makes), first, *makes), (), 0, wanted, unit)
     steps = _cpu_steps(there, mine, ours)
     if there.state == "PROVISIONING":
@@ -153,12 +153,13 @@ def _slices(
     for pool in replace:
         steps.append(Step("replace pool", pool.name, wrong_with(pool, config, shape), disturbs=_works(pool)))
     if not keep:
-        steps += _policy_steps(config, [Step("make pool", pool_name(0))] * wanted)
+        steps += _policy_steps(config, [Step("make pool", pool_name(0, config.pool_prefix))] * wanted)
     steps += [
         Step("wait for", pool.name, "it is being made") for pool in keep if pool.state == "PROVISIONING"
     ]
     taken = {pool.name for pool in (*keep, *replace)} | others
-    free = (name for name in map(pool_name, range(10_000)) if name not in taken)
+    names = (pool_name(index, config.pool_prefix) for index in range(10_000))
+    free = (name for name in names if name not in taken)
     for _ in range(wanted - len(keep) - len(replace)):
         steps.append(Step("make pool", next(free)))
     kept = sorted((pool.name for pool in keep), key=_index)
@@ -174,7 +175,7 @@ def _one_pool(
     unit: str,
 ) -> ClusterPlan:
     """Plans GPU or CPU machines: they are one pool, which has a size."""
-    name = pool_name(0)
+    name = pool_name(0, config.pool_prefix)
     pool = next((one for one in pools if one.name == name), None)
     if pool is None:
         made = [Step("make pool", name, counted(wanted, unit))] if wanted else []
@@ -207,6 +208,9 @@ def wrong_with(pool: Pool, config: ClusterConfig, shape: Accelerator | None) -> 
         return f"it is {pool.capacity}, not {config.capacity}"
     if config.reservations and pool.reservation not in config.reservations:
         return f"it uses the reservation {pool.reservation}"
+    grows = config.autoscaling or config.capacity == "flex_start"
+    if shape.kind == "tpu" and pool.autoscaled != grows:
+        return "it has a fixed size" if grows else "its size changes by itself"
     if config.joins_gpus and not pool.network_profile:
         return "its GPUs have no networks to those of other hosts"
     return ""

@@ -37,9 +37,9 @@ _PASSED: Mapping[str, tuple[Kind, Mapping[str, str]]] = {
 """What fields of the API are put into, and those that are said elsewhere: what is there would differ from the plan."""
 
 
-def pool_name(index: int) -> str:
+def pool_name(index: int, prefix: str = "np") -> str:
     """Returns the name of the node pool of a slice."""
-    return f"np-{index}"
+    return f"{prefix}-{index}"
 
 
 def cluster_request(
@@ -113,6 +113,7 @@ def pool_request(
     """
     nodes = shape.hosts if shape.kind == "tpu" else config.machines
     flex = config.capacity == "flex_start"
+    grows = flex or config.autoscaling
     node = {**_node(config, labels), "machine_type": shape.machine_type, **_paid(config, reservation)}
     if shape.kind == "gpu":
         node["accelerators"] = [
@@ -125,7 +126,7 @@ def pool_request(
     request: dict[str, Any] = {
         "name": name,
         "locations": [config.zone],
-        "initial_node_count": 0 if flex else nodes,
+        "initial_node_count": 0 if grows else nodes,
         "config": node,
         # A slice is repaired as a whole by whoever runs on it; flexible capacity cannot be repaired at all.
         "management": {"auto_repair": not flex, "auto_upgrade": True},
@@ -137,7 +138,7 @@ def pool_request(
     if apart:
         node["labels"] = {**node.get("labels", {}), LEASE: labels[LEASE]}
         node["taints"] = [{"key": LEASE, "value": labels[LEASE], "effect": "NO_SCHEDULE"}]
-    if flex:
+    if grows:
         request["autoscaling"] = {"enabled": True, "max_node_count": nodes, "location_policy": "ANY"}
     if shape.kind == "tpu" and shape.hosts > 1:
         request["placement_policy"] = (
@@ -166,7 +167,7 @@ def check_requests(name: str, config: ClusterConfig, project: str, labels: Mappi
     if shape is None:
         passed_through("pool_fields", {}, config.pool_fields)
     else:
-        pool_request(pool_name(0), config, shape, labels)
+        pool_request(pool_name(0, config.pool_prefix), config, shape, labels)
 
 
 def dead_man(config: ClusterConfig) -> str:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.contract.errors import BadInput
-from runtime.contract.overrides import apply_overrides
+from runtime.contract.overrides import apply_overrides, graft
+from runtime.contract.yamlfile import load, place_of
 
 TEXT = """\
 # what this is for
@@ -133,3 +134,38 @@ def test_any_value_replaces_any_other(
     written = yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n")
     changed = yaml.safe_load(apply_overrides(text, [f"{outer}.{inner}={written}"]))
     assert changed == {**data, outer: {**data[outer], inner: value}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected", "path"),
+    [
+        ("b.c=2", {"a": [1, {"k": None}], "b": {"c": 2}}, ["b", "c"]),
+        ("b.d.e=[x]", {"a": [1, {"k": None}], "b": {"c": 1, "d": {"e": ["x"]}}}, ["b", "d", "e", 0]),
+        ("a.1.k.z=1", {"a": [1, {"k": {"z": 1}}], "b": {"c": 1}}, ["a", 1, "k", "z"]),
+        ("b=", {"a": [1, {"k": None}], "b": None}, ["b"]),
+    ],
+)
+def test_what_is_grafted_stands_where_it_was_said(
+    assignment: str, expected: object, path: list[str | int]
+) -> None:
+    root = load("a: [1, {k: null}]\nb: {c: 1}\n", "f.yaml").root
+    assert root is not None
+    grafted = graft(root, [assignment], example="x=1")
+    assert grafted.value == expected
+    assert str(place_of(grafted, path)) == f"--set {assignment}"
+    assert str(place_of(grafted, ["a"])) == "f.yaml:1:1"
+
+
+def test_all_that_cannot_be_grafted_is_told() -> None:
+    root = load("a: [1]\nb: x\n", "f.yaml").root
+    assert root is not None
+    with pytest.raises(BadInput) as refused:
+        graft(root, ["a.1=2", "b.c=1", "a", "b=[", "a.x=1"], example="x=1")
+    told = str(refused.value)
+    for words in (
+        "there is no a.1, it has items 0 to 0",
+        "there is no b.c, b is 'x'",
+        "'a' is not KEY=VALUE",
+    ):
+        assert words in told
+    assert len(refused.value.problems) == 5

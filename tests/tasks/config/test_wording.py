@@ -13,7 +13,7 @@ from tasks.config import wording
 from tasks.config.cluster import ClusterConfig
 from tasks.config.load import load_target
 from tasks.config.request import RunRequest
-from tasks.config.schemas import target_schema
+from tasks.config.schemas import environment_schema, target_schema
 
 
 def patterns(schema: Any) -> Iterator[str]:
@@ -27,7 +27,12 @@ def patterns(schema: Any) -> Iterator[str]:
             yield from patterns(value)
 
 
-SCHEMAS = (target_schema(), ClusterConfig.model_json_schema(), RunRequest.model_json_schema())
+SCHEMAS = (
+    target_schema(),
+    environment_schema(),
+    ClusterConfig.model_json_schema(),
+    RunRequest.model_json_schema(),
+)
 
 
 @pytest.mark.parametrize("pattern", sorted({one for schema in SCHEMAS for one in patterns(schema)}))

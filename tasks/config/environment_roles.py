@@ -1,0 +1,157 @@
+"""Which APIs, roles and permissions an environment needs, and what each is for: data, for checks and for the docs.
+
+Roles are Google's own, the least of them that do; facts: Google's references of roles, 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tasks.config.environment import EnvironmentConfig
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API that must be on in the project. `part`: only where the environment has that; empty: always."""
+
+    name: str
+    why: str
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Need:
+    """A role of who makes an environment: its permissions that are used, and what for. `part`: as of an Api."""
+
+    role: str
+    permissions: tuple[str, ...]
+    why: str
+    part: str = ""
+
+
+APIS = (
+    Api("serviceusage.googleapis.com", "to turn the others on"),
+    Api("cloudresourcemanager.googleapis.com", "roles on the project"),
+    Api("iam.googleapis.com", "service accounts"),
+    Api("iamcredentials.googleapis.com", "pods act as a service account by Workload Identity"),
+    Api("compute.googleapis.com", "network, subnetwork, router, firewall, machines"),
+    Api("container.googleapis.com", "the cluster and its node pools"),
+    Api("storage.googleapis.com", "the bucket, and the environment's own record"),
+    Api("logging.googleapis.com", "logs of system and workloads"),
+    Api("monitoring.googleapis.com", "metrics of nodes and TPUs"),
+    Api("artifactregistry.googleapis.com", "images of workers", "registry"),
+    Api("aiplatform.googleapis.com", "TensorBoard of Vertex AI", "tensorboard"),
+    Api("iap.googleapis.com", "SSH to nodes without public addresses", "iap"),
+)
+
+
+def _all(prefix: str, *verbs: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{verb}" for verb in verbs)
+
+
+NEEDS = (
+    Need(
+        "roles/serviceusage.serviceUsageAdmin",
+        _all("serviceusage.services", "enable", "list"),
+        "turns the APIs on that are off; they stay on when the environment goes",
+    ),
+    Need(
+        "roles/compute.networkAdmin",
+        (
+            *_all("compute.networks", "create", "delete", "get", "updatePolicy"),
+            *_all("compute.subnetworks", "create", "delete", "expandIpCidrRange", "get", "update", "use"),
+            *_all("compute.routers", "create", "delete", "get", "update"),
+        ),
+        "makes network, subnetwork and router, changes them, and takes them away",
+        "network",
+    ),
+    Need(
+        "roles/compute.securityAdmin",
+        _all("compute.firewalls", "create", "delete", "list", "update"),
+        "lets Identity-Aware Proxy reach nodes; takes away rules that GKE left in the network",
+        "network",
+    ),
+    Need(
+        "roles/compute.viewer",
+        (*_all("compute.regions", "get"), *_all("compute.machineTypes", "get")),
+        "looks before anything is made whether the region has the machines",
+    ),
+    Need(
+        "roles/iam.serviceAccountAdmin",
+        _all("iam.serviceAccounts", "create", "delete", "get", "getIamPolicy", "setIamPolicy", "update"),
+        "makes the accounts of nodes and workloads, and lets pods act as the latter",
+    ),
+    Need(
+        "roles/iam.serviceAccountUser",
+        ("iam.serviceAccounts.actAs",),
+        "gives nodes their account",
+    ),
+    Need(
+        "roles/resourcemanager.projectIamAdmin",
+        _all("resourcemanager.projects", "getIamPolicy", "setIamPolicy"),
+        "gives both accounts their roles on the project; `env deployer` lets it give these roles and no others",
+    ),
+    Need(
+        "roles/storage.admin",
+        (
+            *_all("storage.buckets", "create", "delete", "get", "getIamPolicy", "setIamPolicy", "update"),
+            *_all("storage.objects", "create", "delete", "get", "list"),
+        ),
+        "makes the bucket and lets both accounts use it; reads and writes the environment's record",
+    ),
+    Need(
+        "roles/artifactregistry.admin",
+        _all("artifactregistry.repositories", "create", "delete", "get", "update"),
+        "makes the repository of images",
+        "registry",
+    ),
+    Need(
+        "roles/aiplatform.user",
+        _all("aiplatform.tensorboards", "create", "delete", "get", "list"),
+        "makes the TensorBoard",
+        "tensorboard",
+    ),
+    Need(
+        "roles/container.admin",
+        (
+            *_all("container.clusters", "create", "delete", "get", "list", "update"),
+            *_all("container.operations", "get", "list"),
+        ),
+        "makes the cluster and its node pools, and puts JobSet, Kueue and the queues into it",
+    ),
+)
+
+ROLES_OF_ACCOUNTS = {
+    "roles/storage.objectAdmin": "reads and writes checkpoints, results and code in the bucket",
+    "roles/logging.logWriter": "writes logs",
+    "roles/artifactregistry.reader": "pulls images of workers",
+    "roles/monitoring.metricWriter": "writes metrics of nodes, where cluster.monitoring is on",
+    "roles/storage.legacyBucketReader": "on the bucket alone: looks at the bucket itself, as mounts of it do",
+    "roles/iam.workloadIdentityUser": "on the workloads' account alone: lets the Kubernetes account act as it",
+}
+"""What nodes and workloads are given unless a file says otherwise."""
+
+
+def parts_of(config: EnvironmentConfig) -> Iterator[str]:
+    """Yields the parts that an environment has, of those that not each has."""
+    if not config.network.existing:
+        yield "network"
+        if config.network.iap:
+            yield "iap"
+    if config.registry is not None:
+        yield "registry"
+    if config.tensorboard is not None:
+        yield "tensorboard"
+
+
+def apis_for(config: EnvironmentConfig) -> tuple[str, ...]:
+    """Returns the APIs that an environment needs."""
+    parts = {"", *parts_of(config)}
+    return tuple(api.name for api in APIS if api.part in parts)
+
+
+def needs_of(config: EnvironmentConfig) -> tuple[Need, ...]:
+    """Returns what who makes an environment must be allowed to do."""
+    parts = {"", *parts_of(config)}
+    return tuple(need for need in NEEDS if need.part in parts)
