@@ -134,12 +134,15 @@ def _image_named(told: Namespace, config: GkeTargetConfig) -> str:
         return config.image
     if config.pathways is not None and config.pathways.headless:
         return "none"
-    if not _repository(told):
+    if not (repository := _repository(told)):
         raise BadInput(
             "which image? --docker-image names one, or --repository says where one goes that is made of "
             f"{told.script_dir or 'the current folder'}",
             fix="say one of them; SLICEBENCH_REPOSITORY stands for the second",
         )
+    from tasks.cloud.image_names import repository_name
+
+    repository_name(repository, tagged="leave the tag to what is in the image")
     return "to-be-made"
 
 

@@ -24,13 +24,17 @@ _LEVEL = 6
 
 @dataclass(frozen=True)
 class Layer:
-    """A packed layer. `digest` and `size` are of the file, compressed; `diff_id` is of what it unpacks to."""
+    """A packed layer. `digest` and `size` are of the file, compressed; `diff_id` is of what it unpacks to.
+
+    `left_out` is what no layer can hold, such as *run/agent is a socket*.
+    """
 
     file: Path
     digest: str
     size: int
     diff_id: str
     files: int
+    left_out: tuple[str, ...] = ()
 
 
 def pack_layer(folder: Path, into: Path, below: str = "app") -> Layer:
@@ -42,6 +46,8 @@ def pack_layer(folder: Path, into: Path, below: str = "app") -> Layer:
     """
     with on_disk(f"read {folder}", "name another folder"):
         entries = list(_entries(folder))
+        others = {name: _what(path) for name, path in entries if not _holds(path)}
+    entries = [(name, path) for name, path in entries if name not in others]
     if not any(not path.is_dir() or path.is_symlink() for _, path in entries):
         raise BadInput(
             f"{folder} holds no files to put into an image", fix=f"name another folder, or see {IGNORE_FILE}"
@@ -59,7 +65,14 @@ def pack_layer(folder: Path, into: Path, below: str = "app") -> Layer:
     except tarfile.TarError as error:
         raise InfrastructureError(f"cannot pack {folder}: {error}; did it change meanwhile?") from error
     files = sum(1 for _, path in entries if not path.is_dir())
-    return Layer(into, compressed.digest, into.stat().st_size, plain.digest, files)
+    return Layer(
+        into,
+        compressed.digest,
+        into.stat().st_size,
+        plain.digest,
+        files,
+        tuple(f"{name} is {what}" for name, what in others.items()),
+    )
 
 
 def check_folder(folder: Path) -> None:
@@ -92,14 +105,12 @@ class _Hashed:
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yields (name, path) of folders, files and links, sorted; pipes and sockets are no files."""
+    """Yields (name, path) of all that is not to be ignored, sorted."""
     spec = read_ignored(folder)
     kept: dict[str, Path] = {}
     for parent, folders, files in os.walk(folder, onerror=_fail):
         for name in (*folders, *files):
             path = Path(parent) / name
-            if not (path.is_symlink() or path.is_file() or path.is_dir()):
-                continue
             relative = path.relative_to(folder).as_posix()
             if not spec.match_file(relative):
                 kept[relative] = path
@@ -112,6 +123,16 @@ def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
             if above.as_posix() != ".":
                 kept.setdefault(above.as_posix(), folder / above)
     yield from sorted(kept.items())
+
+
+def _holds(path: Path) -> bool:
+    """Whether a layer can hold it: a folder, a file or a link. To read a pipe would never end."""
+    return path.is_symlink() or path.is_file() or path.is_dir()
+
+
+def _what(path: Path) -> str:
+    mode = path.lstat().st_mode
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def _fail(error: OSError) -> None:

@@ -88,14 +88,28 @@ def image_name(text: str) -> ImageName:
     return _located(text, place, tag or None, digest or None)
 
 
-def repository_name(text: str) -> ImageName:
-    """Reads the name of a repository, which has neither tag nor digest. Raises BadInput."""
+def repository_name(text: str, said: str = "--repository", tagged: str = "the tag with --tag") -> ImageName:
+    """Reads the name of a repository that is written to: with its registry, and neither tag nor digest.
+
+    Raises BadInput, which names it as it was `said`, and how it is `tagged`. Of a name alone Docker would read a port
+    as a tag, and take it for one of Docker Hub's own images, which nobody else may write.
+    """
+    if text and "/" not in text:
+        host, at, _ = text.partition("@")
+        first, _, port = host.partition(":")
+        if not at and (port.isdecimal() or "." in first or first == "localhost"):
+            raise BadInput(
+                f"{said} {text!r} is a registry, and names no repository in it",
+                fix=f"write {host}/NAME, such as {host}/slicebench",
+            )
+        raise BadInput(
+            f"{said} {text!r} names no registry",
+            fix=f"write HOST/PATH: REGION-docker.pkg.dev/PROJECT/REPOSITORY/{first}, or on Docker Hub USER/{first}",
+        )
     name = image_name(text)
     if name.tag or name.digest:
         what = f"a {'digest' if name.digest else 'tag'}"
-        raise BadInput(
-            f"--repository {text!r} has {what}", fix=f"write {name.repository}, and the tag with --tag"
-        )
+        raise BadInput(f"{said} {text!r} has {what}", fix=f"write {name.repository}, and {tagged}")
     return name
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.image_builders import choose_builder
-from tasks.cloud.image_names import image_name
+from tasks.cloud.image_names import image_name, repository_name
 from tasks.cloud.registry import Registry
 from tasks.cloud.resolve import Lock
 from tasks.config.gke_target import GkeTargetConfig
@@ -66,13 +66,8 @@ def folder_of(config: GkeTargetConfig) -> Path | None:
 
 
 def _repository(text: str) -> str:
-    """Returns where the image goes. Raises BadInput for a name with a tag, in the words of a target."""
-    name = image_name(text)
-    if name.tag or name.digest:
-        raise BadInput(
-            f"build.repository {text!r} names one image of it",
-            fix=f"write {name.repository}: the tag is made of what is in the image",
-        )
+    """Returns where the image goes. Raises BadInput for a name that is none, in the words of a target."""
+    repository_name(text, "build.repository", "leave the tag to what is in the image")
     return text
 
 

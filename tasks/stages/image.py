@@ -11,6 +11,7 @@ from pathlib import Path
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from tasks.cloud.image_append import Change, append_layer
+from tasks.cloud.image_ignore import IGNORE_FILE
 from tasks.cloud.image_layer import Layer, check_folder, pack_layer
 from tasks.cloud.image_names import ImageName, checked_tag, image_name, made_tag, repository_name
 from tasks.cloud.registry import Manifest, Registry
@@ -20,6 +21,8 @@ Say = Callable[[str], None]
 DEFAULT_BASE = "docker.io/library/python:3.12-slim-bookworm"
 WORKDIR = "/app"
 """Where the files of --script-dir are, and commands start."""
+
+_TOLD = 3
 
 KEY_LABEL = "slicebench.key"
 """The label that says what an image was made of: a hash over all of it."""
@@ -100,6 +103,8 @@ def layer(
     with tempfile.TemporaryDirectory(prefix="slicebench-layer-") as work:
         planned = plan_layer(folder, repository, registry, Path(work), base=base, tag=tag, force=force)
         made, packed = planned.made, planned.packed
+        if packed.left_out:
+            say(f"not in the image: {_some(packed.left_out)}; name what is not needed in {IGNORE_FILE}")
         if made.reused:
             say(f"{planned.target} is there already")
             return made
@@ -108,6 +113,11 @@ def layer(
         say(f"{counted(packed.files, 'file')}, {packed.size / 2**20:.1f} MiB, on {made.base}")
         image = append_layer(registry, planned.base, packed, change, planned.target, say)
     return replace(made, image=image.pinned())
+
+
+def _some(left_out: tuple[str, ...]) -> str:
+    more = f", and {len(left_out) - _TOLD} more" if len(left_out) > _TOLD else ""
+    return ", ".join(left_out[:_TOLD]) + more
 
 
 def given(text: str, registry: Registry) -> Made:

@@ -11,6 +11,7 @@ from runtime.contract.fit import Backend, devices_wanted, fit
 from runtime.contract.generator import Requirement
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
+from tasks.config.accelerators import Accelerator
 from tasks.config.duration import in_words
 from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_target import GkeTargetConfig
@@ -215,11 +216,13 @@ def _warnings(config: GkeTargetConfig) -> Iterator[Problem]:
                 fix="name a tag with its JAX, or a digest",
             )
     if config.cluster is not None:
-        yield from _of_the_cluster(config.cluster)
+        yield from _of_the_cluster(config.cluster, shape)
 
 
-def _of_the_cluster(cluster: ClusterPlace) -> Iterator[Problem]:
-    if cluster.create == "if_missing" and cluster.capacity is None:
+def _of_the_cluster(cluster: ClusterPlace, shape: Accelerator) -> Iterator[Problem]:
+    # A cluster is not made for hosts of no type.
+    if cluster.create == "if_missing" and cluster.capacity is None and shape.machine_type:
+        those = "machines" if shape.kind == "cpu" else "accelerators"
         yield Problem(
-            "warning", None, f"if {cluster.name} is made, its accelerators are spot", fix="say capacity:"
+            "warning", None, f"if {cluster.name} is made, its {those} are spot", fix="say capacity:"
         )

@@ -160,6 +160,7 @@ def test_where_it_goes_may_stand_in_the_environment(
         ((*TARGET, "--script-dir", ".", "--device", "tpu"), "--device would have no effect"),
         ((*TARGET, "--script-dir", "/nonexistent"), "is not a folder"),
         (("--repository", "gcr.io/p/i:v1", "--script-dir", "."), "has a tag"),
+        (("--repository", "localhost:5001", "--script-dir", "."), "write localhost:5001/NAME"),
     ],
 )
 def test_what_is_wrong_is_refused_first(

@@ -140,6 +140,9 @@ def test_which_image_must_be_said(
     monkeypatch.delenv("SLICEBENCH_REPOSITORY", raising=False)
     assert main(["workload", "create", "n", "--context", "c", "--type", "cpu", "--", "x"]) == 2
     assert "which image? --docker-image names one, or --repository" in capsys.readouterr().err
+    words = ["workload", "create", "n", "--context", "c", "--type", "cpu", "--repository", "localhost:5001"]
+    assert main([*words, "--dry-run", "--", "x"]) == 2
+    assert "names no repository in it, write localhost:5001/NAME" in capsys.readouterr().err
 
 
 def test_a_name_that_is_taken_is_refused(api: Plain, create: Any) -> None:

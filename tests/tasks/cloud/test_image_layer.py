@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import socket
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import image_layer
+from tasks.cloud.image_ignore import IGNORE_FILE
 from tasks.cloud.image_layer import check_folder, pack_layer
 
 
@@ -155,13 +157,26 @@ def test_what_is_taken_back_has_its_folders(folder: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_links_stay_links_and_pipes_are_no_files(folder: Path, tmp_path: Path) -> None:
+def test_links_stay_links(folder: Path, tmp_path: Path) -> None:
     (folder / "link").symlink_to("src/a")
     (folder / "folder").symlink_to("src")
-    os.mkfifo(folder / "pipe")
     with tarfile.open(pack_layer(folder, tmp_path / "layer").file) as tar:
         assert tar.getmember("app/link").linkname == "src/a" and tar.getmember("app/folder").issym()
-        assert "app/pipe" not in tar.getnames() and "app/folder/a" not in tar.getnames()
+        assert "app/folder/a" not in tar.getnames()
+
+
+def test_what_no_layer_can_hold_is_told_unless_it_is_ignored(folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "data" / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.open(folder, os.O_RDONLY)  # addresses of sockets must be short
+        listening.bind(f"/proc/self/fd/{here}/agent")
+        os.close(here)
+    (folder / "zero").symlink_to("pipe")  # a link is held, whatever it leads to
+    (folder / IGNORE_FILE).write_text("data\n")
+    layer = pack_layer(folder, tmp_path / "layer")
+    assert layer.left_out == ("agent is a socket", "pipe is a pipe")
+    assert not {"app/pipe", "app/agent"} & set(names_in(layer.file)) and "app/zero" in names_in(layer.file)
 
 
 @pytest.mark.parametrize("link", ["/etc/passwd", "../secret", "src/../../secret"])

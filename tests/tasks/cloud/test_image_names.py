@@ -67,6 +67,37 @@ def test_a_repository_has_no_tag(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("localhost:5001", "is a registry, and names no repository in it, write localhost:5001/NAME"),
+        ("localhost", "is a registry, .* write localhost/NAME"),
+        ("registry:5000", "is a registry, .* write registry:5000/NAME, such as registry:5000/slicebench"),
+        ("gcr.io", "is a registry, .* write gcr.io/NAME"),
+        ("127.0.0.1:5001", "is a registry, .* write 127.0.0.1:5001/NAME"),
+        ("mine", "names no registry, .*REPOSITORY/mine, or on Docker Hub USER/mine"),
+        ("mine:v1", "names no registry, .*REPOSITORY/mine, or on Docker Hub USER/mine"),
+        (f"mine@{DIGEST}", "names no registry, .*REPOSITORY/mine, or on Docker Hub USER/mine"),
+        ("gcr.io/", "is not a repository"),
+        ("", "is not a repository"),
+    ],
+)
+def test_a_repository_is_named_with_its_registry(text: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        repository_name(text)
+
+
+def test_what_is_said_of_a_repository_names_where_it_stands() -> None:
+    for text in ("localhost:5001", "mine", "gcr.io/p/i:tag"):
+        with pytest.raises(BadInput, match=f"build.repository '{text}'"):
+            repository_name(text, "build.repository", "no tag")
+
+
+def test_a_repository_is_read() -> None:
+    assert str(repository_name("localhost:5001/mine")) == "localhost:5001/mine"
+    assert str(repository_name("me/mine")) == "docker.io/me/mine"
+
+
+@pytest.mark.parametrize(
     ("host", "here"),
     [
         ("localhost:5000", True),

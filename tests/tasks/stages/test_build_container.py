@@ -277,7 +277,11 @@ def test_a_folder_that_nobody_means_is_refused_by_plans(folder: str, told: str, 
 @pytest.mark.parametrize("of_a_folder", [False, True])
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("gcr.io/p/i:v1", "names one image of it, write gcr.io/p/i: the tag"), ("P/i", "small")],
+    [
+        ("gcr.io/p/i:v1", "build.repository .* has a tag, write gcr.io/p/i, and leave the tag to"),
+        ("localhost:5001", "build.repository .* names no repository in it"),
+        ("P/i", "small"),
+    ],
 )
 def test_a_repository_that_is_none_is_refused_by_plans(
     name: str, told: str, of_a_folder: bool, folder: Path, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,24 @@ def test_a_folder_on_a_base_is_an_image_and_the_same_one_again(
     assert not any(one.startswith(("POST", "PUT", "PATCH")) for one in store.asked[before:])
     (folder / "train.py").write_text("print(2)")
     assert put_on_base(folder, address, registry).tag != made.tag
+
+
+@pytest.mark.parametrize(
+    ("pipes", "told"),
+    [
+        ("ab", "not in the image: a is a pipe, b is a pipe; name what is not needed in .dockerignore"),
+        ("abcde", "not in the image: a is a pipe, b is a pipe, c is a pipe, and 2 more; name"),
+    ],
+)
+def test_what_is_left_out_of_a_layer_is_said(
+    pipes: str, told: str, folder: Path, address: str, registry: Registry
+) -> None:
+    for name in pipes:
+        os.mkfifo(folder / name)
+    for _ in range(2):  # also where the image is there
+        said: list[str] = []
+        layer(folder, f"{address}/mine", registry, said.append, base=f"{address}/base:v1")
+        assert said[0].startswith(told)
 
 
 def test_a_layer_does_not_take_a_tag_of_another_image(

@@ -15,6 +15,8 @@ from tests.tasks.config.test_gke_target import CLUSTER, spec_of
 from tests.tasks.targets.kube_made import PATHWAYS, config
 from tests.tasks.targets.local_runs import point
 
+CPUS = {"type": "n2-standard-32-1", "slices": 1}
+
 
 def planned(target: dict[str, Any] | None = None, **fields: Any) -> Plan:
     made = config(**(target or {}))
@@ -97,11 +99,24 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
         ),
         ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),
         ({"cluster": CLUSTER}, "if c is made, its accelerators are spot"),
+        ({"cluster": CLUSTER, **CPUS}, "if c is made, its machines are spot"),
     ],
 )
 def test_what_is_to_be_known_is_told(target: dict[str, Any], words: str) -> None:
     told = [str(each) for each in planned(target).warnings]
     assert len([each for each in told if re.search(words, each)]) == 1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"cluster": {**CLUSTER, "capacity": "spot"}},
+        {"cluster": {**CLUSTER, "create": "never"}},
+        {"cluster": CLUSTER, "type": "cpu", "slices": 1},
+    ],
+)
+def test_of_what_is_said_or_not_made_it_is_not_told_how_it_is_paid_for(target: dict[str, Any]) -> None:
+    assert not [each for each in planned(target).warnings if "spot" in str(each)]
 
 
 @pytest.mark.parametrize(
