@@ -16,6 +16,7 @@ from runtime.contract.errors import BadInput, ExitCode
 if TYPE_CHECKING:
     from tasks.leases.finding import Finding
     from tasks.leases.lease import Lease
+    from tasks.leases.resource import ResourceRef
 
 
 def leases(
@@ -128,10 +129,17 @@ def _row(lease: Lease, now: float) -> str:
         )
     until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
     whose = str(lease.owner) if lease.owner else "no owner"
-    made = ", ".join(f"{ref.kind} {ref.name}{'' if ref.ours else ' (adopted)'}" for ref in lease.resources)
+    made = ", ".join(f"{ref.kind} {ref.name}{_about(ref)}" for ref in lease.resources)
     renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
     return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {price}  {made}"
+
+
+def _about(ref: ResourceRef) -> str:
+    """Returns what is to be known of a thing besides its name."""
+    if not ref.ours:
+        return " (adopted)"
+    return f" ({ref.resizing})" if ref.resizing else ""
 
 
 def _elsewhere(lease: Lease) -> str:

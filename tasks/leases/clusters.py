@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import NotFound
+from tasks.cloud.container_errors import Busy, NotFound
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.container_transport import ENDPOINT_VARIABLE
 from tasks.cloud.labels import Labelled, read_labels
@@ -150,6 +150,23 @@ class NodePoolInventory(_InGke):
         if self.get(ref) is not None:
             project, location, cluster = ref.scope.split("/")
             self._container(project).delete_pool(location, cluster, ref.name)
+
+    def bring_to(self, ref: ResourceRef, size: int) -> bool:
+        """See Resizable. The size is told in nodes for each zone."""
+        project, location, cluster = ref.scope.split("/")
+        container = self._container(project)
+        try:
+            if any(not one.done for one in container.operations(location, cluster)):
+                return False
+            there = container.pool(location, cluster, ref.name)
+            if self._same(ref, there) is None or (there.size == size and there.state != "RECONCILING"):
+                return True
+            container.resize_pool(location, cluster, ref.name, size)
+        except NotFound:
+            return True
+        except Busy:
+            pass
+        return False
 
 
 def reference(cluster: Cluster) -> ResourceRef:

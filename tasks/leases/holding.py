@@ -18,7 +18,7 @@ from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Conflict, Ledger, Unwritable
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.release import Release, discard, release, sweep
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import Resizing, ResourceRef
 
 RENEW_EVERY_S = 10.0
 """How often a run renews its lease, seconds."""
@@ -38,6 +38,15 @@ class Fenced(InfrastructureError):
 
 class Taken(InfrastructureError):
     """The lease is in another living process's hands."""
+
+
+Step = Callable[[Lease], Lease]
+"""What becomes of a lease: see steps."""
+
+
+def unchanged(lease: Lease) -> Lease:
+    """Returns the lease as it is."""
+    return lease
 
 
 class Holding:
@@ -115,10 +124,16 @@ class Holding:
             raise
         return made
 
-    def mark(self, refs: Sequence[ResourceRef], *, half: bool) -> None:
-        """Says of things that were made whether they are half made, or half gone, or whole."""
-        if steps.mark(self._lease, refs, half=half) != self._lease:
-            self._advance(lambda lease: steps.mark(lease, refs, half=half))
+    def mark(self, refs: Sequence[ResourceRef], *, half: bool, tally: Step = unchanged) -> None:
+        """Says of things that were made whether they are half made, or half gone, or whole.
+
+        `tally` says in the same breath what it all comes to: whoever is killed leaves nothing untold.
+        """
+        self._advance_if_new(lambda lease: tally(steps.mark(lease, refs, half=half)))
+
+    def resize(self, ref: ResourceRef, resizing: Resizing | None, *, tally: Step = unchanged) -> None:
+        """Says of something that was made that its size is about to be changed; None: it is as it is to be."""
+        self._advance_if_new(lambda lease: tally(steps.resize(lease, ref, resizing)))
 
     def contain(self, container: ResourceRef, kinds: frozenset[str]) -> None:
         """Says that what is made of these kinds from now on is inside something that the lease made or adopted.
@@ -153,8 +168,7 @@ class Holding:
 
     def describe(self, shape: Mapping[str, str], price_per_hour: float | None) -> None:
         """Writes down what the hardware is like, and what it costs an hour."""
-        if (self._lease.shape, self._lease.price_per_hour) != (shape, price_per_hour):
-            self._advance(lambda lease: steps.describe(lease, shape, price_per_hour))
+        self._advance_if_new(lambda lease: steps.describe(lease, shape, price_per_hour))
 
     def live(self) -> None:
         """Says that all hardware is there."""
@@ -265,7 +279,11 @@ class Holding:
         if self.lost:
             raise self.lost
 
-    def _advance(self, step: Callable[[Lease], Lease]) -> None:
+    def _advance_if_new(self, step: Step) -> None:
+        if step(self._lease) != self._lease:
+            self._advance(step)
+
+    def _advance(self, step: Step) -> None:
         """Writes the next state; when another writer was faster and the lease is still ours, tries again."""
         with self._lock:
             for _ in range(_TRIES):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.ledger import Ledger
@@ -80,6 +80,15 @@ class Inventory(Protocol):
 
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
         """Asks it to go, without waiting. `force`: at once, without letting it clean up after itself."""
+
+
+@runtime_checkable
+class Resizable(Protocol):
+    """The same of a kind whose things are made larger and smaller in place."""
+
+    def bring_to(self, ref: ResourceRef, size: int) -> bool:
+        """Returns whether it has this size (or is gone) and nothing changes it; if not, asks it to have it, once
+        nothing else is under way: to be called until it does."""
 
 
 Inventories = Mapping[str, Inventory]

@@ -11,7 +11,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.record import record_of
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.lease import lease_id as id_of
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import Resizing, ResourceRef
 
 VERSION = 1
 """Version of a lease's file. A newer one is refused, and left as it is."""
@@ -128,12 +128,17 @@ def decode(text: str | bytes, where: str) -> Lease:
                 for name in ("owner", "held_by")
             },
             state=State(fields["state"]),
-            resources=tuple(record_of(ResourceRef, ref) for ref in fields["resources"]),
+            resources=tuple(_resource(ref) for ref in fields["resources"]),
             holders=tuple(fields["holders"]),
             forgotten=tuple(fields.get("forgotten", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _torn(where, str(error)) from error
+
+
+def _resource(content: Any) -> ResourceRef:
+    resizing = content.get("resizing")
+    return record_of(ResourceRef, content, resizing=record_of(Resizing, resizing) if resizing else None)
 
 
 def _fields(text: str | bytes, where: str) -> dict[str, Any]:

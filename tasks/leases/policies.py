@@ -1,4 +1,7 @@
-"""The inventory of workload policies: what hosts of a slice need to be near each other, and who needs it no more."""
+"""The inventory of workload policies: what hosts of a slice need to be near each other, and who needs it no more.
+
+Their scope is "project/region"; what would be their labels is in their description.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,9 @@ from tasks.cloud.timing import Timing
 from tasks.leases.clusters import CLUSTER, POOL
 from tasks.leases.inventory import Found, Pace
 from tasks.leases.ledger import Ledger
+from tasks.leases.resource import POLICY as POLICY
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import in_projects, projects_of
-
-POLICY = "gce_resource_policy"
-"""The kind. Its scope is "project/region"; what would be its labels is in its description."""
 
 PACE = Pace(look_every_s=3.0, goes_within_s=900.0, remote=True)
 _SETTLE_S = 20.0

@@ -2,7 +2,8 @@
 
 A queue is a ClusterQueue with its flavors, the LocalQueues that lead to it, and priority classes that were missing: it
 is one thing, gone when all of them are. Kueue keeps a ClusterQueue and flavors for as long as a workload has quota of
-them. It is gone with its cluster.
+them. It is gone with its cluster. Its scope is that of a JobSet; its uid is its name, for no other lease ever has one
+of that name.
 """
 
 from __future__ import annotations
@@ -30,10 +31,8 @@ from tasks.leases.cluster_scopes import scopes_with
 from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
+from tasks.leases.resource import QUEUE as QUEUE
 from tasks.leases.resource import ResourceRef
-
-QUEUE = "kueue_queue"
-"""The kind. Its scope is that of a JobSet; its uid is its name, for no other lease ever has one of that name."""
 
 _PARTS = (LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, PRIORITY_CLASS)
 _TIMING = Timing(total_s=30.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
+from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError, Leaked
 from tasks.leases import owner as owners
@@ -13,7 +14,8 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.patience import Patience
-from tasks.leases.resource import ResourceRef, outermost
+from tasks.leases.resizing import bring_back, would_bring_back
+from tasks.leases.resource import SERVING, ResourceRef, outermost
 
 
 def put_back(
@@ -30,7 +32,8 @@ def put_back(
         holding = Holding(ledger, ledger.write(taken), inventories, now=now)
         with holding.renewing():
             gone = give_back_half_made(holding, patience)
-        if not any(ref.ours for ref in holding.lease.resources):
+            brought = bring_back(holding, patience)
+        if holds_nothing(holding.lease):
             done = holding.release(verdict.why, patience)
             return Finding(lease.lease_id, "released", verdict.why, (*gone, *done.deleted))
         holding.detach(lease.stands_until, lease.note)
@@ -40,8 +43,14 @@ def put_back(
         return Finding(lease.lease_id, "leaked", f"{verdict.why}; {error}")
     except InfrastructureError as error:
         return Finding(lease.lease_id, "failed", f"{verdict.why}; {error}", lease.resources)
-    what = f", and {len(gone)} half made went" if gone else ""
-    return Finding(lease.lease_id, "put back", f"{verdict.why}: it is kept as before{what}", tuple(gone))
+    what = [f"{len(gone)} half made went"] if gone else []
+    told = ", and ".join(("it is kept as before", *what, *brought))
+    return Finding(lease.lease_id, "put back", f"{verdict.why}: {told}", tuple(gone))
+
+
+def holds_nothing(lease: Lease) -> bool:
+    """Whether all that was to stay is gone: what is left, if anything, is of use for that alone."""
+    return all(ref.kind in SERVING for ref in lease.resources if ref.ours)
 
 
 def give_back_half_made(holding: Holding, patience: Patience) -> list[ResourceRef]:
@@ -59,12 +68,15 @@ def would_put_back(lease: Lease, verdict: Judgement) -> Finding:
     """Returns what `put_back` would do, by the lease alone."""
     half = _half_made(lease)
     gone = {ref.key for ref in half}
-    if all(ref.key in gone or ref.inside in gone for ref in lease.resources if ref.ours):
+    if holds_nothing(replace(lease, resources=tuple(_staying(lease, gone)))):
         return Finding(lease.lease_id, "would release", verdict.why, lease.resources)
-    what = f", and {len(half)} half made would go" if half else ""
-    return Finding(
-        lease.lease_id, "would put back", f"{verdict.why}: it would be kept as before{what}", tuple(half)
-    )
+    what = [f"{len(half)} half made would go"] if half else []
+    told = ", and ".join(("it would be kept as before", *what, *would_bring_back(lease)))
+    return Finding(lease.lease_id, "would put back", f"{verdict.why}: {told}", tuple(half))
+
+
+def _staying(lease: Lease, gone: Set[str]) -> Iterator[ResourceRef]:
+    return (ref for ref in lease.resources if ref.key not in gone and ref.inside not in gone)
 
 
 def _half_made(lease: Lease) -> list[ResourceRef]:

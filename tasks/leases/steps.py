@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.lease import HELD, Lease, Owner, State, lease_id
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import Resizing, ResourceRef
 
 
 class IllegalTransition(InfrastructureError):
@@ -63,6 +63,18 @@ def mark(lease: Lease, refs: Sequence[ResourceRef], *, half: bool) -> Lease:
         lease,
         resources=tuple(
             replace(ref, half=half) if ref.ours and _place(ref) in places else ref for ref in lease.resources
+        ),
+    )
+
+
+def resize(lease: Lease, ref: ResourceRef, resizing: Resizing | None) -> Lease:
+    """Says of something that was made that its size is about to be changed; None: it is as it is to be."""
+    _require(lease, HELD, f"resize {ref.kind} {ref.name} of")
+    return replace(
+        lease,
+        resources=tuple(
+            replace(known, resizing=resizing) if known.ours and _place(known) == _place(ref) else known
+            for known in lease.resources
         ),
     )
 

@@ -11,7 +11,7 @@ from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import read_labels
 from tasks.leases.clusters import lease_name
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import State
+from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, latest
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.targets.cluster_find import find
@@ -98,7 +98,7 @@ def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None)
         there.location,
         there.state,
         there.version,
-        tuple(_slice(pool, nodes) for pool in there.pools if pool.name != CPU_POOL),
+        tuple(_slice(pool, nodes, _changes(lease, pool)) for pool in there.pools if pool.name != CPU_POOL),
         note=there.why,
     )
     if labelled is None and lease is None:
@@ -113,7 +113,13 @@ def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None)
     )
 
 
-def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
+def _changes(lease: Lease | None, pool: Pool) -> str:
+    """Returns what the lease says of a size that is being changed, or was when somebody died."""
+    refs = lease.resources if lease is not None else ()
+    return next((str(ref.resizing) for ref in refs if ref.uid == pool.uid and ref.resizing), "")
+
+
+def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None, changes: str) -> Slice:
     present = healthy = used = None
     if nodes is not None:
         seen = nodes.get(pool.name, Nodes(0, 0, 0))
@@ -132,5 +138,5 @@ def _slice(pool: Pool, nodes: Mapping[str, Nodes] | None) -> Slice:
         present,
         healthy,
         used,
-        pool.why,
+        pool.why or changes,
     )

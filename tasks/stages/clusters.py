@@ -20,10 +20,12 @@ from tasks.leases.holding import Holding
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
-from tasks.leases.standing import give_back_half_made
+from tasks.leases.resizing import bring_back
+from tasks.leases.standing import give_back_half_made, holds_nothing
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.stages.cluster_used import goes_on_in
+from tasks.targets.cluster_book import shape_of, sized
 from tasks.targets.cluster_check import against
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
@@ -96,11 +98,13 @@ def create(
                 _carry_out(office, name, config, holding, agree)
             except (NotWhole, NotReady) as error:
                 if partly or kept is not None:
+                    came = config
                     try:
                         if isinstance(error, NotWhole):
+                            came = sized(config, 0 if config.counts_nodes else len(error.there))
                             _set_up(office, existing(office, name, config.location), config, holding)
                     finally:
-                        _keep(holding, config, until if kept is None else kept.stands_until)
+                        _keep(holding, came, until if kept is None else kept.stands_until)
                 raise
             _keep(holding, config, until)
     except BaseException:
@@ -214,7 +218,7 @@ def _works(office: Office, name: str, config: ClusterConfig, holding: Holding) -
 
 def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
     """Lets the cluster stay: from now on it is put back, and not deleted, when somebody who works on it dies."""
-    holding.describe(_shape(config), price_of(config))
+    holding.describe(shape_of(config), price_of(config))
     holding.live()
     holding.stand(until)
     holding.detach(until)
@@ -226,8 +230,11 @@ def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding
         with holding.renewing():  # what is under way on it may take long
             give_back_half_made(holding, USUAL)
             _works(office, name, config, holding).settle()
-        holding.detach(kept.stands_until)
-        return
+            for told in bring_back(holding, USUAL):
+                office.say(told)
+        if holds_nothing(kept) or not holds_nothing(holding.lease):
+            holding.detach(kept.stands_until)
+            return
     done = holding.release("it was not made whole")
     if done.lease.state is not State.GONE:
         office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
@@ -243,10 +250,3 @@ def _ready(office: Office, config: ClusterConfig) -> None:
     """Sees that what is put into the cluster can be had: only now, for it may be fetched from far away."""
     if office.inside is not None:
         office.inside.ready(config)
-
-
-def _shape(config: ClusterConfig) -> Mapping[str, str]:
-    """Returns what is made, for people, and the config whole, for whoever resizes it."""
-    told = {"made_by": "cluster create", "type": config.type or "none", "capacity": config.capacity}
-    size = {"machines": str(config.machines)} if config.counts_nodes else {"slices": str(config.slices)}
-    return {**told, **size, "config": config.model_dump_json(exclude_defaults=True)}

@@ -16,17 +16,16 @@ from tasks.cloud.container_errors import (
 )
 from tasks.cloud.container_fields import Fields
 from tasks.cloud.container_model import Cluster, Pool
-from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.clusters import CLUSTER, POOL, pool_reference, reference
 from tasks.leases.holding import Holding
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 from tasks.targets.cluster_asked import CLUSTER_S, POOL_S, Asked
+from tasks.targets.cluster_book import Book
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_placing import placed
 from tasks.targets.cluster_plan import ClusterPlan, Step, plan
-from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_requests import (
     CPU_POOL,
     check_requests,
@@ -70,27 +69,30 @@ class Works:
     patience: Patience = USUAL
     limit_s: float | None = None
     beside: bool = False
-    _apart: bool = False
-    _failed: dict[str, ContainerError] = field(default_factory=dict)
+    _apart: bool = field(default=False, init=False)
+    _failed: dict[str, ContainerError] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        self._book = Book(self.holding, self.container.project, self.name, self.config)
         self._asked = Asked(
-            self.container, self.holding, self.name, self._location, self.say, self.poll_s, self.limit_s
+            self.container, self.holding, self.name, self._book.location, self.say, self.poll_s, self.limit_s
         )
 
     def look(self) -> Cluster | None:
         """Returns the cluster of this name, in whatever location. Raises BadInput when there are several."""
-        return find(self.container, self.name, self._location())
+        return find(self.container, self.name, self._book.location())
 
     def plan(self, there: Cluster | None) -> ClusterPlan:
         """Returns what is to be done. Raises BadInput where something of another stands in the way."""
         if there is not None:
-            refuse_others(there, self.config, self._is_mine, beside=self.beside)
+            refuse_others(there, self.config, self._book.is_mine, beside=self.beside)
         busy = (
             self.ask_busy(there) if self.ask_busy and there is not None and there.state != "ERROR" else None
         )
-        ours = there is None or self._is_mine(there.labels)
-        return plan(self.name, self.config, there, lambda pool: self._is_mine(pool.labels), busy, ours=ours)
+        ours = there is None or self._book.is_mine(there.labels)
+        return plan(
+            self.name, self.config, there, lambda pool: self._book.is_mine(pool.labels), busy, ours=ours
+        )
 
     def settle(self) -> None:
         """Ends what an earlier try left: waits for its operations, and finds out what of its intents is there."""
@@ -117,13 +119,11 @@ class Works:
         """
         self._apart = apart
         self._failed.clear()
-        if there is not None and not self._is_mine(there.labels):
-            self.holding.adopt(CLUSTER, *self._place(there), there.uid)
-        self._contain(there)
+        self._book.open(there)
         for step in planned.steps:
             self._do(step)
-        made = self.container.cluster(self._location(), self.name)
-        self._finish(self.name, *(pool.name for pool in made.pools if pool.state == "RUNNING"))
+        made = self.container.cluster(self._book.location(), self.name)
+        self._settled(made)
         if self._failed:
             raise NotWhole(self.name, [pool.name for pool in self._good(made)], self._failed)
         return made
@@ -136,22 +136,19 @@ class Works:
             case "make cluster":
                 self._make_cluster()
             case "replace cluster":
-                self._give_back(CLUSTER, self._scope(), step.name)
+                self._give_back(CLUSTER, self._book.scope, step.name)
                 self._make_cluster()
             case "make policy":
                 placed(self.holding, self.container, self.config)
             case "make pool":
                 self._make_pool(step.name)
             case "replace pool":
-                self._give_back(POOL, self._pool_scope(), step.name)
+                self._give_back(POOL, self._book.pool_scope, step.name)
                 self._make_pool(step.name)
             case "remove pool":
-                self._give_back(POOL, self._pool_scope(), step.name)
+                self._give_back(POOL, self._book.pool_scope, step.name)
             case "resize pool":
-                nodes = self.config.machines
-                self._asked.follow(
-                    self.container.resize_pool(self._location(), self.name, step.name, nodes), POOL_S
-                )
+                self._resize_pool(step.name)
             case "wait for":
                 self._await_made(step.name)
 
@@ -162,15 +159,15 @@ class Works:
 
         def make() -> str:
             nonlocal operation
-            made, operation = self.container.create_cluster(self._location(), request)
+            made, operation = self.container.create_cluster(self._book.location(), request)
             self._asked.note(operation)
             return made.uid
 
-        ref = self.holding.create(CLUSTER, self._scope(), self.name, make, half=True)
+        ref = self.holding.create(CLUSTER, self._book.scope, self.name, make, half=True)
         self.holding.contain(ref, frozenset({POOL}))
         self._asked.follow(operation, CLUSTER_S)
         self._asked.await_cluster()
-        self._finish(self.name)
+        self._book.whole(self.name)
 
     def _make_pool(self, name: str) -> None:
         if name == CPU_POOL:
@@ -197,6 +194,21 @@ class Works:
                 self._failed.pop(name, None)
                 return
 
+    def _resize_pool(self, name: str) -> None:
+        self._book.resizing(name)
+        nodes = self.config.machines
+        operation = self.container.resize_pool(self._book.location(), self.name, name, nodes)
+        self._asked.note(operation)
+        self._asked.follow(operation, POOL_S)
+        self._asked.await_pool(name)
+        self._book.resized(name)
+
+    def _settled(self, made: Cluster) -> None:
+        """Says of what is there that it is as it was wanted: also of a size that somebody had asked for before."""
+        self._book.whole(self.name, *(pool.name for pool in made.pools if pool.state == "RUNNING"))
+        for ref in [ref for ref in self.holding.lease.resources if ref.resizing is not None]:
+            self._book.resized(ref.name)
+
     def _fail(self, name: str, error: ContainerError) -> None:
         self.say(str(error))
         self._failed[name] = error
@@ -207,36 +219,35 @@ class Works:
 
         def make() -> str:
             nonlocal operation
-            made, operation = self.container.create_pool(self._location(), self.name, request)
+            made, operation = self.container.create_pool(self._book.location(), self.name, request)
             self._asked.note(operation)
             return made.uid
 
         try:
             self.holding.create(
-                POOL, self._pool_scope(), name, make, dead_man=dead_man(self.config), half=True
+                POOL, self._book.pool_scope, name, make, dead_man=dead_man(self.config), half=True
             )
             self._asked.follow(operation, POOL_S)
             self._asked.await_pool(name)
-            self._finish(name)
+            self._book.made(name)
         except ContainerError:
-            self._give_back(POOL, self._pool_scope(), name)
+            self._give_back(POOL, self._book.pool_scope, name)
             raise
 
     def _give_back(self, kind: str, scope: str, name: str) -> None:
         """Deletes something of the lease, and looks that it is gone. Who is killed meanwhile leaves that to others."""
         ref = self.holding.lease.find(kind, scope, name) or self._found(kind, name)
         if ref is not None:
-            self.holding.mark([ref], half=True)
-            self._recount()
+            self._book.going(ref)
             self.holding.discard(ref, self.patience)
 
     def _found(self, kind: str, name: str) -> ResourceRef | None:
         """Returns something that was made with the cluster, and stands in no lease by itself: its CPU pool."""
-        there = self.container.cluster(self._location(), self.name)
+        there = self.container.cluster(self._book.location(), self.name)
         if kind == CLUSTER:
             return reference(there)
         pool = there.pool(name)
-        return pool_reference(pool) if pool is not None and self._is_mine(pool.labels) else None
+        return pool_reference(pool) if pool is not None and self._book.is_mine(pool.labels) else None
 
     # Waiting
 
@@ -247,67 +258,16 @@ class Works:
         try:
             self._asked.await_pool(name)
         except ContainerError as error:
-            self._give_back(POOL, self._pool_scope(), name)
+            self._give_back(POOL, self._book.pool_scope, name)
             self._fail(name, error)
-
-    # What is written down
-
-    def _finish(self, *names: str) -> None:
-        """Says of the cluster, and of node pools of it, that they are whole: from now on they stay if it stays."""
-        places = {(CLUSTER, self._scope(), name) for name in names if name == self.name}
-        places |= {(POOL, self._pool_scope(), name) for name in names}
-        whole = [ref for ref in self.holding.lease.resources if (ref.kind, ref.scope, ref.name) in places]
-        self.holding.mark(whole, half=False)
-        self._recount()
-
-    def _recount(self) -> None:
-        """Writes down what a kept cluster costs now: whoever is killed here leaves it to be looked at."""
-        lease = self.holding.lease
-        if lease.stands:
-            whole = [
-                ref for ref in lease.resources if ref.kind == POOL and ref.ours and ref.uid and not ref.half
-            ]
-            slices = sum(ref.name != CPU_POOL for ref in whole)
-            self.holding.describe(lease.shape, price_of(self.config, slices))
-
-    def _contain(self, there: Cluster | None) -> None:
-        ref = self.holding.lease.find(CLUSTER, self._scope(), self.name)
-        if ref is not None and there is not None:
-            self.holding.contain(ref, frozenset({POOL}))
-
-    def _place(self, there: Cluster) -> tuple[str, str]:
-        return f"{there.project}/{there.location}", there.name
-
-    def _location(self) -> str:
-        """Returns where the cluster is: as the lease says, else as the config does."""
-        for ref in self.holding.lease.resources:
-            if ref.kind == CLUSTER and ref.name == self.name:
-                return ref.scope.partition("/")[2]
-        return self.config.location
-
-    def _scope(self) -> str:
-        return f"{self.container.project}/{self._location()}"
-
-    def _pool_scope(self) -> str:
-        return f"{self._scope()}/{self.name}"
-
-    # Whose it is
 
     def is_ours(self, there: Cluster) -> bool:
         """Whether the cluster was made under this lease, and not there before."""
-        return self._is_mine(there.labels)
-
-    def _is_mine(self, labels: Mapping[str, str]) -> bool:
-        labelled = read_labels(labels)
-        lease = self.holding.lease.lease_id
-        return labelled is not None and (labelled.lease_id, labelled.ledger_id) == (
-            lease,
-            self.holding.ledger.id,
-        )
+        return self._book.is_mine(there.labels)
 
     def _good(self, there: Cluster) -> list[Pool]:
         return [
             pool
             for pool in there.pools
-            if self._is_mine(pool.labels) and pool.name != CPU_POOL and pool.state == "RUNNING"
+            if self._book.is_mine(pool.labels) and pool.name != CPU_POOL and pool.state == "RUNNING"
         ]

@@ -44,14 +44,15 @@ class Gke(Handles):
                 pool.update(status="RUNNING", nodes=pool["spec"].get("initial_node_count", 0))
         return key
 
-    def spoil(self, cluster: str, pool: str, status: str = "ERROR") -> None:
-        """Puts a node pool into a bad state, as a stockout after the fact does."""
+    def spoil(self, cluster: str, pool: str = "", status: str = "ERROR") -> None:
+        """Puts a node pool into a bad state, as a stockout after the fact does; or the cluster itself."""
         with self.store.changing() as state:
             stored = next(
                 one for key, one in state["clusters"].items() if key.endswith(f"/clusters/{cluster}")
             )
             words = "[GCE_STOCKOUT]: not enough resources available"
-            stored["pools"][pool].update(status=status, message=words, conditions=[["GCE_STOCKOUT", words]])
+            spoiled = stored["pools"][pool] if pool else stored
+            spoiled.update(status=status, message=words, conditions=[["GCE_STOCKOUT", words]])
 
     def vanish(self, cluster: str, pool: str = "") -> None:
         """Removes a cluster or node pool without a trace."""

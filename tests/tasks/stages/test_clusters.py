@@ -14,12 +14,10 @@ from tasks.cloud.container_errors import PermissionDenied, QuotaExhausted
 from tasks.cloud.container_model import Cluster
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
-from tasks.leases.clusters import POOL
 from tasks.leases.holding import Taken
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
-from tasks.stages import clusters
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.stages.cluster_standing import describe, listing
 from tasks.stages.clusters import (
@@ -29,7 +27,6 @@ from tasks.stages.clusters import (
     preview,
     resize,
 )
-from tasks.targets.cluster_asked import Asked
 from tasks.targets.cluster_making import NotWhole
 from tasks.targets.cluster_plan import ClusterPlan
 from tests.cloud.container.hurried import REGION, ZONE, container, pool_request
@@ -211,58 +208,6 @@ def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) ->
         resize(office(lambda line: interrupted(line, "np-2")), "mine", 3)
     assert one
     assert describe(office(), "mine").price_per_hour == pytest.approx(2 * one)
-
-
-def killed_in_mid_pool(monkeypatch: pytest.MonkeyPatch, slices: int) -> None:
-    """Resizes, and is dead while GKE makes the first node pool: that was asked for, and written down."""
-
-    def die(*words: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Asked, "follow", die)
-        patched.setattr(clusters, "_back_out", lambda *words: None)
-        resize(office(), "mine", slices)
-    owner = lease().owner
-    assert owner is not None
-    a_ledger().write(replace(lease(), owner=replace(owner, started_at=owner.started_at - 1000.0)))
-
-
-@pytest.mark.parametrize("who", ["reaper", "same again", "delete"])
-def test_what_a_killed_resize_had_half_made_goes_or_is_finished(
-    gke: Gke, monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
-    create(office(), "mine", config(slices=1))
-    gke.set(slow={"CREATE_NODE_POOL": 0.2})
-    killed_in_mid_pool(monkeypatch, 2)
-    was = {"cpu": "RUNNING", "np-0": "RUNNING"}
-    assert gke.pools("mine").keys() == {*was, "np-1"}
-    if who == "delete":
-        delete(office(), "mine")
-        assert gke.inventory() == []
-        return
-    if who == "reaper":
-        [found] = reap(a_ledger(), quick_inventories(a_ledger()))
-        assert (found.did, [ref.name for ref in found.resources]) == ("put back", ["np-1"])
-    else:
-        resize(office(), "mine", 2)
-        was["np-1"] = "RUNNING"
-    assert (gke.pools("mine"), lease().owner) == (was, None)
-    assert not any(ref.half for ref in lease().resources)
-    assert {ref.name for ref in lease().resources if ref.kind == POOL} == was.keys() - {"cpu"}
-
-
-def test_an_interrupt_in_mid_pool_takes_that_back(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
-    create(office(), "mine", config(slices=1))
-    gke.set(slow={"CREATE_NODE_POOL": 0.2})
-
-    def interrupt(*words: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Asked, "follow", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        resize(office(), "mine", 2)
-    assert (gke.pools("mine"), lease().owner) == ({"cpu": "RUNNING", "np-0": "RUNNING"}, None)
 
 
 @pytest.mark.parametrize(

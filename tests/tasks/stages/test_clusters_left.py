@@ -1,0 +1,185 @@
+"""Clusters whose changing was cut short: what was kept stays, what is half made goes, the lease says what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import pytest
+
+from tasks.cloud.container import Container
+from tasks.cloud.container_errors import StockedOut
+from tasks.leases.clusters import POOL
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import latest
+from tasks.leases.reaper import reap
+from tasks.stages import clusters
+from tasks.stages.cluster_standing import describe
+from tasks.stages.clusters import (
+    Declined,
+    create,
+    delete,
+    resize,
+)
+from tasks.targets.cluster_asked import Asked
+from tasks.targets.cluster_making import NotWhole
+from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
+from tests.cloud.container.running import Gke
+
+
+def lease() -> Lease:
+    found = latest(a_ledger(), "cluster-mine_proj")
+    assert found is not None
+    return found
+
+
+def killed_at(monkeypatch: pytest.MonkeyPatch, edge: type, call: str, do: Callable[[], object]) -> None:
+    """Does this, and is dead at the first call of this name; nobody here is left to put anything back."""
+
+    def die(*words: object, **more: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(edge, call, die)
+        patched.setattr(clusters, "_back_out", lambda *words: None)
+        do()
+    owner = lease().owner
+    assert owner is not None
+    a_ledger().write(replace(lease(), owner=replace(owner, started_at=owner.started_at - 1000.0)))
+
+
+@pytest.mark.parametrize("who", ["reaper", "same again", "delete"])
+def test_what_a_killed_resize_had_half_made_goes_or_is_finished(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    create(office(), "mine", config(slices=1))
+    gke.set(slow={"CREATE_NODE_POOL": 0.2})
+    killed_at(monkeypatch, Asked, "follow", lambda: resize(office(), "mine", 2))
+    was = {"cpu": "RUNNING", "np-0": "RUNNING"}
+    assert gke.pools("mine").keys() == {*was, "np-1"}
+    if who == "delete":
+        delete(office(), "mine")
+        assert gke.inventory() == []
+        return
+    if who == "reaper":
+        [found] = reap(a_ledger(), quick_inventories(a_ledger()))
+        assert (found.did, [ref.name for ref in found.resources]) == ("put back", ["np-1"])
+    else:
+        resize(office(), "mine", 2)
+        was["np-1"] = "RUNNING"
+    assert (gke.pools("mine"), lease().owner) == (was, None)
+    assert not any(ref.half for ref in lease().resources)
+    assert {ref.name for ref in lease().resources if ref.kind == POOL} == was.keys() - {"cpu"}
+
+
+def test_an_interrupt_in_mid_pool_takes_that_back(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(office(), "mine", config(slices=1))
+    gke.set(slow={"CREATE_NODE_POOL": 0.2})
+
+    def interrupt(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Asked, "follow", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        resize(office(), "mine", 2)
+    assert (gke.pools("mine"), lease().owner) == ({"cpu": "RUNNING", "np-0": "RUNNING"}, None)
+
+
+MACHINES = {"type": "l4-1", "zone": "us-central1-a"}
+
+
+def machines() -> int:
+    """Returns how many there are to be, as GKE says."""
+    [pool] = describe(office(), "mine").slices
+    return pool.expected
+
+
+@pytest.mark.parametrize("who", ["reaper", "same again", "the size before", "nobody agrees"])
+@pytest.mark.parametrize(("begin", "end"), [(2, 4), (4, 2)])
+@pytest.mark.parametrize(("edge", "call"), [(Container, "resize_pool"), (Asked, "follow")])
+def test_a_size_that_was_being_changed_is_what_the_lease_says(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, edge: type, call: str, begin: int, end: int, who: str
+) -> None:
+    """What was to go goes, and nothing is made for somebody who is dead."""
+    create(office(), "mine", config(**MACHINES, nodes=begin))
+    gke.set(slow={"SET_NODE_POOL_SIZE": 0.1})
+    killed_at(monkeypatch, edge, call, lambda: resize(office(), "mine", end))
+    assert lease().shape["machines"] == "2"
+    asked = "4 machines were asked for; until they are there, 2 are kept"
+    assert describe(office(), "mine").slices[0].why == (asked if end == 4 else "only 2 machines are to stay")
+    stays = {"same again": end, "the size before": begin}.get(who, 2)
+    if who == "reaper":
+        [found] = reap(a_ledger(), quick_inventories(a_ledger()))
+        assert (found.did, "np-0 has 2 machines" in found.why) == ("put back", True)
+    elif who == "nobody agrees":
+        with pytest.raises(Declined):
+            resize(office(), "mine", 5, agree=lambda planned: False)
+    else:
+        resize(office(), "mine", stays)
+    assert (machines(), lease().shape["machines"], lease().owner) == (stays, str(stays), None)
+    assert not any(ref.resizing for ref in lease().resources)
+
+
+def test_machines_that_cannot_be_had_leave_those_that_were_there(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(office(), "mine", config(**MACHINES, nodes=2))
+
+    def refused(*words: object) -> NoReturn:
+        raise StockedOut("no l4 left")
+
+    monkeypatch.setattr(
+        Asked, "follow", refused
+    )  # it ended in an error, and GKE keeps the size that it was to have
+    with pytest.raises(StockedOut):
+        resize(office(), "mine", 4)
+    assert (machines(), lease().shape["machines"]) == (2, "2")
+
+
+@pytest.mark.parametrize("call", ["create_cluster", "create_pool"])
+@pytest.mark.parametrize("who", ["reaper", "a smaller one", "nobody agrees"])
+def test_one_in_error_whose_replacement_was_cut_short(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, who: str, call: str
+) -> None:
+    create(office(), "mine", config(slices=2))
+    gke.spoil("mine")
+    killed_at(monkeypatch, Container, call, lambda: create(office(), "mine", config(slices=2)))
+    assert (lease().shape["slices"], lease().price_per_hour) == ("0", 0.0)
+    if who == "a smaller one":
+        create(office(), "mine", config(slices=1))
+        assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
+        assert {ref.name for ref in lease().resources if ref.ours} == {"mine", "np-0"}
+        assert lease().shape["slices"] == "1"
+        return
+    if who == "nobody agrees":
+        with pytest.raises(Declined):
+            create(office(), "mine", config(slices=1), agree=lambda planned: False)
+    else:
+        reap(a_ledger(), quick_inventories(a_ledger()))
+    if call == "create_pool":
+        assert (gke.pools("mine"), lease().state) == ({"cpu": "RUNNING"}, State.LIVE)
+        assert {ref.name for ref in lease().resources if ref.ours} == {"mine"}
+    else:
+        assert (gke.inventory(), lease().state) == ([], State.GONE)
+
+
+def test_what_went_without_us_does_not_count(gke: Gke) -> None:
+    create(office(), "mine", config(slices=3))
+    price = lease().price_per_hour
+    gke.vanish("mine", "np-1")
+    gke.vanish("mine", "np-2")
+    resize(office(), "mine", 1)
+    assert {ref.name for ref in lease().resources if ref.ours} == {"mine", "np-0"}
+    assert price
+    assert (lease().shape["slices"], lease().price_per_hour) == ("1", pytest.approx(price / 3))
+
+
+def test_what_came_in_part_is_what_the_lease_says(gke: Gke) -> None:
+    gke.set(only_room_for=2)
+    with pytest.raises(NotWhole):
+        create(office(), "mine", config(slices=4), partly=True)
+    assert lease().shape["slices"] == "2"
+    with pytest.raises(NotWhole):
+        resize(office(), "mine", 3)
+    assert lease().shape["slices"] == "2"
