@@ -24,6 +24,7 @@ from runtime.contract.redaction import Redaction
 from runtime.contract.results import PointStatus
 from runtime.contract.suite import Point, Suite
 from runtime.fitting import Fitted
+from runtime.leftovers import Leftovers
 from runtime.measure import Phase, Recorder
 from runtime.progress_out import ProgressWriter
 from runtime.repeats import Judge, Overheard, measured, occurrences_before
@@ -47,6 +48,7 @@ class Engine:
         self._member = settings.membership
         self._checkpoints = epath.Path(settings.output) / CHECKPOINTS_FOLDER
         self._references = epath.Path(settings.output) / REFERENCES_FOLDER
+        self._leftovers = Leftovers(settings, self._references)
         self._ready_at = time.monotonic()
         self._local = epath.Path(settings.local_directory) if settings.local_directory else None
         self._now: tuple[Point, int] | None = None
@@ -79,17 +81,10 @@ class Engine:
                 codes.append(_CODES[status])
                 if leave:
                     return ExitCode.WORKLOAD_FAILED
-        self._remove_references()
+        self._leftovers.sweep()
         failed = sum(code is ExitCode.WORKLOAD_FAILED for code in codes)
         self._progress.tell(Done(points=self._points, failed=failed))
         return worst(codes)
-
-    def _remove_references(self) -> None:
-        """Removes what the suite made for its own benchmarks, once none is left that could read it."""
-        if self._member.workers > 1:
-            distributed.agree(None)
-        if self._member.worker == 0 and not self._settings.keep_checkpoints:
-            folders.remove(self._references)
 
     def _take_turns(self, group: Sequence[Fitted]) -> Iterator[tuple[PointStatus, bool]]:
         """Runs points to their ends, with several a repeat of each in turn; yields how each went, as `_turn` does."""
@@ -202,25 +197,20 @@ class Engine:
         trace: AbstractContextManager[None] = profiling.trace_repeat(
             fitted.point, repeat, self._member.worker, self._settings.output, self._scratch
         )
-        try:
-            with self._recorder.repeat(fitted.point, repeat, warmup, first_occurrence=first):
-                with trace, context.traced():
-                    benchmark.run(context)
-                if context.steps:
-                    context.steps.finish()
-                if self._member.worker == 0:
-                    files, size = folders.contents(path)
-                    self._recorder.value("checkpoint", "files", files, "count")
-                    self._recorder.value("checkpoint", "stored_bytes", size, "bytes")
-        finally:
-            self._now = None
-            context.free()
-            # Alone, or after an orderly end, folders can go; else siblings may still be writing there.
-            if self._member.workers == 1:
-                self._clean(context)
-        if self._member.workers > 1:
-            distributed.agree(None)
-            self._clean(context)
+        with self._leftovers.gone_after(context):
+            try:
+                with self._recorder.repeat(fitted.point, repeat, warmup, first_occurrence=first):
+                    with trace, context.traced():
+                        benchmark.run(context)
+                    if context.steps:
+                        context.steps.finish()
+                    if self._member.worker == 0:
+                        files, size = folders.contents(path)
+                        self._recorder.value("checkpoint", "files", files, "count")
+                        self._recorder.value("checkpoint", "stored_bytes", size, "bytes")
+            finally:
+                self._now = None
+                context.free()
 
     def _prepare(self, benchmark: Benchmark, context: Context, restart: Restart | None) -> None:
         """Makes folders and data, and waits until all workers have. Raises _Agreed on all if one failed.
@@ -251,16 +241,6 @@ class Engine:
         return Steps(
             context.point, context.repeat, context.mesh, self._recorder, tell, restart, self._ready_at
         )
-
-    def _clean(self, context: Context) -> None:
-        if self._settings.keep_checkpoints:
-            return
-        if self._member.worker == 0:
-            folders.remove(context.path)
-            folders.remove_if_empty(context.path.parent)
-        if context.local_path is not None:
-            folders.remove(context.local_path)
-            folders.remove_if_empty(context.local_path.parent)
 
     def _in_one_line(self, error: BaseException) -> str:
         # Redacted before it is cut: of what is cut in the middle, the start would stay.

@@ -9,7 +9,7 @@ import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint.experimental.emergency import checkpoint_manager as emergency
 
-from runtime import pytree
+from runtime import folders, pytree
 from runtime.benchmarks import replicas
 from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.contract.options_replicas import EmergencyOptions
@@ -41,7 +41,7 @@ class EmergencyCheckpointManager(Benchmark):
             with contextlib.closing(manager):
                 self._train(context, manager)
                 for step in local.iterdir():
-                    step.rmtree()
+                    folders.remove(step)
                 ocp.multihost.sync_global_processes("local_tiers_lost")
                 self._restore(context, manager, replicas.newest_in(shared), "restore_persistent")
             replicas.fall_in_step()

@@ -11,7 +11,7 @@ from orbax.checkpoint.experimental.emergency.p2p import args as p2p_args
 from orbax.checkpoint.experimental.emergency.p2p import checkpoint_manager as p2p
 from orbax.checkpoint.experimental.emergency.p2p import options as p2p_options
 
-from runtime import pytree
+from runtime import folders, pytree
 from runtime.benchmarks import replicas
 from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.contract.options_replicas import PeerToPeerOptions
@@ -84,8 +84,8 @@ class PeerToPeer(Benchmark):
         self, context: Context, manager: p2p.CheckpointManager, step: epath.Path, *, only_first: bool
     ) -> None:
         """Removes a step from the storage of the first host, or of all, as if these hosts had been replaced."""
-        if step.exists() and (jax.process_index() == 0 or not only_first):
-            step.rmtree()
+        if jax.process_index() == 0 or not only_first:
+            folders.remove(step)
         ocp.multihost.sync_global_processes(f"lost_{step.name}_{only_first}")
         with context.measure("reload"):
             manager.reload()

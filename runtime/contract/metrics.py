@@ -167,6 +167,13 @@ METRICS: Mapping[str, Metric] = {
     "cancelled": Metric(
         "1", "none", False, "1: nothing is left of a save that was broken off", "the benchmark"
     ),
+    "still_written_s": Metric(
+        "s",
+        "lower",
+        False,
+        "for how long files of a save were written after it was broken off",
+        "the benchmark",
+    ),
     "broadcasts": Metric("count", "none", False, "goes in which arrays were sent", "Orbax"),
     "checkpoint_files": Metric("count", "none", False, "files of what was loaded", "the benchmark"),
     "checkpoint_bytes": Metric("bytes", "none", False, "bytes of these", "the benchmark"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from etils import epath
 
-from runtime import pytree
+from runtime import folders, pytree
 from runtime.contract.errors import BadInput, ExitCode
 from runtime.contract.names import CHECKPOINTS_FOLDER
 from runtime.contract.options import PyTreeCheckpointOptions
@@ -147,6 +149,40 @@ def test_checkpoints_go_unless_kept(run: Run, tmp_path: Path, generator: str) ->
     assert not [*checkpoints.iterdir(), *local.iterdir()]
     run([point(0, generator)], "--keep-checkpoints")
     assert (checkpoints / "key0" / "repeat_0").is_dir()
+
+
+@pytest.mark.parametrize("generator", ["Fails", "Fine"])
+def test_a_folder_that_stays_does_not_hide_what_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], generator: str
+) -> None:
+    def refuse(path: epath.Path) -> None:
+        if path.exists():
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(folders, "remove", refuse)
+    (result,) = run([point(0, generator)]).results
+    stays = "Read-only file system"
+    assert result.status == "failed"
+    assert result.cause == ("OSError: disk gone" if generator == "Fails" else f"OSError: [Errno 30] {stays}")
+    assert stays in capfd.readouterr().err
+
+
+def test_a_folder_that_comes_again_is_gone_at_the_end(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, came = folders.remove, []
+
+    def remove(path: epath.Path) -> None:
+        real(path)
+        if path.name == "repeat_0" and not came:
+            came.append(path)
+        elif came and not came[0].exists() and path.name == "repeat_1":
+            came[0].mkdir(parents=True)
+            (came[0] / "late").write_text("6")
+
+    monkeypatch.setattr(folders, "remove", remove)
+    run([point(0, "Fine")], repeats=2)
+    assert came and not [*(tmp_path / "run" / CHECKPOINTS_FOLDER).iterdir()]
 
 
 def test_what_a_checkpoint_takes_on_disk_is_a_sample(run: Run) -> None:

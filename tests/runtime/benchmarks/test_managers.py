@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from etils import epath
 
+from runtime import folders
 from runtime.benchmarks import cancel, deleter
 from runtime.benchmarks.checkpoint_policy import NotKept, check_kept
 
@@ -113,8 +117,8 @@ def test_a_checkpoint_that_stays_is_noticed(run_suite: RunSuite, monkeypatch: py
 
 
 @pytest.fixture
-def held_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets no save be committed before somebody breaks it off."""
+def held_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lets no save be committed before somebody breaks it off, which takes until nothing is written any more."""
     from orbax.checkpoint._src.checkpointers import async_checkpointer
 
     struck, commit = threading.Event(), async_checkpointer._background_wait_for_commit_futures
@@ -127,6 +131,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def strike(self: Any) -> None:
         broken_off(self)
         struck.set()
+        folders.await_quiet(epath.Path(tmp_path / "run"), 60)  # else v1 deletes what is still written
 
     monkeypatch.setattr(async_checkpointer, "_background_wait_for_commit_futures", later)
     monkeypatch.setattr(async_checkpointer.AsyncCheckpointer, "cancel", strike)
@@ -148,6 +153,22 @@ def test_a_save_that_is_broken_off_leaves_nothing(run_suite: RunSuite, held_up: 
     outcome = run_suite(CANCEL, "{cancel_delay_secs: 0}")
     assert names(outcome) == ["async_save_dispatch", "cancel_cost", "wait_until_finished"]
     assert outcome.value("cancel_cost", "cancelled") == 1
+    assert outcome.value("cancel_cost", "still_written_s") == 0, "it was quiet when the cancel was over"
+
+
+def test_how_long_what_is_broken_off_is_written_is_told(
+    run_suite: RunSuite, held_up: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = folders.await_quiet
+
+    def later(path: epath.Path, within_s: float) -> float | None:
+        quiet(path, within_s)
+        return cancel.time.monotonic() + 5 if path.name == "repeat_0" else None
+
+    monkeypatch.setattr(folders, "await_quiet", later)
+    outcome = run_suite(CANCEL, "{cancel_delay_secs: 0}")
+    assert outcome.results[0].status == "passed"
+    assert 5 <= outcome.value("cancel_cost", "still_written_s") < 60
 
 
 def test_a_save_that_is_complete_stays(run_suite: RunSuite, waited: None) -> None:
@@ -161,6 +182,18 @@ def test_after_a_cancel_v1_saves_the_next(run_suite: RunSuite, held_up: None) ->
     after = ["async_save_dispatch_after_cancel", "wait_until_finished", "restore_cost"]
     told = names(run_suite(V1_CANCEL, "{cancel_delay_secs: 0}"))
     assert told == ["async_save_dispatch", "cancel_cost", *after]
+
+
+def test_v1_deleting_what_is_still_written_is_explained(
+    run_suite: RunSuite, waited: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Any, step: int) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", "d")
+
+    monkeypatch.setattr(cancel.ocp.CheckpointManager, "delete", refuse)
+    (result,) = run_suite(V1_CANCEL, "{cancel_delay_secs: 0}").results
+    says = "Orbax's cancel deletes the step while its own threads still write it: [Errno 39] Directory not empty: 'd'"
+    assert (result.status, result.cause) == ("failed", says)
 
 
 def test_v1_deletes_what_is_complete(run_suite: RunSuite, waited: None) -> None:
