@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.contract.redaction import REDACTED
+
+ENVIRONMENT = "environment"
+
 FIELDS: Mapping[str, str] = {
     "platform": "platform",
     "device_kind": "device",
@@ -14,8 +18,13 @@ FIELDS: Mapping[str, str] = {
     "host": "host",
     "cpus": "CPUs of each worker",
     "storage": "storage",
+    ENVIRONMENT: "variables given",
 }
 """The parts of a fingerprint, with the words people read."""
+
+_NONE = {ENVIRONMENT: "none"}
+"""What counts where a fingerprint lacks a part; else `unknown`. Where no variables were given it lacks them: so do
+fingerprints from before variables were a part of them, and their series go on."""
 
 
 def fingerprint(
@@ -36,17 +45,43 @@ def fingerprint(
         "host": _told(manifests, "host", "cpu_model"),
         "cpus": _told(manifests, "host", "cpu_usable"),
         "storage": "gs" if output.startswith("gs://") else _told(manifests, "output", "file_system"),
+        **_given(manifests),
     }
+
+
+def canonical(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    """Returns what a series is named after: every part of a fingerprint, and nothing else that it says."""
+    whole = {name: fingerprint.get(name, _NONE.get(name, "unknown")) for name in FIELDS}
+    return {name: value for name, value in whole.items() if value != _NONE.get(name)}
+
+
+def of_machine(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    """Returns what of it is said of the machine, whatever runs there."""
+    return {name: value for name, value in canonical(fingerprint).items() if name != ENVIRONMENT}
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str | None:
     """Says in words where two fingerprints differ; None when the runs are comparable."""
-    unequal = [
-        f"{words} {theirs.get(name, 'unknown')} instead of {ours.get(name, 'unknown')}"
+    told = [
+        (words, *(one.get(name, _NONE.get(name, "unknown")) for one in (theirs, ours)))
         for name, words in FIELDS.items()
-        if ours.get(name, "unknown") != theirs.get(name, "unknown")
     ]
-    return ", ".join(unequal) or None
+    return (
+        ", ".join(f"{words} {one} instead of {other}" for words, one, other in told if one != other) or None
+    )
+
+
+def _given(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the variables that the run was given (`--env`, files of them, the target's `env`) with their values:
+    any may change what is measured. Secrets are no part of it, neither value nor name."""
+    told = set()
+    for manifest in manifests:
+        names, values = manifest.get("environment_given"), manifest.get("environment")
+        if isinstance(names, list) and isinstance(values, Mapping):
+            here = {name: str(values[name]) for name in sorted(map(str, names)) if name in values}
+            told.add(" ".join(f"{name}={value}" for name, value in here.items() if REDACTED not in value))
+    given = " + ".join(sorted(told - {""}))
+    return {ENVIRONMENT: given} if given else {}
 
 
 def _told(manifests: Sequence[Mapping[str, Any]], section: str, name: str) -> str:

@@ -18,7 +18,7 @@ from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.metrics import TIME
 from tasks.history.dataset.rows import MEASURED, machine_id, series_id
 from tasks.history.dataset.schema import Row
-from tasks.history.fingerprint import FIELDS
+from tasks.history.fingerprint import canonical
 
 VERSION = 1
 """Of Orbax's schema: the only one that there is."""
@@ -108,7 +108,7 @@ def _fingerprint(manifest: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(workers, int) and isinstance(devices, int) and workers
         else None,
     }
-    return {name: str(told.get(name) or "unknown") for name in FIELDS}
+    return canonical({name: str(value) for name, value in told.items() if value})
 
 
 def _metrics(metrics: Mapping[str, Any], common: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.contract.metrics import describe
 from tasks.history.dataset.schema import Row
-from tasks.history.fingerprint import FIELDS
+from tasks.history.fingerprint import canonical, of_machine
 from tasks.history.labels import labels
 from tasks.history.measurement import Measurement
 from tasks.history.results import PointOutcome, Results
@@ -38,12 +38,12 @@ def series_id(
 ) -> str:
     """Returns the name of a series: its operation, and 10 hex digits of all that its runs have in common."""
     head = re.sub(r"[^a-z0-9_]+", "_", operation.lower()).strip("_")[:24]
-    return f"{head}-{_digest([benchmark_key, operation, metric, _canonical(fingerprint), track])[:10]}"
+    return f"{head}-{_digest([benchmark_key, operation, metric, canonical(fingerprint), track])[:10]}"
 
 
 def machine_id(fingerprint: Mapping[str, str]) -> str:
     """Returns the name of what a fingerprint stands for: its series see the same good and bad nights."""
-    return _digest(_canonical(fingerprint))
+    return _digest(of_machine(fingerprint))
 
 
 def rows_of(results: Results, belonging: Belonging) -> list[Row]:
@@ -88,7 +88,7 @@ def _common(results: Results, belonging: Belonging) -> dict[str, Any]:
         "suite": results.suite,
         "target": results.target,
         "machine": machine_id(results.fingerprint),
-        "fingerprint": _plain(_canonical(results.fingerprint)),
+        "fingerprint": _plain(canonical(results.fingerprint)),
         "track": belonging.track,
         "versions": _plain({**_mapping(results.manifest.get("versions")), **versions}),
         "origin": belonging.origin,
@@ -140,10 +140,6 @@ def _measured(measurement: Measurement) -> dict[str, Any] | None:
         "status": MEASURED,
         "values": values.tolist(),
     }
-
-
-def _canonical(fingerprint: Mapping[str, str]) -> dict[str, str]:
-    return {name: fingerprint.get(name, "unknown") for name in FIELDS}
 
 
 def _digest(content: object) -> str:

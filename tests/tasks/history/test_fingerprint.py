@@ -1,0 +1,60 @@
+"""What makes two runs comparable: the machine, and the variables that were given; secrets never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.history.dataset.rows import machine_id, series_id
+from tasks.history.fingerprint import ENVIRONMENT, canonical, difference, fingerprint
+
+SECRET = "(redacted)"
+
+
+def of(*environments: dict[str, str], given: Any = ("A", "B", "TOKEN")) -> dict[str, str]:
+    """Returns the fingerprint of workers with these variables."""
+    names = list(given) if isinstance(given, tuple) else given
+    manifests = [{"environment": each, "environment_given": names} for each in environments]
+    return fingerprint(manifests, workers=len(environments), slices=1, output="/runs/run-1")
+
+
+@pytest.mark.parametrize(
+    ("environments", "told"),
+    [
+        ([{"A": "1", "XLA_FLAGS": "--x"}], "A=1"),
+        ([{"B": "2", "A": "1"}] * 2, "A=1 B=2"),
+        ([{"A": "1"}, {"A": "2"}], "A=1 + A=2"),
+        ([{"A": "1", "TOKEN": SECRET}], "A=1"),
+        ([{"A": f"https://{SECRET}@host", "B": ""}], "B="),
+        ([{"TOKEN": SECRET}], None),
+        ([{"XLA_FLAGS": "--x"}], None),
+        ([{}], None),
+    ],
+)
+def test_the_variables_that_were_given_are_a_part(
+    environments: list[dict[str, str]], told: str | None
+) -> None:
+    assert of(*environments).get(ENVIRONMENT) == told
+
+
+@pytest.mark.parametrize("given", [None, "A", [{}], [1]])
+def test_a_manifest_that_is_damaged_tells_of_none(given: Any) -> None:
+    assert ENVIRONMENT not in of({"A": "1"}, given=given)
+
+
+def test_another_value_is_another_series_and_the_same_machine() -> None:
+    plain, one, other = of({}), of({"A": "1"}), of({"A": "2"})
+    ids = {series_id("key", "save", "time_s", each, "released") for each in (plain, one, other)}
+    assert len(ids) == 3
+    assert len({machine_id(each) for each in (plain, one, other)}) == 1
+    assert difference(one, other) == "variables given A=2 instead of A=1"
+    assert difference(one, plain) == "variables given none instead of A=1"
+    assert difference(one, of({"A": "1"})) is None
+
+
+def test_series_from_before_variables_counted_go_on() -> None:
+    machine = {"platform": "cpu", "workers": "2"}
+    assert series_id("key", "save", "time_s", machine, "released") == "save-6a84179206"
+    assert machine_id(machine) == "23912f7d2775"
+    assert ENVIRONMENT not in canonical(machine)
