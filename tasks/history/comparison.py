@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.contract.counting import counted
 from runtime.contract.metrics import describe
-from tasks.history.effect import ENOUGH_RUNS, Effect, measure_effect
+from tasks.history.effect import ENOUGH_RUNS, Effect, have_ratio, measure_effect
 from tasks.history.fingerprint import difference
 from tasks.history.intervals import median
 from tasks.history.measurement import Measurement
@@ -47,10 +47,11 @@ SeriesKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class PastRun:
-    """What an earlier run adds to the baseline: for each series the observations that count."""
+    """What an earlier run adds to the baseline: for each series the observations that count, and their unit."""
 
     run_id: str
     series: Mapping[SeriesKey, Sequence[float]]
+    units: Mapping[SeriesKey, str] = field(default_factory=dict)
 
 
 def comparable(current: Results, earlier: Sequence[Results]) -> tuple[list[Results], list[str]]:
@@ -79,15 +80,13 @@ def comparable(current: Results, earlier: Sequence[Results]) -> tuple[list[Resul
 def past_run(results: Results) -> PastRun:
     """Returns what a run adds to the baseline: its passed points, without attempts that were preempted."""
     counting = {point.point for point in results.points if _counts(results, point)}
-    return PastRun(
-        results.run_id,
-        {
-            (measurement.benchmark_key, measurement.operation, measurement.metric): observed
-            for measurement in results.measurements
-            if measurement.point in counting and is_judged(measurement)
-            if (observed := _observed(measurement))
-        },
-    )
+    judged = {
+        (one.benchmark_key, one.operation, one.metric): one
+        for one in results.measurements
+        if one.point in counting and is_judged(one)
+    }
+    series = {key: observed for key, one in judged.items() if (observed := _observed(one))}
+    return PastRun(results.run_id, series, {key: judged[key].unit for key in series})
 
 
 def judge(
@@ -137,8 +136,14 @@ def _of_point(current: Results, point: PointOutcome, baseline: Sequence[PastRun]
 
 def _of_series(point: PointOutcome, measurement: Measurement, baseline: Sequence[PastRun]) -> SeriesVerdict:
     key = (measurement.benchmark_key, measurement.operation, measurement.metric)
-    history = [past.series[key] for past in baseline if key in past.series]
     least = SMALLEST_MEMORY if measurement.unit == "bytes" else 0.0
+    history = [
+        past.series[key]
+        for past in baseline
+        if key in past.series
+        and past.units.get(key, measurement.unit) == measurement.unit
+        and have_ratio(past.series[key], least)
+    ]
     effect = measure_effect(_observed(measurement), history, least) if history else None
     verdict, reason = _verdict(effect, len(history))
     return SeriesVerdict(
@@ -159,7 +164,10 @@ def _verdict(effect: Effect | None, runs: int) -> tuple[Verdict, str]:
     if runs == 0:
         return Verdict.NO_BASELINE, "no earlier run to compare with"
     if effect is None:
-        return Verdict.INCONCLUSIVE, "some values are zero: there is no ratio to compare"
+        return (
+            Verdict.INCONCLUSIVE,
+            "some values are zero, negative or infinite: there is no ratio to compare",
+        )
     if runs < ENOUGH_RUNS:
         more = ENOUGH_RUNS - runs
         return (

@@ -54,13 +54,13 @@ class Effect:
 def measure_effect(
     current: Sequence[float], baseline: Sequence[Sequence[float]], least: float = 0.0
 ) -> Effect | None:
-    """Compares one run's repeats with those of earlier runs, at least one. None: a value is not positive.
+    """Compares one run's repeats with those of earlier runs, at least one. None: values have no ratio.
 
     What is below `least` is compared as if it were `least`, and told as it is.
     """
-    smallest = min((value for run in (current, *baseline) for value in run), default=0.0)
-    if not current or max(smallest, least) <= 0:
+    if not current or not all(have_ratio(run, least) for run in (current, *baseline)):
         return None
+    smallest = min(value for run in (current, *baseline) for value in run)
     difference = _difference(current, baseline, least)
     floor = _noise_floor(baseline, least) if len(baseline) >= ENOUGH_RUNS else None
     return Effect(
@@ -74,6 +74,11 @@ def measure_effect(
         baseline_runs=len(baseline),
         least=least if smallest < least else None,
     )
+
+
+def have_ratio(values: Sequence[float], least: float = 0.0) -> bool:
+    """Says whether values can be compared: all are finite, and positive unless so little counts as `least`."""
+    return all(math.isfinite(value) and max(value, least) > 0 for value in values)
 
 
 @dataclass(frozen=True)

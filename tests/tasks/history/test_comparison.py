@@ -110,6 +110,52 @@ def test_a_history_too_noisy_to_judge_says_so() -> None:
     assert "too noisy" in verdicts.series[0].reason
 
 
+NAN, INF = float("nan"), float("inf")
+NO_RATIO = "some values are zero, negative or infinite: there is no ratio to compare"
+OUTLIER = [5.0, 5.1, 4.9]
+
+
+@pytest.mark.parametrize(
+    ("values", "runs", "verdict", "reason"),
+    [
+        ([NAN] * 3, STEADY, Verdict.NOT_RUN, "no operation of it was timed"),
+        ([NAN, 1.0, 1.01, 0.99], STEADY, Verdict.PASS, "within the"),
+        ([0.0, 1.0, 1.0], STEADY, Verdict.INCONCLUSIVE, NO_RATIO),
+        ([-1.0, 1.0, 1.0], STEADY, Verdict.INCONCLUSIVE, NO_RATIO),
+        ([INF, 1.0, 1.0], STEADY, Verdict.INCONCLUSIVE, NO_RATIO),
+        ([2.0], STEADY, Verdict.INCONCLUSIVE, "one repeat has no interval"),
+        ([], STEADY, Verdict.NOT_RUN, "no operation of it was timed"),
+        ([1.0] * 3, [[1.0] * 3] * 8, Verdict.PASS, "within the"),
+        ([1.2] * 3, [[1.0] * 3] * 8, Verdict.INCONCLUSIVE, "the interval reaches beyond"),
+        ([1.0] * 3, [*STEADY, [0.0] * 3, [NAN, 1.0], [INF]], Verdict.PASS, "within the"),
+        ([1.0] * 3, [[0.0] * 3, [NAN, 1.0]], Verdict.NO_BASELINE, "no earlier run to compare with"),
+        ([1.0, 1.01, 0.99], [OUTLIER, *STEADY], Verdict.INCONCLUSIVE, "too noisy to judge"),
+        ([2.0, 2.01, 1.99], [OUTLIER, *STEADY], Verdict.INCONCLUSIVE, "too noisy to judge"),
+    ],
+)
+def test_values_that_nobody_wants_make_nothing_green_or_red(
+    values: list[float], runs: list[list[float]], verdict: Verdict, reason: str
+) -> None:
+    (series,) = judge(finished(values=values), history(runs)).series
+    assert series.verdict is verdict and reason in series.reason
+
+
+def test_a_newest_run_that_stands_out_does_not_shift_the_baseline() -> None:
+    (series,) = judge(finished(), history([OUTLIER, *STEADY])).series
+    assert series.effect is not None and abs(series.effect.effect) < 0.03
+    assert series.previous_median == 5.0, "and it is told as what it was"
+
+
+def test_runs_in_another_unit_are_no_baseline() -> None:
+    def in_unit(run_id: str, unit: str, value: float) -> Results:
+        return dataclasses.replace(finished(run_id), measurements=[measured([value] * 3, unit=unit)])
+
+    past = [past_run(in_unit(f"past-{n}", "bytes", 1e9)) for n in range(8)]
+    verdicts = judge(in_unit("now", "s", 1.0), past)
+    assert (verdicts.overall, verdicts.series[0].effect) == (Verdict.NO_BASELINE, None)
+    assert judge(in_unit("now", "bytes", 1e9), past).overall is Verdict.PASS
+
+
 def test_what_began_after_a_run_that_was_resumed_later_is_no_earlier_run() -> None:
     resumed = dataclasses.replace(finished(started_at=3000.0), asked_at=1000.0)
     before = dataclasses.replace(finished("before", started_at=950.0), asked_at=900.0)
