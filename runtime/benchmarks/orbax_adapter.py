@@ -7,12 +7,14 @@ import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from runtime.benchmarks import torch_group
 from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.benchmarks.importing import import_class
 from runtime.contract.errors import BadInput
 from runtime.contract.suite import Point
 
 PREFIX = "orbax.checkpoint._src.testing.benchmarks"
+_OF_TORCH = f"{PREFIX}.pytorch_checkpoint_benchmark"
 _EXTRA = ("clu", "tensorflow")
 """What Orbax's harness imports, though nothing of it is used here, and Orbax does not install."""
 
@@ -55,6 +57,8 @@ class OrbaxBenchmark(Benchmark):
     def run(self, context: Context) -> None:
         from orbax.checkpoint._src.testing.benchmarks.core import core
 
+        if any(base.__module__ == _OF_TORCH for base in type(self._generator).__mro__):
+            torch_group.join()
         theirs = core.TestContext(
             pytree=context.tree,
             path=context.path,

@@ -129,6 +129,40 @@ def test_one_wrong_element_in_device_memory_fails_the_point(home: Path, tmp_path
     assert "restored leaf kernel is not what was saved: element [5, 3]" in ended.errors
 
 
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_ours_takes_as_long_as_orbax_alone(home: Path, tmp_path: Path, where: str) -> None:
+    """In one process and in turn, from device memory and back; both are printed, in GiB/s."""
+    shutil.copy(Path(__file__).with_name("device_truths.py"), tmp_path)
+    gib = float(os.environ.get("SLICEBENCH_GPU_GIB", "1"))
+    rows = int(gib * 2**30 / 8 / 4 / 4096)
+    arrays = "".join(
+        f"    a{n}: {{dtype: float32, shape: [{rows}, 4096], sharding: [d, null]}}\n" for n in range(8)
+    )
+    suite = tmp_path / "beside.yaml"
+    suite.write_text(
+        "suite_name: beside\nnum_repeats: 6\nwarmup: 1\n"
+        f"mesh_config: {{mesh_axes: [d], ici_parallelism: {{d: {GPUS}}}}}\n"
+        f"checkpoint_config:\n  spec:\n{arrays}"
+        "benchmarks: [{generator: device_truths.Beside, options: {}}]\n"
+    )
+    output = ["--output", str(tmp_path)] if where == "disk" else ["--output", "/dev/shm/slicebench-beside"]
+    try:
+        ended = run(home, str(suite), f"beside-{where}", *output)
+        assert ended.code == 0, ended.errors
+        folder = Path(output[1]) / f"beside-{where}"
+        told = pd.read_parquet(folder / "samples.parquet").query("not warmup")
+    finally:
+        shutil.rmtree("/dev/shm/slicebench-beside", ignore_errors=True)
+    took = told[told.metric == "time_s"].pivot_table(index="repeat", columns="operation", values="value")
+    alone = told[told.operation == "alone"].pivot_table(index="repeat", columns="metric", values="value")
+    ours = {"save": took.save + took.wait_until_finished, "restore": took.restore}
+    for operation, seconds in ours.items():
+        theirs = alone[f"{operation}_alone_s"]
+        speeds = [gib / one.median() for one in (seconds, theirs)]
+        print(f"{where}: {operation} {speeds[0]:.2f} GiB/s, Orbax alone {speeds[1]:.2f} GiB/s")
+        assert 0.8 < (seconds / theirs).median() < 1.25, (seconds, theirs)
+
+
 @pytest.mark.skipif(GPUS < 2, reason="two workers need two GPUs")
 def test_two_workers_have_gpus_of_their_own(home: Path) -> None:
     workers = ["--workers", "2", "--devices-per-worker", str(GPUS // 2)]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from etils import epath
+
+from runtime.benchmarks import torch_group
 
 RunSuite = Callable[..., Any]
 
@@ -83,3 +87,64 @@ def test_options_that_orbax_refuses_are_told(
     outcome = run_suite("theirs_of_old2.Derived", "{colour: red}")
     assert outcome.results[0].status == "not_run"
     assert "does not take these options" in outcome.results[0].cause
+
+
+class Group:
+    """Stands for torch.distributed: writes down how it was joined."""
+
+    def __init__(self) -> None:
+        self.joined: list[tuple[str, Any, int, int]] = []
+        self.served: list[tuple[Any, ...]] = []
+
+    def is_initialized(self) -> bool:
+        return bool(self.joined)
+
+    def init_process_group(self, backend: str, *, store: Any, rank: int, world_size: int) -> None:
+        self.joined.append((backend, store, rank, world_size))
+
+    def HashStore(self) -> str:
+        return "alone"
+
+    def TCPStore(self, *where: Any, **more: Any) -> Any:
+        self.served.append(where)
+        return SimpleNamespace(port=4711)
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    made = Group()
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(distributed=made))
+    monkeypatch.setitem(sys.modules, "torch.distributed", made)
+    return made
+
+
+def test_torchs_benchmark_finds_all_workers_joined(
+    run_suite: RunSuite, harness: None, group: Group, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By a class in the place of the real one, which needs CUDA as soon as it begins."""
+    (tmp_path / "of_torch.py").write_text(
+        f"from {PYTREE.rpartition('.')[0]} import PyTreeCheckpointBenchmark\n\n\n"
+        "class Derived(PyTreeCheckpointBenchmark):\n    pass\n\n\n"
+        f"Derived.__module__ = {ORBAX + 'pytorch_checkpoint_benchmark'!r}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = run_suite("of_torch.Derived", "{use_zarr3: [true, false]}")
+    assert [each.status for each in outcome.results] == ["passed"] * 2
+    assert group.joined == [("nccl", "alone", 0, 1)], "once"
+
+
+@pytest.mark.parametrize(
+    ("worker", "served"), [(0, [("10.0.0.2", 0, 2, True)]), (1, [("10.0.0.2", 4711, 2, False)])]
+)
+def test_several_workers_meet_where_jax_does(
+    group: Group, monkeypatch: pytest.MonkeyPatch, worker: int, served: list[tuple[Any, ...]]
+) -> None:
+    from jax._src import distributed as of_jax
+
+    monkeypatch.setattr(of_jax.global_state, "coordinator_address", "10.0.0.2:1234")
+    monkeypatch.setattr(torch_group.jax, "process_count", lambda: 2)
+    monkeypatch.setattr(torch_group.jax, "process_index", lambda: worker)
+    monkeypatch.setattr(torch_group.distributed, "largest", lambda port: max(port, 4711))
+    torch_group.join("gloo")
+    assert group.served == served
+    assert [(one[0], *one[2:]) for one in group.joined] == [("gloo", worker, 2)]
