@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -14,9 +15,14 @@ from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from tasks.leases.finding import Finding
+    from tasks.leases.finding import Finding, Judgement
     from tasks.leases.lease import Lease
+    from tasks.leases.ledger import Ledger
+    from tasks.leases.presently import Present
     from tasks.leases.resource import ResourceRef
+
+_SIGN = re.compile(r"#[0-9a-f]{8}(?=( of .+)?/)")
+"""What tells a cluster from another of its name, in the scope of a JobSet: it is no part of what people call it."""
 
 
 def leases(
@@ -26,7 +32,10 @@ def leases(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show what slicebench holds, who holds it, and what would become of it now."""
+    """Show what slicebench holds, who holds it, whether it is there, and what would become of it now.
+
+    Clusters are asked about what goes on by itself, for 3 s at most; where none answers it is told as unknown.
+    """
     from tasks.leases.judging import judge_from_here
     from tasks.leases.lease import State
     from tasks.leases.opening import the_ledger
@@ -36,19 +45,28 @@ def leases(
     now = time.time()
     shown = [lease for lease in listing.leases if all or _counts(lease)]
     leaked = any(lease.state is State.LEAKED for lease in shown)
+    present = _present(ledger, shown)
+    verdicts = {
+        one.lease_id: _judged(one, judge_from_here(one, now), present.get(one.lease_id)) for one in shown
+    }
     if json:
         rows = []
         for lease in shown:
-            verdict = judge_from_here(lease, now)
-            rows.append({**asdict(lease), "reaper": {"act": verdict.act, "why": verdict.why}})
+            verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
+            told = {"state": there.state, "told": there.told} if there else None
+            rows.append(
+                {**asdict(lease), "presently": told, "reaper": {"act": verdict.act, "why": verdict.why}}
+            )
         print_json(
             {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
         )
     else:
         for lease in shown:
-            verdict = judge_from_here(lease, now)
-            print(_row(lease, now))
+            verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
+            print(_row(lease, there.state if there and there.state != "there" else str(lease.state), now))
             print(f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
+            for line in _more(lease, there):
+                print(f"    {line}")
             if words := _elsewhere(lease):
                 print(f"    its run: {words}")
             for line in lease.forgotten:
@@ -119,7 +137,46 @@ def _counts(lease: Lease) -> bool:
     return bool(lease.holders) if is_lock(lease) else lease.state is not State.GONE
 
 
-def _row(lease: Lease, now: float) -> str:
+def _present(ledger: Ledger, shown: Sequence[Lease]) -> Mapping[str, Present]:
+    """Returns what is there of leases that live by nobody's process, as far as their clusters answer."""
+    kinds = {"jobset", "gke_cluster"}
+    if not any(one.owner is None and ref.kind in kinds for one in shown for ref in one.resources):
+        return {}
+    from tasks.leases.presently import presently
+
+    return presently(ledger, shown)
+
+
+def _judged(lease: Lease, verdict: Judgement, there: Present | None) -> Judgement:
+    """Returns what the reaper would do about a lease, once it has asked its cluster as well."""
+    from tasks.leases.lease import is_submitted
+    from tasks.leases.submitted import ENDED, TAKEN
+
+    if there is None or not is_submitted(lease):
+        return verdict
+    if there.state == "ended" and (there.stays_until or 0.0) > time.time():
+        return replace(verdict, act="keep", why=ENDED)
+    return replace(verdict, act="release", why=TAKEN) if there.state == "gone" else verdict
+
+
+def _more(lease: Lease, there: Present | None) -> Iterator[str]:
+    """Yields what else is to be said of what is there, and what to do about it."""
+    from tasks.leases.lease import is_submitted
+
+    if there is None or there.state == "there":
+        return
+    if there.state == "unknown":
+        yield f"whether it is still there is not known: {there.told}"
+    elif not is_submitted(lease):
+        next_ = (
+            f"slicebench run --resume {lease.run_id}"
+            if lease.run_id
+            else f"slicebench reap --lease {lease.name}"
+        )
+        yield f"its workload has ended: {next_}" if there.state == "ended" else f"{there.told}: {next_}"
+
+
+def _row(lease: Lease, state: str, now: float) -> str:
     from tasks.leases.keeping import in_dollars
     from tasks.leases.lease import is_lock
 
@@ -129,10 +186,17 @@ def _row(lease: Lease, now: float) -> str:
         )
     until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
     whose = str(lease.owner) if lease.owner else "no owner"
-    made = ", ".join(f"{ref.kind} {ref.name}{_about(ref)}" for ref in lease.resources)
+    made = ", ".join(f"{_named(ref)}{_about(ref)}" for ref in lease.resources)
     renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
-    return f"{lease.lease_id}  {lease.state}  {whose}  {renewed}, {until}  {price}  {made}"
+    return f"{lease.lease_id}  {state}  {whose}  {renewed}, {until}  {price}  {made}"
+
+
+def _named(ref: ResourceRef) -> str:
+    """Returns a thing with where it is, where that says more than its name does."""
+    elsewhere = ref.kind not in ("process", "directory", "share") and not ref.inside
+    where = _SIGN.sub("", ref.scope)
+    return f"{ref.kind} {ref.name}{f' in {where}' if elsewhere else ''}"
 
 
 def _about(ref: ResourceRef) -> str:

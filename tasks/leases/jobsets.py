@@ -55,8 +55,7 @@ class JobSetInventory:
         silent: dict[str, InfrastructureError] = {}
         for scope in scopes_with(self._ledger, JOBSET, lease_id):
             try:
-                cluster = self._at(scope)
-                found += (one for one in self._in(cluster, scope) if lease_id in (None, one.lease_id))
+                found += (one for one in self.labelled_in(scope) if lease_id in (None, one.lease_id))
             except ClusterGone:
                 continue
             except InfrastructureError as error:
@@ -64,6 +63,10 @@ class JobSetInventory:
         if silent:
             raise PartlyListed(self.kind, found, silent)
         return found
+
+    def labelled_in(self, scope: str) -> Sequence[Found]:
+        """Returns all of this ledger's in one scope. Raises ClusterGone, InfrastructureError."""
+        return list(self._in(self._at(scope), scope))
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory. Without a uid its name and this ledger's label tell it; they name one lease only."""

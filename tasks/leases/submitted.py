@@ -9,6 +9,9 @@ from tasks.leases.finding import Judgement
 from tasks.leases.inventory import Found, Inventories
 from tasks.leases.lease import HELD, Lease, is_submitted
 
+ENDED = "it has ended, and stays to be read for its time to live"
+TAKEN = "it has ended, and its cluster took it away"
+
 
 def heard_of_its_cluster(
     lease: Lease,
@@ -29,10 +32,8 @@ def heard_of_its_cluster(
     found = [one for one in labelled if one.lease_id == lease.lease_id]
     if verdict.act == "release":
         over = bool(found) and all(one.stays_until is not None and one.stays_until > now for one in found)
-        return (
-            Judgement("keep", "it has ended, and stays to be read for its time to live") if over else verdict
-        )
+        return Judgement("keep", ENDED) if over else verdict
     heard = all(ref.scope.partition("/")[0] not in silent for ref in lease.resources)
     if not found and heard and all(is_there(inventories, ref) is False for ref in lease.resources):
-        return Judgement("release", "it has ended, and its cluster took it away")
+        return Judgement("release", TAKEN)
     return verdict

@@ -22,7 +22,9 @@ from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
-from tasks.leases.lease import State
+from tasks.leases.lease import Lease, State
+from tasks.leases.presently import Present
+from tasks.leases.resource import ResourceRef
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
@@ -181,3 +183,61 @@ def test_what_is_gone_for_good_is_forgotten_and_told(
     assert "run-e1: released: asked for by name; forgotten by " in capsys.readouterr().out
     main(["leases", "--all"])
     assert "forgotten: host_process me@gone:22 supervisor: not seen to be gone" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "run_id", "there", "column", "words"),
+    [
+        ("workload-w-0", None, Present("there"), "live", "fine: goes on by itself"),
+        (
+            "workload-w-0",
+            None,
+            Present("ended", "", 2e12),
+            "ended",
+            "fine: it has ended, and stays to be read",
+        ),
+        (
+            "workload-w-0",
+            None,
+            Present("gone"),
+            "gone",
+            "reapable: it has ended, and its cluster took it away",
+        ),
+        (
+            "workload-w-0",
+            None,
+            Present("unknown", "no answer"),
+            "unknown",
+            "still there is not known: no answer",
+        ),
+        ("r", "r", Present("ended"), "ended", "its workload has ended: slicebench run --resume r"),
+        ("r", "r", Present("gone", "it is deleted"), "gone", "it is deleted: slicebench run --resume r"),
+        (
+            "cluster-c_p",
+            None,
+            Present("gone", "it is deleted"),
+            "gone",
+            "it is deleted: slicebench reap --lease cluster-c",
+        ),
+    ],
+)
+def test_what_goes_on_by_itself_is_told_as_its_cluster_tells_it_with_where_that_is(
+    name: str,
+    run_id: str | None,
+    there: Present,
+    column: str,
+    words: str,
+    ledger: DirectoryLedger,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ref = ResourceRef("jobset", "context c#0a1b2c3d of /k/default", "w", "uid")
+    lease = Lease(f"{name}-e1", name, run_id, 1, None, State.LIVE, 0.0, None, resources=(ref,))
+    ledger.write(lease)
+    monkeypatch.setattr("tasks.leases.presently.presently", lambda *asked: {lease.lease_id: there})
+    assert main(["leases"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{name}-e1  {column}  no owner") and words in shown
+    assert "jobset w in context c of /k/default\n" in shown
+    [row] = as_json(capsys, "leases")[1]["leases"]
+    assert (row["state"], row["presently"]["state"]) == ("live", there.state)
