@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from flows.said import print_json as print_json
 from flows.said import say as say
-from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.leases.resource import ResourceRef
 
 Json = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
 ]
 
 
-def tell_gone(name: str, gone: int, json: bool) -> int:
+def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool) -> int:
     """Says that a thing and all that was made with it is given back; returns the exit code."""
+    from tasks.leases.made import told
+
     if json:
-        print_json({"name": name, "deleted": gone})
+        print_json({"name": name, "deleted": len(gone), "resources": [ref.key for ref in gone]})
     else:
-        say(f"{name} is gone: {counted(gone, 'thing')} given back, nothing is left")
+        say(f"{name} is gone: {told(gone)} given back, nothing is left")
     return ExitCode.DONE

@@ -12,6 +12,7 @@ from tasks.leases.finding import Did, Finding, Judgement
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger
+from tasks.leases.made import gone_with
 from tasks.leases.patience import Patience
 from tasks.leases.release import release
 from tasks.leases.resource import outermost
@@ -59,8 +60,9 @@ def carry_out(
     except InfrastructureError as error:
         return Finding(lease.lease_id, "failed", f"{verdict.why}; {error}", lease.resources)
     also = f"; {done.death}" if done.death else ""
+    went = tuple(gone_with(lease, done.deleted))
     if done.lease.state is State.GONE:
-        return Finding(lease.lease_id, "released", verdict.why + also, done.deleted)
+        return Finding(lease.lease_id, "released", verdict.why + also, went)
     if done.lease.state is State.RELEASING:
-        return Finding(lease.lease_id, "released in part", done.lease.note + also, done.deleted)
+        return Finding(lease.lease_id, "released in part", done.lease.note + also, went)
     return Finding(lease.lease_id, "leaked", done.lease.note + also, done.left)

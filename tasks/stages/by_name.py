@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runtime.contract.errors import BadInput, Leaked
 from tasks.leases.claim import claim
@@ -10,6 +10,8 @@ from tasks.leases.holding import Taken
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.made import gone_with, made_under, things
+from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import users
 from tasks.leases.steps import leave
 
@@ -23,8 +25,8 @@ def give_back(
     what: str,
     listed_by: str,
     say: Callable[[str], None] = lambda line: None,
-) -> int:
-    """Gives back all that the lease of a name has; returns how many things went.
+) -> Sequence[ResourceRef]:
+    """Gives back all that the lease of a name has; returns what went.
 
     `what` is the thing in words, `listed_by` the command that lists such things. Raises BadInput when slicebench did
     not make it, Taken while somebody is making it or a run uses it, Leaked.
@@ -42,7 +44,9 @@ def give_back(
         )
     for holder in lease.holders:
         lease = ledger.write(leave(lease, holder))
-    done = claim(ledger, inventories, lease_name, None, say=say).release("deleted by name")
+    held = claim(ledger, inventories, lease_name, None, say=say)
+    before = held.lease
+    done = held.release("deleted by name")
     if done.lease.state is not State.GONE:
         raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
-    return len(done.deleted)
+    return things((*made_under(before), *gone_with(before, done.deleted)))

@@ -21,6 +21,7 @@ from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
 from tasks.leases.resizing import bring_back
+from tasks.leases.resource import ResourceRef
 from tasks.leases.standing import give_back_half_made, holds_nothing
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
@@ -154,8 +155,8 @@ def resized(office: Office, name: str, size: int, unit: Unit | None = None) -> C
 
 def delete(
     office: Office, name: str, *, agree: Callable[[Sequence[str]], bool] = lambda going_on: True
-) -> int:
-    """Gives back what was made for a cluster of this name, half made ones too; returns how many things went.
+) -> Sequence[ResourceRef]:
+    """Gives back what was made for a cluster of this name, half made ones too; returns what went.
 
     `agree` is shown what goes on in it, if anything does. One that was there before stays, without the slices that were
     added. Raises BadInput when slicebench did not make it, Declined, Taken while somebody works on it or runs use it,

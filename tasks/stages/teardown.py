@@ -7,18 +7,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runtime.contract.counting import counted
 from runtime.contract.errors import Leaked
 from tasks.config.duration import in_words
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
 from tasks.leases.lease import State
-from tasks.leases.locks import KIND as LOCK
+from tasks.leases.made import made_under, things, told
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.release import Release
 from tasks.leases.resource import ResourceRef, outermost
-from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import keep_shared, last_out, shared_by
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.context import Run
@@ -36,8 +34,9 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     wanted = run.spec.keep == "always" or (run.spec.keep == "on_failure" and failed)
     if wanted and _kept(run, lease, patience):
         return Release(lease=lease.lease)
+    over = lease.lease.state is State.GONE
     # What has ended by itself goes back too: it was planned and made, and now we look that it is gone.
-    made = [ref for ref in outermost(lease.lease.resources) if ref.ours and ref.kind not in (LOCK, SHARE)]
+    made = [*made_under(lease.lease)]
     shared = shared_by(lease.lease)
     if wanted:
         _keep_shared(run, lease, shared)
@@ -45,9 +44,11 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
     ends = [end for one in shared if (end := last_out(lease.ledger, lease.inventories, one, patience))]
     if ends and done.lease.state is not State.GONE:  # what could not be looked at may have gone with that
         done = lease.release("the run is over", patience)
-    made += [ref for end in ends for ref in outermost(end.lease.resources) if ref.ours]
+    made += [ref for end in ends for ref in made_under(end.lease)]
     _refuse_leaks([done, *ends])
-    run.say(f"{counted(len(made), 'resource')} given back, nothing is left")
+    run.say(
+        "everything was given back before" if over else f"{told(things(made))} given back, nothing is left"
+    )
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
 

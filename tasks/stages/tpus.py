@@ -25,6 +25,7 @@ from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.by_name import give_back
 from tasks.targets.tpu_access import metadata_of_made
@@ -123,8 +124,8 @@ def create(
     return status(office, name, config.zones)
 
 
-def delete(office: Office, name: str) -> int:
-    """Gives back what was made under this name; returns how many things went.
+def delete(office: Office, name: str) -> Sequence[ResourceRef]:
+    """Gives back what was made under this name; returns what went.
 
     Raises BadInput when slicebench did not make it, Taken while somebody is making it or a run uses it, Leaked.
     """

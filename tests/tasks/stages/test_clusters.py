@@ -87,7 +87,7 @@ def test_made_kept_and_given_back(gke: Gke) -> None:
             == "cluster-mine_proj-e1"
         )
     assert [one.did for one in reap(a_ledger(), quick_inventories(a_ledger()))] == ["kept"]
-    assert delete(office(), "mine") == 1  # the pools went with it
+    assert [ref.name for ref in delete(office(), "mine")] == ["mine", "np-0", "np-1"]
     assert (gke.inventory(), lease().state) == ([], State.GONE)
     with pytest.raises(BadInput, match="made cluster 'mine'"):
         delete(office(), "mine")
@@ -233,7 +233,7 @@ def test_a_cluster_that_was_there_keeps_what_is_not_ours(gke: Gke) -> None:
     key = gke.put("mine", pools=[{"name": "default-pool", "config": {"machine_type": "e2-standard-4"}}])
     create(office(), "mine", config(slices=2))
     assert [one.pool for one in describe(office(), "mine").slices] == ["default-pool", "np-0", "np-1"]
-    assert delete(office(), "mine") == 2
+    assert [ref.name for ref in delete(office(), "mine")] == ["np-0", "np-1"]
     assert gke.inventory() == [key, f"{key}/nodePools/default-pool"]
 
 

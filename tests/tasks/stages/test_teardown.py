@@ -69,7 +69,7 @@ def test_who_keeps_what(
     done = teardown(run, holding, failed=failed)
     assert (rooms.names() == ["blue"]) is stays
     assert done.lease.state is (State.LIVE if stays else State.GONE)
-    assert ("1 resource given back, nothing is left" in said) is not stays
+    assert ("1 resource (room blue) given back, nothing is left" in said) is not stays
     marker = run.marker("teardown")
     assert marker is not None
     assert ("kept" in marker["outputs"]) is stays
@@ -84,7 +84,18 @@ def test_what_has_ended_by_itself_is_counted_as_the_plan_counted_it(
     holding.adopt(rooms.kind, "building", "lobby", "lobby#1")
     (rooms.folder / "green").unlink()
     assert [ref.name for ref in teardown(run, holding).deleted] == ["blue"]
-    assert "2 resources given back, nothing is left" in said
+    assert "2 resources (room blue, room green) given back, nothing is left" in said
+
+
+def test_what_was_given_back_before_is_not_counted_again(
+    tmp_path: Path, said: list[str], rooms: Rooms
+) -> None:
+    run = a_run(tmp_path, said, "never")
+    holding = rented(run, rooms)
+    teardown(run, holding)
+    said.clear()
+    teardown(run, holding)
+    assert said == ["everything was given back before"]
 
 
 @pytest.mark.parametrize(

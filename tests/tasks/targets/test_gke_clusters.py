@@ -115,4 +115,5 @@ def test_a_cluster_that_is_missing_is_made_and_given_back(pods: Pods, gke: Gke) 
     [ended] = gke.ended()
     assert not [kind for kind in ended["objects"] if kind.startswith("jobsets")]
     assert "create jobsets default/sb-run" in str(ended["calls"])
-    assert "2 resources given back, nothing is left" in pods.said
+    [told] = [line for line in pods.said if line.endswith(" given back, nothing is left")]
+    assert told.startswith("3 resources (jobset ") and "gke_cluster mine, gke_node_pool np-0)" in told
