@@ -53,6 +53,14 @@ class Policy:
     labels: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True)
+class MachineType:
+    """What a machine has: virtual processors, and bytes of memory. 0: not told."""
+
+    cpus: int
+    memory: int
+
+
 class Compute:
     """The API of one project. Methods raise ContainerError; NotFound only when the service says that there is none."""
 
@@ -74,11 +82,15 @@ class Compute:
 
     def has_machine_type(self, zone: str, name: str) -> bool:
         """Whether a zone has machines of a type."""
+        return self.machine_type(zone, name) is not None
+
+    def machine_type(self, zone: str, name: str) -> MachineType | None:
+        """Returns what machines of a type have; None where the zone has none of them."""
         try:
-            self._get(f"look for {name} in {zone}", f"zones/{zone}/machineTypes/{name}")
+            told = self._get(f"look for {name} in {zone}", f"zones/{zone}/machineTypes/{name}")
         except NotFound:
-            return False
-        return True
+            return None
+        return MachineType(int(told.get("guestCpus") or 0), int(told.get("memoryMb") or 0) << 20)
 
     def has_reservation(self, zone: str, name: str) -> bool:
         """Whether there is a reservation: R, projects/P/reservations/R, or a block within one."""

@@ -32,7 +32,8 @@ class GkeLimits(BaseModel):
         24 * 3600,
         gt=0,
         le=patterns.MOST_S,
-        description="For a workload's turn in its queue, each attempt's; it counts towards no other limit",
+        description="For a workload's turn in its queue, each attempt's; it counts towards no other limit. Not given: "
+        "15 min on machines that were made for runs, while nobody else has the queue's quota",
     )
     provisioning_s: int | None = Field(
         2 * 3600,

@@ -30,6 +30,7 @@ from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.submitting import Intent, Submitting, begin
 from tasks.stages import workload_lease
 from tasks.stages.workload_lease import taken
+from tasks.targets.gke_fits import never
 from tasks.targets.gke_preflight import foundations, named, refused
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import groups, jobset, secret
@@ -116,10 +117,13 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
     _await_earlier(kube, asked.name, say)
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
+        fits = list(never(kube, config, jobset(config, asked)))
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
-    if problems:
+    if problems := [*problems, *(one for one in fits if one.severity == "error")]:
         raise BadInput(problems)
+    for one in fits:
+        say(str(one))
 
 
 def clear(kube: Kubernetes, ledger: Ledger, wanted: Intent, say: Say) -> None:

@@ -11,6 +11,7 @@ from runtime.contract.pod import RENEWAL_FILE
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_kinds import Object
 from tasks.cloud.kubernetes_places import ClusterGone, access_to, place_of, place_of_cluster, signed
 from tasks.cloud.labels import read_labels
 from tasks.cloud.registry import Registry, pinned
@@ -20,10 +21,13 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.jobsets import JOBSET, end
+from tasks.leases.shares import shared_by
 from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke, kube_own_queue
-from tasks.targets.gke_follow import Following
+from tasks.targets.gke_fits import never
+from tasks.targets.gke_follow import Following, Limits
 from tasks.targets.gke_send import send_code, send_job
 from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
+from tasks.targets.gke_waiting import ALONE_S
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset
 from tasks.targets.kube_submission import Submission
@@ -64,6 +68,8 @@ class GkeTarget:
         self._stopped: set[str] = set()
         self._there: Cluster | None = None
         """The cluster of GKE, as it was when it was looked at last."""
+        self._among_runs = False
+        """Whether what the pods run on was made for runs: then nobody but these has its quota."""
 
     def plan(self, spec: RunSpec) -> Plan:
         """See Target."""
@@ -91,10 +97,13 @@ class GkeTarget:
         there, problems = gke_cluster.look(self._config, container)
         if any(one.severity == "error" for one in problems):
             return problems
+        planned = jobset(self._config, self._submission(name))
+        fits = gke_cluster.never_fits_what_is_made(self._config, there, planned, container)
         if there is None or there.state not in GOOD:  # what it will be like is not known yet
             lacks = gke_cluster.lacking_once_made(self._config) if there is None else []
-            return [*checked(jobset(self._config, self._submission(name))), *lacks, *problems]
+            return [*checked(planned), *lacks, *problems, *fits]
         self._there = there
+        problems += fits
         try:
             apart = gke_cluster.adds_apart(self._config, there, lambda: self._cluster(_LOOKED_OVER))
         except (BadInput, InfrastructureError):  # it does not answer, which is told below
@@ -105,7 +114,8 @@ class GkeTarget:
         """Returns what a cluster says. `apart`: the queue that the target names is not the one that it will wait in."""
         config = self._config.model_copy(update={"queue": None}) if apart else self._config
         planned = self._submission(name)
-        found = gke_preflight.preflight(lambda: self._cluster(_LOOKED_OVER), config, planned)
+        connect = lambda: self._cluster(_LOOKED_OVER)  # noqa: E731
+        found = gke_preflight.preflight(connect, config, planned, self._never_fits)
         if apart and not any(one.severity == "error" for one in found):
             found += gke_preflight.queueless(self._cluster(_LOOKED_OVER))
         return found
@@ -141,6 +151,7 @@ class GkeTarget:
                 self._config, lease, self._say, self._poll_s, ready=self._ready, apart=self._adds_apart
             )
             self._config = gke_cluster.led_to_its_queue(self._config, lease, self._cluster)
+            self._among_runs = bool(shared_by(lease.lease))
             self._say(f"cluster {self._there.name} in {self._there.location} is {self._there.state}")
         lease.live()
         name = name_of_attempt(self._config, lease.lease.lease_id, 1)
@@ -194,9 +205,10 @@ class GkeTarget:
             cluster = Kubernetes(access_to(ref.scope))
         except ClusterGone:  # with all that was in it, but for what pods left in the run's folder
             cluster = None
-        return Following(self._config, cluster, self._run(ref), ref, lambda: ref.uid in self._stopped).events(
-            since
-        )
+        unsaid = "queue_s" not in self._config.limits.model_fields_set
+        limits = Limits(alone_s=ALONE_S if self._among_runs and unsaid else None)
+        stopping = lambda: ref.uid in self._stopped  # noqa: E731
+        return Following(self._config, cluster, self._run(ref), ref, stopping, limits=limits).events(since)
 
     def fetch(self, ref: WorkloadRef, into: Folder) -> list[Problem]:
         """See Target. Workers write into the run's folder."""
@@ -230,10 +242,18 @@ class GkeTarget:
             queue = kube_own_queue.make(self._cluster(), own, there, self._say)
             self._config = self._config.model_copy(update={"queue": queue})
         planned = self._submission("preflight")
-        found = gke_preflight.preflight(self._cluster, self._config, planned)
+        found = gke_preflight.preflight(self._cluster, self._config, planned, self._never_fits)
         wrong = [str(one) for one in found if one.severity == "error"]
         if wrong:
             raise InfrastructureError(f"cluster {there.name} is made, and cannot be used: {'; '.join(wrong)}")
+
+    def _never_fits(self, cluster: Kubernetes, made: Object) -> Iterator[Problem]:
+        """Yields why a JobSet could never run on the cluster as it is, where nothing is added to it for that."""
+        there = self._there
+        if there is None:
+            yield from never(cluster, self._config, made)
+        elif not gke_cluster.is_short(self._config, there):
+            yield from never(cluster, self._config, made, gke_cluster.grows(self._config, there))
 
     def _run(self, ref: WorkloadRef) -> Folder:
         return open_folder(ref.scratch[0])

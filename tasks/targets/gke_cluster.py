@@ -148,6 +148,32 @@ def adds_apart(config: GkeTargetConfig, there: Cluster, api: Callable[[], Kubern
     return bool(short_of(theirs, need_of(config)).count) and kube_own_queue.is_wanted(api(), config.queue)
 
 
+def is_short(config: GkeTargetConfig, there: Cluster) -> bool:
+    """Whether a cluster has too few slices of the type, so that they are made in it for the run."""
+    return bool(short_of(there.pools, need_of(config)).count) and not there.autoprovisions
+
+
+def grows(config: GkeTargetConfig, there: Cluster) -> bool:
+    """Whether GKE itself adds machines on which the target's pods could be."""
+    kind = config.shape.machine_type
+    return there.autoprovisions or any(
+        pool.autoscaled and kind in ("", pool.machine_type) for pool in there.pools
+    )
+
+
+def never_fits_what_is_made(
+    config: GkeTargetConfig, there: Cluster | None, jobset: Mapping[str, Any], container: Container
+) -> list[Problem]:
+    """Returns why pods could not be on the machines that would be made for them; none where none would be."""
+    from tasks.cloud.compute import Compute
+    from tasks.targets.gke_machines import never_fits
+
+    if place_of(config).create == "never" or (there is not None and not is_short(config, there)):
+        return []
+    compute = None if Compute.is_left_out() else Compute(container.project, timing=container.timing)
+    return list(never_fits(made_as(config), jobset, compute))
+
+
 def led_to_its_queue(config: GkeTargetConfig, run: Holding, api: Callable[[], Kubernetes]) -> GkeTargetConfig:
     """Returns the target with the queue of the machines that runs added, where the run has a hold on such."""
     for lease in (run.lease, *map(run.ledger.read, shared_by(run.lease))):

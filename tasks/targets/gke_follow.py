@@ -54,6 +54,8 @@ class Limits:
     some_silent_s: float = 75.0
     look_s: float = 1.0
     """How often it is looked whether the workload has waited too long."""
+    alone_s: float | None = None
+    """See Waiting."""
 
 
 class Following:
@@ -77,7 +79,7 @@ class Following:
         self._patience = patience
         self._count = config.workers
         self._seen = Seen(config, ref.uid)
-        self._waits = Waiting(ref.name, config.limits)
+        self._waits = Waiting(ref.name, config.limits, alone_s=self._limits.alone_s)
         self._began: int | None = None
         self._counted = 0
         self._next_look_at = 0.0

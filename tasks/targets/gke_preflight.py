@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,10 +41,16 @@ _RIGHTS: Sequence[tuple[str, Kind, str]] = (
 
 
 def preflight(
-    connect: Callable[[], Kubernetes], config: GkeTargetConfig, planned: Submission
+    connect: Callable[[], Kubernetes],
+    config: GkeTargetConfig,
+    planned: Submission,
+    fits: Callable[[Kubernetes, Object], Iterable[Problem]] = lambda cluster, made: (),
 ) -> list[Problem]:
-    """Returns what is wrong. `planned` is what would be submitted, as far as it is known yet."""
-    if wrong := checked(jobset(config, planned)):
+    """Returns what is wrong. `planned` is what would be submitted, as far as it is known yet; `fits` says whether that
+    could ever run there.
+    """
+    made = jobset(config, planned)
+    if wrong := checked(made):
         return wrong
     try:
         cluster = connect()
@@ -54,9 +60,10 @@ def preflight(
     except InfrastructureError as error:
         return [Problem("error", None, f"the cluster does not answer: {error}")]
     try:
-        if problems := [*_lacking(cluster, config), *_forbidden(cluster, config)]:
+        problems = [*_lacking(cluster, config), *_forbidden(cluster, config)]
+        if any(one.severity == "error" for one in problems):
             return problems
-        return list(_refused(cluster, config, planned))
+        return [*problems, *_refused(cluster, config, planned), *fits(cluster, made)]
     except KubernetesError as error:
         return [Problem("error", None, f"the cluster cannot be looked over: {error}")]
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from tasks.config.gke_target import GkeLimits
 from tasks.targets.kube_found import NO_WORKLOAD, Found, KubeState
+from tasks.targets.kube_quota import verdict
 from tasks.targets.types import WaitedTooLong as WaitedTooLong
 
 HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """What no wait mends: pods name their image for good. All else somebody may mend while it waits: an administrator adds
 quota, makes the queue, or lets nodes read the registry.
 """
+
+ALONE_S = 900.0
+"""For its turn in the queue of machines that runs made, where the target does not say: nobody else is in front."""
 
 _PHASES = {
     KubeState.QUEUED: "queue_s",
@@ -39,8 +43,15 @@ class Waiting:
     in which the cluster does not answer counts, and is judged when it answers again.
     """
 
-    def __init__(self, name: str, limits: GkeLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._limits, self._clock = name, limits, clock
+    def __init__(
+        self,
+        name: str,
+        limits: GkeLimits,
+        clock: Callable[[], float] = time.monotonic,
+        alone_s: float | None = None,
+    ) -> None:
+        """`alone_s`: for its turn where nobody else has the queue's quota; None: as long as where somebody has."""
+        self._name, self._limits, self._clock, self._alone_s = name, limits, clock, alone_s
         self._phase: _Phase | None = None
         self._spent = {"queue_s": 0.0, "provisioning_s": 0.0}
         self.unheard = False
@@ -56,11 +67,13 @@ class Waiting:
             raise WaitedTooLong(
                 f"JobSet {self._name} can never begin: {what}: correct image: in the target file, and run again"
             )
-        if phase.allowed_s is not None and self._waited_s(phase) > phase.allowed_s:
+        allowed_s = self._allowed_s(phase, found)
+        if allowed_s is not None and self._waited_s(phase) > allowed_s:
             kind = "for its turn" if phase.limit == "queue_s" else "for its pods to start"
+            alone = " where nobody else has the quota" if allowed_s != phase.allowed_s else ""
             raise WaitedTooLong(
                 f"JobSet {self._name} waited {self._waited_s(phase):.0f} s {kind}, limits.{phase.limit} is "
-                f"{phase.allowed_s:g}: {what}: {_MENDED}",
+                f"{allowed_s:g}{alone}: {what}: {_MENDED}",
                 "unqueued" if found is None or found.reason == NO_WORKLOAD else "waited",
             )
 
@@ -71,9 +84,17 @@ class Waiting:
             return ""
         waited_s = self._waited_s(phase)
         since = f"waits since {_at(now - waited_s)}"
-        if phase.allowed_s is None:
+        allowed_s = self._allowed_s(phase, found)
+        if allowed_s is None:
             return f"{since}, without end"
-        return f"{since}, at most until {_at(now + phase.allowed_s - waited_s)} (limits.{phase.limit})"
+        return f"{since}, at most until {_at(now + allowed_s - waited_s)} (limits.{phase.limit})"
+
+    def _allowed_s(self, phase: _Phase, found: Found | None) -> float | None:
+        """Returns how long it may wait: for others as long as is said, for nobody no longer than Kueue needs."""
+        others = found is not None and verdict(found.message) == "waits"
+        if phase.limit != "queue_s" or self._alone_s is None or others:
+            return phase.allowed_s
+        return self._alone_s
 
     def _enter(self, found: Found | None) -> _Phase | None:
         limit = _PHASES.get(found.state) if found is not None else "queue_s"

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, JOB_SET, Kind, Object
 from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.kube_amount import amount
 from tasks.targets.kube_objects import metadata, spec
 from tasks.targets.kube_queues import MANAGED
-from tasks.targets.kube_room import amount
 
 MARK = "slicebench/manifests"
 """Annotation of a Deployment: release and hash of the manifests that we applied as a whole."""

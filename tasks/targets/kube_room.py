@@ -12,6 +12,7 @@ from tasks.config.accelerators import MACHINE_LABEL, Accelerator, accelerator
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import machines_at_most
+from tasks.targets.kube_amount import amount
 from tasks.targets.kube_objects import metadata, status
 
 _TPUS = ("ct", "tpu")
@@ -89,25 +90,3 @@ def room_of(nodes: Iterable[Object]) -> Room:
             least = found.get(kind, one)
             found[kind] = Each(min(one.cpus, least.cpus), min(one.memory, least.memory))
     return found
-
-
-def amount(quantity: object) -> float:
-    """Returns a quantity of Kubernetes (`15890m`, `58Gi`, `4`) as a number; 0 for what is none."""
-    text = str(quantity)
-    for suffix, factor in _SUFFIXES.items():
-        if text.endswith(suffix):
-            text, times = text[: -len(suffix)], factor
-            break
-    else:
-        times = 1.0
-    try:
-        return float(text) * times
-    except ValueError:
-        return 0.0
-
-
-_SUFFIXES = {
-    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)},
-    "m": 0.001,
-    **{letter: 1000.0**power for power, letter in enumerate("kMGTPE", 1)},
-}

@@ -16,6 +16,20 @@ class Machine:
     gpu: str = ""
     gpus: int = 0
 
+    @property
+    def memory_gb(self) -> int:
+        """GB of memory."""
+        return _MEMORY.get(self.name, self.cpus * 4)
+
+
+_MEMORY = {
+    "m1-megamem-96": 1433, "ct4p-hightpu-4t": 407, "ct5lp-hightpu-1t": 48, "ct5lp-hightpu-4t": 192,
+    "ct5lp-hightpu-8t": 384, "ct5p-hightpu-4t": 448, "ct6e-standard-8t": 1440, "tpu7x-standard-4t": 960,
+    "a2-highgpu-1g": 85, "a2-highgpu-2g": 170, "a2-highgpu-4g": 340, "a2-highgpu-8g": 680, "a3-highgpu-8g": 1872,
+    "a3-megagpu-8g": 1872, "a3-ultragpu-8g": 2952, "a4-highgpu-8g": 3968,
+}  # fmt: skip
+"""GB of those that have not four for each processor."""
+
 
 def _cpu(prefix: str, sizes: list[int]) -> list[Machine]:
     return [Machine(f"{prefix}-{size}", size) for size in sizes]

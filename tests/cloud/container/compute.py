@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.cloud.container.catalog import REGIONS, ZONES, machines_in, zones_of
+from tests.cloud.container.catalog import MACHINES, REGIONS, ZONES, machines_in, zones_of
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
 
@@ -49,7 +49,8 @@ def answer(world: World, method: str, project: str, rest: str, body: dict[str, A
         case "GetMachineType":
             if parts[1] not in ZONES or parts[3] not in machines_in(parts[1]):
                 raise missing(project, rest)
-            return {"name": parts[3]}
+            machine = MACHINES[parts[3]]
+            return {"name": parts[3], "guestCpus": machine.cpus, "memoryMb": machine.memory_gb << 10}
         case "GetReservation":
             if not {parts[3], f"projects/{project}/reservations/{parts[3]}"} & {
                 *world["settings"]["reservations"]

@@ -47,8 +47,8 @@ def test_a_target_file_says_what_flags_do_not(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.fixture
-def pathways(cluster: KubernetesStandIn, tmp_path: Path) -> Any:
-    """Writes a target of Pathways on the cluster; returns its path."""
+def pathways(cluster: KubernetesStandIn, api: Plain, tmp_path: Path) -> Iterator[Any]:
+    """Writes a target of Pathways on the cluster, whose machines come by themselves; returns its path."""
 
     def write(**more: Any) -> str:
         images = {"server_image": "r/server:jax_0.10.0", "proxy_image": "r/proxy_server:jax_0.10.0"}
@@ -60,7 +60,10 @@ def pathways(cluster: KubernetesStandIn, tmp_path: Path) -> Any:
         )
         return str(file)
 
-    return write
+    path = "/api/v1/namespaces/kube-system/configmaps"
+    api.http.post(path, json={"metadata": {"name": "cluster-autoscaler-status"}}).raise_for_status()
+    yield write
+    api.delete(f"{path}/cluster-autoscaler-status")
 
 
 def test_pathways_runs_without_a_program_until_it_is_deleted(

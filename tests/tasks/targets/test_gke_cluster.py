@@ -22,6 +22,7 @@ from tasks.leases.queues import QUEUE
 from tasks.leases.resource import ResourceRef
 from tasks.targets import gke_cluster
 from tasks.targets.cluster_requests import pool_request as request_of
+from tasks.targets.gke import GkeTarget
 from tasks.targets.kube_jobset import jobset
 from tests.cloud.container.hurried import container, pool_request
 from tests.cloud.container.running import Gke
@@ -57,6 +58,21 @@ def test_one_that_is_missing_is_refused_before_it_is_made(
 ) -> None:
     [told] = found(place, **fields)
     assert told.startswith("error: ") and re.search(words, told), told
+    assert gke.mutations() == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_pods_that_do_not_fit_the_machines_that_are_made_are_refused_before_they_are(
+    gke: Gke, there: bool
+) -> None:
+    if there:
+        gke.put("mine", location="us-east5-b")
+    place = {**PLACE, "make": {"queueing": {"install": False}}}
+    for cpu, refused in (("4", True), ("3", False)):
+        fields = {"type": "n2-standard-4-2", "cluster": place, "cpu": cpu}
+        told = [str(one) for one in GkeTarget(config(**fields)).looked_over("n")]
+        words = "does not fit machines of n2-standard-4: each pod of slice-job asks for 4 cpu"
+        assert any(words in one for one in told) == refused, told
     assert gke.mutations() == []
 
 

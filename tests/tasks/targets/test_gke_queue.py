@@ -192,8 +192,11 @@ def test_without_kueue_nothing_is_made(pods: Pods) -> None:
         teardown(pods.run(), holding)
 
 
-def test_what_never_fits_is_given_up_when_its_time_in_the_queue_is_over(pods: Pods) -> None:
+def test_what_never_fits_is_refused_or_else_given_up_when_its_time_in_the_queue_is_over(pods: Pods) -> None:
     run = pods.run(queue="queue", priority="lowest", cpu="4", limits={"queue_s": 1})
+    [told] = run.target.preflight(run.plan)
+    assert told.severity == "error" and "the 2 pods of slice-job ask for 8 cpu" in told.what
+    run = replace(run, spec=replace(run.spec, skip_preflight=True))
     with pytest.raises(WaitedTooLong, match=r"for its turn, limits\.queue_s is 1: .*> maximum capacity"):
         played(run, hold(RUN))
     assert any(line.startswith("queued: ") and "limits.queue_s" in line for line in pods.said), pods.said

@@ -100,3 +100,27 @@ def test_without_a_limit_it_is_waited_for_without_end(clock: Clock) -> None:
     waiting = Waiting("w", GkeLimits.model_validate({"queue_s": None}), clock)
     pass_in(waiting, clock, QUEUED, 1e9)
     assert waiting.told(QUEUED, 1e9).endswith("without end")
+
+
+ALONE = Found(
+    KubeState.QUEUED, "ExceedsMaxQuota", "insufficient quota for cpu in flavor a, 1 > maximum capacity (0)"
+)
+BEHIND = Found(
+    KubeState.QUEUED, "WaitingForQuota", "insufficient unused quota for cpu in flavor a, 1 more needed"
+)
+
+
+@pytest.mark.parametrize(("found", "over"), [(ALONE, True), (None, True), (BEHIND, False)])
+def test_where_nobody_else_has_the_quota_it_is_not_waited_for_long(
+    clock: Clock, found: Found | None, over: bool
+) -> None:
+    waiting = Waiting("w", GkeLimits.model_validate({}), clock, alone_s=10.0)
+    waiting.check(found)
+    clock.now += 11.0
+    if not over:
+        waiting.check(found)
+        assert waiting.told(BEHIND, 11.0).endswith("at most until 01-02 00:00:00 UTC (limits.queue_s)")
+        return
+    words = r"waited 11 s for its turn, limits\.queue_s is 10 where nobody else has the quota"
+    with pytest.raises(WaitedTooLong, match=words):
+        waiting.check(found)
