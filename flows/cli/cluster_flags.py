@@ -21,16 +21,14 @@ _FLAGS = {
     "cpu_pool.nodes": "--cpu-nodes",
     "cpu_pool.disk_gb": "--cpu-disk",
     "cpu_pool.disk_type": "--cpu-disk",
+    "queueing.cpu_limit": "--cpu-limit",
+    "queueing.memory_limit": "--memory-limit",
+    "queueing.jobset": "--jobset-version",
+    "queueing.kueue": "--kueue-version",
 }
 """Flags that are not called as their fields are."""
 
-_INSIDE = {
-    "cpu_limit": "--cpu-limit",
-    "memory_limit": "--memory-limit",
-    "jobset": "--jobset-version",
-    "kueue": "--kueue-version",
-}
-"""Flags of what is put into a cluster, by the names of their fields there."""
+_ASKS = {"--cpu-disk": "GB or GB:TYPE, of at least 10 GB, such as 200:pd-standard"}
 
 _OF_A_TYPE = (
     *("slices", "nodes", "topology", "capacity", "reservations", "max_run"),
@@ -44,10 +42,10 @@ def config_of(**fields: Any) -> ClusterConfig:
 
     Raises BadInput for what is wrong, and for what would have no effect. Asks nobody.
     """
-    import pydantic
-
     from flows.cli.wrong_flags import refuse_empty
+    from tasks.config.as_flags import Flags
     from tasks.config.cluster import ClusterConfig
+    from tasks.config.findings import checked
     from tasks.targets.cluster_requests import passed_through
 
     given = {name: value for name, value in fields.items() if value is not None and value != ()}
@@ -58,10 +56,7 @@ def config_of(**fields: Any) -> ClusterConfig:
         if texts := given.get(name):
             given[name] = _by_path(texts, _flag(name))
             passed_through(name, {}, given[name], _flag(name))
-    try:
-        return ClusterConfig.model_validate(given)
-    except pydantic.ValidationError as error:
-        raise BadInput([_problem(one) for one in error.errors()]) from None
+    return checked(ClusterConfig, given, Flags(_FLAGS, ClusterConfig.model_fields, asks=_ASKS))
 
 
 def _by_path(given: tuple[str, ...], flag: str) -> Mapping[str, str]:
@@ -88,7 +83,11 @@ def _at_odds(given: Mapping[str, Any]) -> Iterator[Problem]:
         if given.get(name) and not given.get("private"):
             yield _error(f"{_flag(name)} is for a private cluster", "add --private, or leave it out")
     queueing = given.get("queueing") or {"install": True}
-    idle = [_INSIDE[name] for name, value in queueing.items() if name != "install" and value is not None]
+    idle = [
+        _FLAGS[f"queueing.{name}"]
+        for name, value in queueing.items()
+        if name != "install" and value is not None
+    ]
     if idle and not queueing["install"]:
         what = f"{', '.join(idle)}: of JobSet, Kueue and the queue, which --no-install leaves out"
         yield _error(what, f"leave out --no-install, or {' and '.join(idle)}")
@@ -126,25 +125,3 @@ def _flag(field: str) -> str:
 
 def _error(what: str, fix: str) -> Problem:
     return Problem("error", None, what, fix=fix)
-
-
-def _problem(error: Mapping[str, Any]) -> Problem:
-    """Returns one of pydantic's findings as one would say it of a flag."""
-    from tasks.config.wording import of_flag, spelled
-
-    field = ".".join(map(str, error["loc"][:2]))
-    if field == "cpu_pool.disk_gb":
-        what = f"--cpu-disk must be GB or GB:TYPE, of at least 10 GB, such as 200:pd-standard, not {error['input']}"
-    elif error["type"] == "value_error":
-        told = spelled(str(error["ctx"]["error"]), _named)
-        what = f"{_flag(field)}: {told}" if field else told
-    else:
-        flag = _INSIDE.get(field.removeprefix("queueing."), _flag(field))
-        what = of_flag(error, flag)
-    return Problem("error", None, what)
-
-
-def _named(word: str) -> str | None:
-    from tasks.config.cluster import ClusterConfig
-
-    return _flag(word) if word in ClusterConfig.model_fields else None

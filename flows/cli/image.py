@@ -130,10 +130,12 @@ def _refuse(why: str, flags: Mapping[str, object]) -> None:
 
 
 def _source(fields: Mapping[str, object]) -> SourceSpec:
+    from tasks.config.as_flags import Flags
+    from tasks.config.findings import checked
     from tasks.config.request import RunRequest
     from tasks.config.source import resolve_source
 
-    return resolve_source(RunRequest.model_validate({"suite": "-", **fields}))
+    return resolve_source(checked(RunRequest, {"suite": "-", **fields}, Flags()))
 
 
 def _show(made: Made, json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from flows.cli.said import Json, print_json, say, tell_gone
-from runtime.contract.errors import BadInput, ExitCode, Problem
+from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from tasks.config.tpu_target import TpuVmTargetConfig
@@ -122,19 +122,13 @@ def office(project: str | None) -> Office:
 
 
 def _config(**fields: Any) -> TpuVmTargetConfig:
-    """Returns the flags as a target file would have them. Raises BadInput in the words of the model."""
-    import pydantic
-
+    """Returns the flags as a target file would have them. Raises BadInput in the flags' own spelling."""
+    from tasks.config.as_flags import Flags
+    from tasks.config.findings import checked
     from tasks.config.tpu_target import TpuVmTargetConfig
 
-    try:
-        return TpuVmTargetConfig.model_validate({"kind": "tpu_vm", **fields})
-    except pydantic.ValidationError as error:
-        problems = [
-            Problem("error", None, f"{'.'.join(map(str, one['loc'])) or 'tpu create'}: {one['msg']}")
-            for one in error.errors()
-        ]
-        raise BadInput(problems) from None
+    spelling = Flags({"zones": "--zone", "runtime_version": "--version"}, TpuVmTargetConfig.model_fields)
+    return checked(TpuVmTargetConfig, {"kind": "tpu_vm", **fields}, spelling)
 
 
 def _check_type(name: str) -> None:

@@ -50,6 +50,8 @@ def update(
     json: Json = False,
 ) -> int:
     """Bring all workers to the head of a branch, pull request or fork, detached, and make it what they import."""
+    from tasks.config.as_flags import Flags
+    from tasks.config.findings import checked
     from tasks.config.request import RunRequest
     from tasks.config.source import resolve_source
     from tasks.stages.tpu_update import FOLDER, PYTHON, Updated
@@ -57,10 +59,8 @@ def update(
     from tasks.stages.tpu_workers import workers
 
     asked = {"repo": repo, "branch": branch, "pr": pr, "commit": commit}
-    request = RunRequest.model_validate(
-        {"suite": "-", "jax_version": jax_version, "jax_index": jax_index, **asked}
-    )
-    source = resolve_source(request)
+    asked |= {"suite": "-", "jax_version": jax_version, "jax_index": jax_index}
+    source = resolve_source(checked(RunRequest, asked, Flags()))
     locks_s = int(tpu.seconds(locks, "--locks"))
     began = time.monotonic()
     places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen())

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pydantic
-
 from flows.cli.workload_flags import flags
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import BadInput
+from tasks.config.as_flags import Flags
+from tasks.config.findings import checked
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import load_target
 from tasks.config.locate import locate
-from tasks.config.wording import of_flag, spelled
 
 _FLAGS = {
     "limits.workload_s": "--deadline",
@@ -26,6 +25,8 @@ _FLAGS = {
     "cluster.project": "--project",
 }
 """Flags that are not called as their fields are."""
+
+_UNITS = {flag: "s" for field, flag in _FLAGS.items() if field.startswith("limits.")}
 
 
 def modelled(
@@ -51,25 +52,11 @@ def modelled(
     for part in ("limits", "ramdisk", "debug_dump", "ops_agent"):
         if isinstance(base.get(part), Mapping) and part in fields:
             merged[part] = {**base[part], **fields[part]}
-    try:
-        return GkeTargetConfig.model_validate(merged)
-    except pydantic.ValidationError as error:
-        raise BadInput([Problem("error", None, _told(one)) for one in error.errors()]) from None
+    return checked(GkeTargetConfig, merged, _as_flags())
 
 
-def _told(error: Mapping[str, Any]) -> str:
-    """Returns one of pydantic's findings, of the flag as it is typed."""
-    field = ".".join(map(str, error["loc"][:2]))
-    if error["type"] == "value_error":
-        told = spelled(str(error["ctx"]["error"]), _flag_of)
-        return f"{_flag(field)}: {told}" if field else told
-    return of_flag(error, _flag(field), "s" if field.startswith("limits.") else "")
-
-
-def _flag(field: str) -> str:
-    return _FLAGS.get(field, f"--{field.partition('.')[0].replace('_', '-')}")
-
-
-def _flag_of(word: str) -> str | None:
-    """Returns the flag for a word of a sentence; None: it is no field, or a target file alone can say it."""
-    return flag if word in GkeTargetConfig.model_fields and (flag := _flag(word)) in flags() else None
+def _as_flags() -> Flags:
+    """Returns how fields are told; those for which there is no flag, only a file can have."""
+    known, spelling = flags(), Flags(_FLAGS)
+    words = [name for name in GkeTargetConfig.model_fields if spelling.name((name,)) in known]
+    return Flags(_FLAGS, words, _UNITS)

@@ -8,8 +8,7 @@ from typing import Any, get_args
 
 import cyclopts
 
-from runtime.contract.errors import BadInput, Problem
-from tasks.config.wording import of_flag
+from runtime.contract.errors import BadInput
 
 _RENAMED = {"from_stage": "--from"}
 _KINDS = {int: "a whole number", float: "a number"}
@@ -22,7 +21,11 @@ def refusal_of(error: cyclopts.CycloptsError) -> BadInput:
         from pydantic import ValidationError
 
         if isinstance(cause, ValidationError):
-            return BadInput([_problem(each) for each in cause.errors()])
+            from tasks.config.as_flags import Flags
+            from tasks.config.findings import problems
+            from tasks.config.request import RunRequest
+
+            return BadInput(problems(cause, RunRequest, Flags(_RENAMED)))
     return BadInput(_told(error), fix=f"see {' '.join(('slicebench', *(error.command_chain or ())))} --help")
 
 
@@ -58,9 +61,3 @@ def refuse_empty(given: Mapping[str, Any]) -> None:
             f"{', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty",
             fix="give a value, or leave it out; a shell variable that is not set looks like this",
         )
-
-
-def _problem(error: Mapping[str, Any]) -> Problem:
-    name = str(error["loc"][0]) if error["loc"] else ""
-    flag = _RENAMED.get(name, f"--{name.replace('_', '-')}")
-    return Problem("error", None, of_flag(error, flag))

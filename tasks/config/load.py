@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pydantic
 
 from runtime.contract.errors import BadInput, Place, Problem
-from runtime.contract.nearest import nearest
 from runtime.contract.yamlfile import Node, load, place_of, read_text
+from tasks.config.findings import Keys, Written, checked
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.config.truths import mistaken
-from tasks.config.wording import wanted, written
+from tasks.config.wording import written
 
 if TYPE_CHECKING:
     from tasks.config.nightly import NightlyConfig
@@ -66,9 +66,9 @@ def validated(root: Node, model: type[_Read], what: str) -> _Read:
         for one in mistaken(model, root.value)
     ]
     try:
-        made = model.model_validate(root.value)
-    except pydantic.ValidationError as error:
-        raise BadInput(list(dict.fromkeys([*wrong, *_problems(root, error, model, what)]))) from None
+        made = checked(model, root.value, _InFile(root, what))
+    except BadInput as error:
+        raise BadInput(list(dict.fromkeys([*wrong, *error.problems]))) from None
     if wrong:
         raise BadInput(wrong)
     return made
@@ -84,53 +84,28 @@ def _model(root: Node) -> _Model:
     return _KINDS[kind.value]
 
 
-def _problems(
-    root: Node, error: pydantic.ValidationError, model: type[pydantic.BaseModel], what: str
-) -> Iterator[Problem]:
-    """Yields pydantic's findings at their places, one for each field: a union fails once for each branch."""
-    branches: dict[tuple[Place, str, str], list[str]] = {}
-    for detail in error.errors():
-        where, name = place_of(root, detail["loc"]), _name(root, detail["loc"], what)
-        told = str(detail.get("ctx", {}).get("error", ""))
-        if detail["type"] == "extra_forbidden":
-            yield _unknown(where, name, detail["loc"], model)
-        elif detail["type"] == "missing":
-            name = str(detail["loc"][-1])
-            yield Problem("error", where, f"{name} is missing", fix=f"write {name}: …")
-        elif detail["type"] == "value_error":  # one of our own sentences
-            yield Problem("error", _spoken_of(root, detail["loc"], told) or where, f"{name}: {told}")
-        else:
-            branches.setdefault((where, name, written(detail["input"])), []).append(wanted(detail))
-    for (where, name, given), words in branches.items():
-        yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
+class _InFile(Written):
+    """A mapping of a YAML file; `what` is what all of it is called."""
 
+    def __init__(self, root: Node, what: str) -> None:
+        self._root, self._what = root, what
 
-def _name(root: Node, path: Sequence[str | int], name: str) -> str:
-    """Returns the last word of a path that is a key of the file, or a key that is missing there; else `name`."""
-    node = root
-    for part in path:
-        child = node.child(part)
-        if child is not None:
-            node, name = child, part if isinstance(part, str) else name
-        elif isinstance(part, str) and node.entries:
-            name = part
-    return name
+    def place(self, path: Keys, told: str = "") -> Place:
+        """Returns where a field stands; of a sentence about a mapping, the first key that it speaks of, if there."""
+        node = self._root.at(path)
+        entries = node.entries if node is not None else {}
+        first = [told.split(" ", 1)[0].strip("':")] if path else []
+        words = (*first, *_KEY.findall(told)) if told else ()
+        spoken_of = next((entries[word].place for word in words if word in entries), None)
+        return spoken_of or place_of(self._root, path)
 
-
-def _spoken_of(root: Node, path: Sequence[str | int], told: str) -> Place | None:
-    """Returns where the first key stands that a sentence about a mapping speaks of, if that is there."""
-    node = root.at(path)
-    entries = node.entries if node is not None else {}
-    first = [told.split(" ", 1)[0].strip("':")] if path else []
-    return next((entries[word].place for word in (*first, *_KEY.findall(told)) if word in entries), None)
-
-
-def _unknown(where: Place, name: str, path: Sequence[str | int], model: type[pydantic.BaseModel]) -> Problem:
-    words = [word for word in path if isinstance(word, str)]
-    nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
-    model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
-    near = nearest(name, model.model_fields)
-    known = ", ".join(model.model_fields)
-    return Problem(
-        "error", where, f"unknown key {name!r}", fix=f"did you mean {near!r}?" if near else f"known: {known}"
-    )
+    def name(self, path: Keys) -> str:
+        """Returns the last word of a path that is a key of the file, or a key that is missing there."""
+        node, name = self._root, self._what
+        for part in path:
+            child = node.child(part)
+            if child is not None:
+                node, name = child, part if isinstance(part, str) else name
+            elif isinstance(part, str) and isinstance(node.value, Mapping):
+                name = part
+        return name

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.contract.names import STAGES
 from tasks.config import duration, patterns
+from tasks.config.findings import checked
 
 KEEP_FOR = "4h"
 
@@ -97,11 +98,10 @@ class RunRequest(BaseModel):
 
 
 def as_filled_in(form: Mapping[str, Any]) -> RunRequest:
-    """Returns the request of a form, where what is left empty is ''. Raises pydantic's ValidationError."""
-    return RunRequest(
-        **{
-            name: value
-            for name, value in form.items()
-            if value != "" or RunRequest.model_fields[name].default is not None
-        }
-    )
+    """Returns the request of a form, where what is left empty is ''. Raises BadInput by the names of the form."""
+    given = {
+        name: value
+        for name, value in form.items()
+        if value != "" or RunRequest.model_fields[name].default is not None
+    }
+    return checked(RunRequest, given)

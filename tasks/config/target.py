@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from runtime.contract.errors import BadInput, Problem
+from tasks.config.as_flags import Flags
+from tasks.config.findings import checked
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
-from tasks.config.wording import of_flag
 
 
 class LocalTargetConfig(BaseModel):
@@ -45,15 +45,7 @@ class LocalTargetConfig(BaseModel):
         """
         asked = {"workers": workers, "devices_per_worker": devices_per_worker}
         chosen = {name: value for name, value in asked.items() if value is not None}
-        try:
-            return type(self).model_validate(self.model_dump() | chosen)
-        except ValidationError as error:
-            raise BadInput(
-                [
-                    Problem("error", None, of_flag(each, f"--{str(each['loc'][0]).replace('_', '-')}"))
-                    for each in error.errors()
-                ]
-            ) from None
+        return checked(type(self), self.model_dump() | chosen, Flags())
 
 
 TargetConfig = Annotated[

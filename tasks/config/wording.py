@@ -81,14 +81,6 @@ def spelled(told: str, flag_of: Callable[[str], str | None]) -> str:
     return told
 
 
-def of_flag(error: Mapping[str, Any], flag: str, unit: str = "") -> str:
-    """Returns one of pydantic's findings as one says it of a flag; `unit`: what its number counts."""
-    if error["type"] == "value_error":  # one of our own sentences
-        return f"{flag}: {error['ctx']['error']}"
-    after = f" {unit}" if unit else ""
-    return f"{flag} must be {wanted(error)}{after}, not {error['input']}{after}"
-
-
 def written(value: Any) -> str:
     """Returns a value as a YAML file has it, cut where it is long, to follow "not"."""
     text = _plainly(value)

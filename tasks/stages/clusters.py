@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import ValidationError
-
-from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
 from tasks.cloud.resource_names import problem_with
+from tasks.config.as_flags import Flags
 from tasks.config.cluster import ClusterConfig
+from tasks.config.findings import checked
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
@@ -138,19 +138,16 @@ def resized(office: Office, name: str, size: int, unit: Unit | None = None) -> C
             f"no lease of this ledger ({office.ledger.uri}) keeps a cluster {name!r}",
             fix="see slicebench cluster list; `cluster create` with the same flags finishes one that is half made",
         )
-    config = ClusterConfig.model_validate(json.loads(written))
+    about = f"the lease of cluster {name} does not say how it was made"
+    fix = f"slicebench cluster create {name}, with the flags it was made with"
+    config = checked(ClusterConfig, json.loads(written), about=about, fix=fix)
     if config.type is None and size:
         fix = f"slicebench cluster create {name} --type TYPE --slices {size}, with the flags it was made with"
         raise BadInput(f"cluster {name} was made without accelerators", fix=fix)
     counted: Unit = "nodes" if config.counts_nodes else "slices"
     if unit not in (None, counted) and config.type is not None:
         raise BadInput(f"cluster {name} is of {config.type}, counted in {counted}", fix=f"--{counted} {size}")
-    change = {counted: size}
-    try:
-        return ClusterConfig.model_validate({**json.loads(written), **change})
-    except ValidationError as error:  # such as GPUs of several hosts, which nothing joins
-        told = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]
-        raise BadInput([Problem("error", None, one) for one in told]) from None
+    return checked(ClusterConfig, {**json.loads(written), counted: size}, Flags())
 
 
 def delete(

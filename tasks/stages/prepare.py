@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import pydantic
-
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.expand import expand
 from runtime.contract.job import Deadlines
@@ -25,6 +23,7 @@ from runtime.contract.yamlfile import read_text
 from tasks.cloud.storage import Folder, open_folder, probe_writable
 from tasks.config import duration
 from tasks.config.envfile import resolve_env
+from tasks.config.findings import checked
 from tasks.config.home import HISTORY_VARIABLE, runs_folder
 from tasks.config.locate import locate
 from tasks.config.request import RunRequest
@@ -219,8 +218,8 @@ def _reopen(request: RunRequest) -> tuple[RunSpec, Folder]:
 
 def _read_stored(content: bytes, folder: Folder) -> RunRequest:
     try:
-        return RunRequest.model_validate(json.loads(content)["request"])
-    except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
+        return checked(RunRequest, json.loads(content)["request"])
+    except (ValueError, KeyError, TypeError, BadInput) as error:
         raise InfrastructureError(f"{folder.uri}/{REQUEST_FILE} is damaged: {error}") from error
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from tasks.cloud.container import Container
 from tasks.cloud.container_errors import PermissionDenied
@@ -17,6 +15,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import NAMESPACE
 from tasks.cloud.labels import LEASE, read_labels
 from tasks.config.cluster import ClusterConfig
+from tasks.config.findings import checked
 from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.leases.holding import Holding
@@ -88,14 +87,9 @@ def made_as(config: GkeTargetConfig) -> ClusterConfig:
         "reservations": place.reservations,
         **({"slices": config.slices} if shape.kind == "tpu" else {"nodes": config.slices * shape.hosts}),
     }
-    try:
-        return ClusterConfig.model_validate({key: value for key, value in asked.items() if value is not None})
-    except ValidationError as error:
-        told = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]
-        what = f"cluster {place.name} cannot be made as the target says"
-        raise BadInput(
-            [Problem("error", None, f"{what}: {one}", fix="create: never") for one in told]
-        ) from error
+    given = {key: value for key, value in asked.items() if value is not None}
+    about = f"cluster {place.name} cannot be made as the target says"
+    return checked(ClusterConfig, given, about=about, fix="create: never")
 
 
 def wanted(config: GkeTargetConfig) -> Wanted:

@@ -39,12 +39,20 @@ ROOT = Path(__file__).parents[3]
         ("runs --last x", "--last must be a whole number, not x, see slicebench runs --help"),
         (
             "schema nosuch",
-            "KIND must be suite or target or nightly, not nosuch, see slicebench schema --help",
+            "KIND must be suite or target or nightly or environment, not nosuch, see slicebench schema --help",
         ),
         ("tpu list --nosuch", "Unknown option: --nosuch, see slicebench tpu list --help"),
         ("up --port 99999", "--port must be between 1 and 65535, not 99999"),
         ("up --port 0", "--port must be between 1 and 65535, not 0"),
         ("runs --last -1", "--last must be at least 1, not -1"),
+        (
+            "tpu create n --type v6e-4 --zone us-east5-b --slices 0",
+            "--slices must be at least 1, not 0",
+        ),
+        (
+            "tpu create n --type v6e-4 --zone nowhere",
+            "--zone must be a zone, such as us-east5-b, not nowhere",
+        ),
         ("repot", "there is no command 'repot', did you mean report or reap?"),
         ("tpu crate", "there is no command 'tpu crate', did you mean create?"),
         (

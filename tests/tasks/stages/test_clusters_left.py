@@ -49,6 +49,72 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, edge: type, call: str, do: Callab
     a_ledger().write(replace(lease(), owner=replace(owner, started_at=owner.started_at - 1000.0)))
 
 
+def test_a_stockout_of_some_slices(gke: Gke) -> None:
+    gke.set(only_room_for=2)
+    with pytest.raises(NotWhole, match="0 of 2|2 of 4 node pools of mine are there.*GCE_STOCKOUT"):
+        create(office(), "mine", config(slices=4))
+    assert (gke.inventory(), lease().state) == ([], State.GONE)
+    with pytest.raises(NotWhole, match="2 of 4"):
+        create(office(), "mine", config(slices=4), partly=True)
+    assert sorted(gke.pools("mine")) == ["cpu", "np-0", "np-1"]
+    assert (lease().state, lease().owner, lease().stands) == (State.LIVE, None, True)
+    gke.set(only_room_for=None)
+    assert len(create(office(), "mine", config(slices=4)).slices) == 4
+
+
+def test_a_resize_that_fails_leaves_what_works_and_is_repeatable(gke: Gke) -> None:
+    create(office(), "mine", config(slices=2))
+    gke.set(stockouts=[ZONE])
+    with pytest.raises(NotWhole):
+        resize(office(), "mine", 3)
+    assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING", "np-1": "RUNNING"}
+    gke.set(stockouts=[], quotas={f"CT5LP/{REGION}": 32})
+    with pytest.raises(QuotaExhausted):
+        resize(office(), "mine", 3)
+    assert (lease().owner, lease().unconfirmed, len(gke.pools("mine"))) == (None, False, 3)
+    gke.set(quotas={})
+    assert len(resize(office(), "mine", 3).slices) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"failing_clusters": ["mine"]}, "registered"),
+        ({"quotas": {f"CPUS/{REGION}": 8}}, "Insufficient regional quota"),
+        ({"denied": ["CreateCluster"]}, "container.clusters.create"),
+        ({"denied": ["CreateNodePool"]}, "container.clusters.update"),
+    ],
+)
+def test_one_that_fails_is_given_back_whole(gke: Gke, settings: dict[str, Any], words: str) -> None:
+    gke.set(**settings)
+    with pytest.raises(Exception, match=words):
+        create(office(), "mine", config())
+    assert (gke.inventory(), lease().state) == ([], State.GONE)
+
+
+def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) -> None:
+    def interrupted(line: str, at: str = "np-1") -> None:
+        if line.startswith(f"make pool {at}"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        create(office(interrupted), "mine", config(slices=2))
+    assert (gke.inventory(), lease().state) == ([], State.GONE)
+    create(office(), "mine", config(slices=1))
+    with pytest.raises(KeyboardInterrupt):
+        resize(office(interrupted), "mine", 2)
+    assert (lease().owner, lease().state, gke.pools("mine")) == (
+        None,
+        State.LIVE,
+        {"cpu": "RUNNING", "np-0": "RUNNING"},
+    )
+    one = lease().price_per_hour
+    with pytest.raises(KeyboardInterrupt):
+        resize(office(lambda line: interrupted(line, "np-2")), "mine", 3)
+    assert one
+    assert describe(office(), "mine").price_per_hour == pytest.approx(2 * one)
+
+
 @pytest.mark.parametrize("who", ["reaper", "same again", "delete"])
 def test_what_a_killed_resize_had_half_made_goes_or_is_finished(
     gke: Gke, monkeypatch: pytest.MonkeyPatch, who: str
