@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from flows.cli.cluster_flags import config_of
+from flows.cli.cluster_groups import GROUPS
 from runtime.contract.errors import BadInput
+from tasks.config.cluster import ClusterConfig
 
 TYPE = {"type": "v5litepod-16"}
 GPU = {"type": "l4-1"}
@@ -56,6 +58,13 @@ def test_it_is_refused_in_the_words_of_the_command_line(fields: dict[str, Any], 
     with pytest.raises(BadInput) as refused:
         config_of(**{"zone": "us-east5-b", **fields})
     assert told in str(refused.value)
+
+
+def test_every_group_of_flags_asks_for_fields_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLICEBENCH_ZONE", "us-east5-b")
+    asked = [name for group in GROUPS for name in group().asked()]
+    assert len(asked) == len({*asked})
+    assert {*asked} <= ClusterConfig.model_fields.keys()
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from argparse import Action
+from dataclasses import fields
 from typing import NoReturn
 
 import pytest
 
 from flows.cli import cluster
-from flows.cli.cluster_create import create
+from flows.cli.cluster_groups import GROUPS
 from flows.cli.main import main
 from flows.cli.workload_flags import parser
 from runtime.contract.errors import ExitCode, InfrastructureError
@@ -43,11 +43,8 @@ def test_a_wrong_value_of_a_workload_is_told_of_its_flag(
             assert "_" not in said.replace(value, "").partition(": ")[0], said
 
 
-WITH_VALUE = sorted(
-    f"--{name.replace('_', '-')}"
-    for name, one in inspect.signature(create).parameters.items()
-    if one.kind is one.KEYWORD_ONLY and "bool" not in str(one.annotation) and name != "project"
-)
+VALUED = [one.name for group in GROUPS for one in fields(group) if "bool" not in str(one.type)]
+WITH_VALUE = sorted(f"--{name.replace('_', '-')}" for name in ("ttl", *VALUED))
 
 
 @pytest.mark.parametrize("flag", WITH_VALUE)

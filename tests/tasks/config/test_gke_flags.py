@@ -6,12 +6,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.cli.cluster_create import create
+from flows.cli.cluster_groups import GROUPS
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
 from tasks.config.gke_place import ClusterPlace
@@ -180,7 +182,7 @@ def asked_of_gke(fields: Mapping[str, Any]) -> Any:
 
 @pytest.mark.parametrize(("flag", "place"), CLUSTERS.items())
 def test_what_a_flag_of_clusters_asked_for_is_asked_of_gke(flag: str, place: dict[str, Any] | str) -> None:
-    taken = inspect.signature(create).parameters
+    taken = {one.name for group in GROUPS for one in fields(group)} | {*inspect.signature(create).parameters}
     if isinstance(place, str):
         assert place in taken
         return

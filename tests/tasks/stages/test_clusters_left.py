@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import StockedOut
+from tasks.cloud.container_errors import QuotaExhausted, StockedOut
 from tasks.leases.clusters import POOL
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
@@ -24,6 +24,7 @@ from tasks.stages.clusters import (
 )
 from tasks.targets.cluster_asked import Asked
 from tasks.targets.cluster_making import NotWhole
+from tests.cloud.container.hurried import REGION, ZONE
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke
 
