@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tasks.explain.kube_scene import KubeScene, of_condition, trouble
 from tasks.explain.scene import Trouble
@@ -30,19 +31,45 @@ def no_queue(scene: KubeScene) -> Trouble | None:
     queue = label(scene.objects.jobset, QUEUE_NAME) or str(spec(mine).get("queueName"))
     why = refused(scene, _NO_QUEUE)
     told = [of_condition(mine, why)] if why is not None else []
+    stopped: list[tuple[Object, Condition]] = []
     if mine is not None and waits(mine) and not scene.found.over:
-        told += [of_condition(one, stopped) for one, stopped in _stopped(scene, mine, queue)]
+        stopped = _stopped(scene, mine, queue)
+        told += [of_condition(one, active) for one, active in stopped]
     if not told:
         return None
     return trouble(
         "queue",
-        f"its queue {queue} is missing or stopped; it starts by itself once the queue is there",
+        f"its queue {queue} {_what_is_wrong(why, stopped)}",
         told,
-        (
-            f"slicebench cluster create {scene.cluster or 'CLUSTER'}   # repairs queues of a cluster that it made",
-            scene.describe,
-        ),
+        (_mend(scene, stopped), scene.describe),
     )
+
+
+def _what_is_wrong(why: Condition | None, stopped: Sequence[tuple[Object, Condition]]) -> str:
+    """Returns what keeps a queue from taking anything, and what would let it: of what stopped, the last says why."""
+    reason = stopped[-1][1].reason if stopped else ""
+    if reason == "Stopped":
+        return "is stopped; it starts by itself once somebody lets that go on (stopPolicy: None)"
+    if reason == "Terminating":
+        return "is being deleted; it starts by itself once there is another of that name"
+    if reason.endswith("NotFound"):
+        return "refers to what is missing; it starts by itself once that is there"
+    if reason == "ClusterQueueDoesNotExist":
+        return "has no ClusterQueue behind it; it starts by itself once that is there"
+    if why is not None and not stopped and "LocalQueue" in why.message and "exist" in why.message:
+        return "is missing; it starts by itself once the queue is there"
+    return "is missing or stopped; it starts by itself once the queue is there"
+
+
+def _mend(scene: KubeScene, stopped: Sequence[tuple[Object, Condition]]) -> str:
+    """Returns the command that lets a queue take things again: what somebody stopped no repair lets go on."""
+    one = stopped[-1][0] if stopped and stopped[-1][1].reason == "Stopped" else None
+    if one is None:
+        create = f"slicebench cluster create {scene.cluster or 'CLUSTER'}"
+        return f"{create}   # repairs queues of a cluster that it made"
+    where = f" -n {namespace(one)}" if one.get("kind") == "LocalQueue" else ""
+    what = f"{one.get('kind', 'queue').lower()} {name(one)}{where}"
+    return f'kubectl patch {what} --type=merge -p \'{{"spec":{{"stopPolicy":"None"}}}}\''
 
 
 def refused(scene: KubeScene, pattern: str) -> Condition | None:

@@ -102,9 +102,11 @@ def explanation(desk: Desk, workload: str, run: str = "") -> Explained:
     if objects.workload is None and not found.over:
         classes = _names(desk, PRIORITY_CLASS), _names(desk, WORKLOAD_PRIORITY_CLASS)
     cluster = desk.gke.cluster if desk.gke else ""
+    queues = _cluster_queues(desk, objects)
     scene = KubeScene(
-        workload, objects, found, desk.kube.now(), cluster, *classes, lines, run=run, nodes=nodes
-    )
+        workload, objects, found, desk.kube.now(), cluster, *classes, lines,
+        run=run, nodes=nodes, cluster_queues=queues,
+    )  # fmt: skip
     troubles = [
         replace(one, next=[_aimed(desk, command) for command in one.next]) for one in kube_troubles(scene)
     ]

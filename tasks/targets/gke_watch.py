@@ -41,7 +41,7 @@ class Seen:
         return next((one for one in self._objects.values() if one.get("kind") == "Workload"), None)
 
     def take(self, change: Change) -> bool:
-        """Takes what changed; returns whether the state is news."""
+        """Takes what changed; returns whether the state is news: before its JobSet was told of, nothing is known."""
         one = change.object
         if change.kind == POD:
             self._know(one)
@@ -62,7 +62,8 @@ class Seen:
         self._looked_at = time.monotonic()
         before = self.found
         self.found = look(select(self._uid, self._objects.values(), self._deleted), before)
-        return before is None or before.key != self.found.key
+        known = before if before is not None and before.seen else None
+        return self.found.seen and (known is None or known.key != self.found.key)
 
     def replace(self, objects: Sequence[Object]) -> Found:
         """Takes what is there now in place of all that was told, and looks."""

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, JOB_SET, Kind, Object
@@ -30,7 +30,9 @@ Do = Literal["install", "upgrade", "fit", "keep"]
 
 @dataclass(frozen=True)
 class Part:
-    """A controller. `kind` is what it serves; memory grows by `mi_a_machine`."""
+    """A controller. `kind` is what it serves; memory grows by `mi_a_machine`. `manager`: the Deployment's name where it
+    is not the release's own.
+    """
 
     name: str
     title: str
@@ -39,15 +41,24 @@ class Part:
     least_mi: int
     mi_a_machine: float
     cpus_a_thousand: float = 0.0
+    manager: str = ""
 
     @property
     def deployment(self) -> str:
         """The name of its Deployment."""
-        return f"{self.name}-controller-manager"
+        return self.manager or f"{self.name}-controller-manager"
+
+    def as_(self, there: Object) -> Part:
+        """Returns it as it is there: charts and operators have names and namespaces of their own."""
+        meta = metadata(there)
+        return replace(self, namespace=str(meta["namespace"]), manager=str(meta["name"]))
 
 
 JOBSET = Part("jobset", "JobSet", "jobset-system", JOB_SET, 4096, 1.2)
 KUEUE = Part("kueue", "Kueue", "kueue-system", CLUSTER_QUEUE, 4096, 32.0, 4.0)
+NAMED = "app.kubernetes.io/name"
+_ROLE, _MANAGERS = "app.kubernetes.io/component", ("controller", "manager")
+"""By these labels releases, charts and operators alike say which of their Deployments is the controller."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,14 @@ def choose(part: Part, there: Object | None, version: str, sha256: str) -> Choic
     if not has:
         running = version_of(there) or "of unknown version"
         other = f"; {version} was asked for" if running != version else ""
+        usual = (part.namespace, part.deployment) == (
+            metadata(there).get("namespace"),
+            metadata(there)["name"],
+        )
+        where = "" if usual else f" as Deployment {metadata(there)['namespace']}/{metadata(there)['name']}"
         return Choice(
-            "keep", f"{part.title} {running} is there, and was installed by others: it stays as it is{other}"
+            "keep",
+            f"{part.title} {running} is there{where}, and was installed by others: it stays as it is{other}",
         )
     if has == version and hashed == sha256:
         return Choice("fit")
@@ -82,6 +99,11 @@ def choose(part: Part, there: Object | None, version: str, sha256: str) -> Choic
             "upgrade", f"applying {part.title} {version} again: its manifests are others (SHA-256 {sha256})"
         )
     return Choice("upgrade", f"taking {part.title} from {has} to {version} (SHA-256 {sha256})")
+
+
+def is_manager(deployment: Object) -> bool:
+    """Whether a Deployment that is named after a controller is the controller, and no page that shows it."""
+    return (metadata(deployment).get("labels") or {}).get(_ROLE) in _MANAGERS
 
 
 def marked(deployment: Object) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from tasks.cloud.kube_manifests import Manifests, Wanted, fetch
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import NotServed, Refused, Unavailable, shortened
 from tasks.cloud.kubernetes_kinds import (
+    ALL_NAMESPACES,
     DEPLOYMENT,
     JOB_SET,
     NODE,
@@ -29,6 +30,7 @@ from tasks.config.queueing import Controller, Queueing
 from tasks.targets.kube_controllers import (
     JOBSET,
     KUEUE,
+    NAMED,
     Choice,
     Part,
     choose,
@@ -36,6 +38,7 @@ from tasks.targets.kube_controllers import (
     fitted,
     in_order,
     is_deployment,
+    is_manager,
     tolerations_for,
 )
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
@@ -122,8 +125,18 @@ def _first_who_must_agree(api: Kubernetes) -> Sequence[Part]:
     Where Kueue is there, every Deployment and pod waits for its word, those of JobSet too: while it is down, only it
     itself can be brought up.
     """
-    there = api.find(DEPLOYMENT, KUEUE.deployment, KUEUE.namespace)
-    return (JOBSET, KUEUE) if there is None else (KUEUE, JOBSET)
+    return (JOBSET, KUEUE) if _running(api, KUEUE) is None else (KUEUE, JOBSET)
+
+
+def _running(api: Kubernetes, part: Part) -> Object | None:
+    """Returns the Deployment of a controller, wherever it is: two controllers of one kind would work against each
+    other, and JobSet's chart names it otherwise than JobSet's manifests.
+    """
+    there = api.find(DEPLOYMENT, part.deployment, part.namespace)
+    if there is not None:
+        return there
+    found = api.list(DEPLOYMENT, ALL_NAMESPACES, labels={NAMED: part.name}).items
+    return next((one for one in found if is_manager(one)), None)
 
 
 def install(
@@ -136,7 +149,7 @@ def install(
     patience: Waits = USUAL,
 ) -> None:
     """Lets a cluster have one controller, fit for its machines, and waits until it is ready."""
-    there = api.find(DEPLOYMENT, part.deployment, part.namespace)
+    there = _running(api, part)
     chosen = choose(part, there, release.wanted.version, release.sha256)
     if chosen.told:
         say(chosen.told)
@@ -158,7 +171,7 @@ def install(
                 key = str(manifest["apiVersion"]), str(manifest["kind"])
                 kinds[key] = kinds.get(key) or api.kind_of(manifest)
                 apply(api, manifest, kinds[key], say)
-    await_ready(api, part, patience)
+    await_ready(api, part if there is None else part.as_(there), patience)
 
 
 def await_ready(api: Kubernetes, part: Part, patience: Waits = USUAL) -> None:

@@ -195,7 +195,7 @@ def test_a_workload_runs_and_goes(cluster: Kubernetes, call: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "state", "why"),
     [
-        ("nowhere", {"queue": "absent"}, "QUEUED", "its queue absent is missing or stopped"),
+        ("nowhere", {"queue": "absent"}, "QUEUED", "its queue absent is missing"),
         ("large", {"cpu": "3"}, "QUEUED", "it never fits"),
         ("unknown", {"priority": "absent"}, "QUEUED", "there is no priority class absent"),
         ("imageless", {}, "STARTING", "image"),

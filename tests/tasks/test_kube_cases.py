@@ -30,7 +30,8 @@ def test_the_troubles_of_a_case(name: str) -> None:
         first = troubles[0]
         assert one.expect.get("what", "") in first.what
         assert first.evidence and first.next
-        assert all(command.startswith("slicebench ") for command in first.next)
+        assert all(command.startswith(("slicebench ", "kubectl ")) for command in first.next)
+        assert one.expect.get("next", "") in "; ".join(first.next)
         shown = " | ".join(f"{line.place}: {line.text}" for line in first.evidence)
         for text in one.expect.get("evidence", ()):
             assert text in shown

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
 _DEPLOYMENTS = "deployments.apps"
-_CONTROLLERS = {
-    ("kueue-system", "kueue-controller-manager"): "kueue",
-    ("jobset-system", "jobset-controller-manager"): "jobset",
-}
+_CONTROLLERS = ("kueue", "jobset")
 
 _AGAIN_S = 0.1
 
@@ -45,11 +42,14 @@ class Deployments:
     def __init__(self, world: World) -> None:
         """Works in one cluster."""
         self._world = world
+        self._controllers: dict[Key, str] = {}
 
     def reconcile(self, key: Key) -> float | None:
         """Looks at one of them; returns when to look again."""
         obj = self._world.store.at(key)
-        name = _CONTROLLERS.get(key[1:])
+        if obj is not None and (runs := _controller(obj)):
+            self._controllers[key] = runs
+        name = self._controllers.get(key)
         if obj is None:
             if name:
                 self._world.installed.pop(name, None)
@@ -107,6 +107,13 @@ class Deployments:
             status[field] = count
         put(obj, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
         put(obj, "Progressing", "True", "NewReplicaSetAvailable", "ReplicaSet has successfully progressed.")
+
+
+def _controller(obj: Obj) -> str:
+    """Returns which controller a Deployment runs, by its image alone: charts name it as they like."""
+    containers = obj["spec"]["template"]["spec"]["containers"]
+    images = {one["image"].partition("@")[0].rpartition("/")[2].partition(":")[0] for one in containers}
+    return next((one for one in _CONTROLLERS if one in images), "")
 
 
 def _unavailable(obj: Obj) -> None:

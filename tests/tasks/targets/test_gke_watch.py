@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.cloud.kubernetes_kinds import JOB, JOB_SET
+from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET
 from tasks.cloud.kubernetes_watch import Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_plan import restarting_codes
@@ -96,3 +96,13 @@ def test_after_which_codes_a_run_is_started_again(
     known = [code for code in by if code is not None or told.codes is None]
     assert all(told.after(code) for code in known)
     assert not any(told.after(code) for code in not_by)
+
+
+def test_nothing_is_told_before_its_jobset_was() -> None:
+    """A watch tells of one kind after the other when it begins: an event alone is no JobSet that is gone."""
+    seen = Seen(config(), "u")
+    assert not seen.take(Change("ADDED", EVENT, {"kind": "Event", "metadata": {"uid": "e", "name": "n.1"}}))
+    there = {"kind": "JobSet", "metadata": {"uid": "u", "name": "n"}, "spec": {}}
+    assert seen.take(Change("ADDED", JOB_SET, there))
+    assert seen.found is not None and seen.found.state is KubeState.STARTING
+    assert not seen.take(Change("MODIFIED", JOB_SET, there))

@@ -24,8 +24,10 @@ from tests.cloud.kubernetes.releases import release
 A, B = "a" * 64, "b" * 64
 
 
-def there(version: str, mark: str = "") -> dict[str, Any]:
+def there(version: str, mark: str = "", place: str = "") -> dict[str, Any]:
     one = next(one for one in release("kueue", version) if one["kind"] == "Deployment")
+    if place:
+        one["metadata"]["namespace"], _, one["metadata"]["name"] = place.partition("/")
     one["metadata"]["annotations"] = {MARK: mark} if mark else {}
     return one
 
@@ -44,6 +46,7 @@ def there(version: str, mark: str = "") -> dict[str, Any]:
             "Kueue v0.17.1 is there, and was installed by others: it stays as it is; v0.19.2",
         ),
         (there("v0.19.2"), "keep", "was installed by others: it stays as it is"),
+        (there("v0.19.2", place="ours/my-kueue"), "keep", "is there as Deployment ours/my-kueue, and was"),
     ],
 )
 def test_what_is_done(found: Any, do: str, told: str) -> None:

@@ -197,6 +197,21 @@ def test_what_others_installed_is_used_as_it_is(place: Place, cluster: Kubernete
     assert place.quota()["v5e-4x4 google.com/tpu"] == "16"
 
 
+def test_a_controller_that_a_chart_installed_gets_no_second_beside_it(place: Place) -> None:
+    """JobSet's chart has names of its own: two of them would make each workload's Jobs."""
+    for one in release("jobset", "v0.11.0"):
+        if one["kind"] == "Deployment":
+            labels = {"app.kubernetes.io/name": "jobset", "app.kubernetes.io/component": "controller"}
+            one["metadata"] |= {"name": "jobset-controller", "labels": labels}
+        place.kube.apply(one)
+    place.set_up()
+    assert place.told(
+        "JobSet v0.11.0 is there as Deployment jobset-system/jobset-controller, and was installed by others"
+    )
+    there = [one["metadata"]["name"] for one in place.kube.list(DEPLOYMENT, JOBSET.namespace).items]
+    assert there == ["jobset-controller"]
+
+
 def test_ours_goes_to_a_later_version_and_not_back(place: Place, releases: Releases) -> None:
     place.set_up()
     releases.put("kueue", "v0.20.0")
