@@ -10,8 +10,8 @@ PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # Tests of one file share what is slow to start, so they stay together.
 SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
 QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
-# Quick tests wait for a third of their time, for processes and networks: half as many again keep the cores busy.
-BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) + 1) / 2)))
+# Quick tests wait for a third of their time, for processes and networks: more of them keep the cores busy.
+BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) < 4 ? 2 : $(JOBS) / 2))))
 # They start hundreds of Pythons, each of which would compile again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -73,8 +73,14 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint
-	$(PYTEST) -m "$(QUICK)" -n $(BESIDE)
+# Types take one core for a minute where nothing is known yet: they are checked beside the tests, and told last.
+test: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	@$(BIN)/mypy > $(VENV)/types.out 2>&1 & types=$$!; \
+	  $(PYTEST) -m "$(QUICK)" -n $(BESIDE); tests=$$?; \
+	  wait $$types; types=$$?; cat $(VENV)/types.out; [ $$tests$$types = 00 ]
 
 test-system: $(VENV)/dev.stamp
 	$(PYTEST) -m system $(SLOW)

@@ -55,7 +55,7 @@ class Store:
                 yield world
             finally:
                 new = self._file.with_suffix(".new")
-                new.write_text(json.dumps(world, indent=1, sort_keys=True))
+                new.write_text(json.dumps(world, sort_keys=True))
                 os.replace(new, self._file)  # noqa: PTH105
 
     def reset(self) -> None:

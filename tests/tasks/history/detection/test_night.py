@@ -127,11 +127,11 @@ def test_series_that_differ_by_themselves_are_no_shift_of_the_machine() -> None:
 
 
 def test_false_discoveries_are_held_over_the_night() -> None:
-    """The same evidence counts among few series, and not among very many."""
+    """The same evidence counts among few series, and not among many."""
     one = with_nights(night("now", 3.0, 2.9))
     few = found(one)
     assert few.change is Change.UP and few.evidence
-    others = quiet_series(2000, 33, 0.0075)
+    others = quiet_series(200, 33, 0.0075)
     assert decide({"here": {**others, "one": one}}).findings["one"].change is Change.NONE
 
 
