@@ -47,7 +47,7 @@ def create(words: Sequence[str]) -> int:
     asked = stage.submission_of(wanted)
     stage.check_offline(config, asked)
     if told.dry_run:
-        return _show_manifest(config, asked)
+        return _show_manifest(config, asked, as_json=told.json)
     kube, gke = _cluster(config)
     ledger, intent = the_ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
@@ -286,10 +286,13 @@ def _flags(told: Namespace) -> str:
     return " ".join(f"--{name} {shlex.quote(getattr(told, name))}" for name in names if getattr(told, name))
 
 
-def _show_manifest(config: GkeTargetConfig, asked: Submission) -> int:
+def _show_manifest(config: GkeTargetConfig, asked: Submission, *, as_json: bool) -> int:
     import yaml
 
     from tasks.targets.kube_jobset import jobset
 
+    if as_json:
+        print_json(jobset(config, asked))
+        return ExitCode.DONE
     print(yaml.safe_dump(jobset(config, asked), sort_keys=False, allow_unicode=True), end="")
     return ExitCode.DONE

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from flows.cli.workload_flags import one_cluster
 from runtime.contract.errors import BadInput
+from tasks.targets.kube_names import is_dns_label
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
@@ -50,6 +51,10 @@ def office(where: Where, *, patient: bool = False) -> Desk:
     one_cluster(where)
     if where.kubeconfig and not where.context:
         raise BadInput("--kubeconfig goes with --context")
+    if where.namespace is not None and not is_dns_label(where.namespace):
+        raise BadInput(
+            f"--namespace {where.namespace!r} is no name of a namespace", fix="a-z, 0-9 and -, up to 63"
+        )
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.timing import Timing
     from tasks.stages.workloads import Desk

@@ -118,9 +118,14 @@ def is_left_out(variable: str) -> bool:
     return bool(others) and variable not in others
 
 
+def is_here(host: str) -> bool:
+    """Whether a host is this machine by its own name for itself."""
+    return host in ("127.0.0.1", "localhost", "::1")
+
+
 def refuse_far_endpoint(variable: str, endpoint: str) -> None:
     """Raises BadInput for a stand-in that is not on this machine: it is spoken to in the clear."""
-    if endpoint.rsplit(":", 1)[0] not in ("127.0.0.1", "localhost", "[::1]"):
+    if not is_here(endpoint.rsplit(":", 1)[0].strip("[]")):
         raise BadInput(
             f"{variable}={endpoint} is not on this machine",
             fix="it is for stand-ins on loopback only, as it is spoken to in the clear: unset it",

@@ -11,7 +11,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.container_transport import ENDPOINT_VARIABLE
-from tasks.cloud.google_calls import refuse_far_endpoint
+from tasks.cloud.google_calls import is_here
 from tasks.cloud.kubernetes_access import Access, GoogleTokens, by_endpoint
 from tasks.cloud.timing import Timing
 
@@ -44,8 +44,13 @@ def access_of(found: Cluster, namespace: str = "default") -> Access:
     if not server:
         raise NoAddress(f"cluster {found.name} has no address: it is {found.state}: wait until it is RUNNING")
     if os.environ.get(ENDPOINT_VARIABLE):  # who is asked without TLS is not to say where our login is sent to
-        host = urlsplit(f"//{server}")
-        refuse_far_endpoint(ENDPOINT_VARIABLE, f"{host.hostname}:{host.port or 443}")
+        host = urlsplit(f"//{server}").hostname
+        if not is_here(host or ""):
+            raise BadInput(
+                f"cluster {found.name} of the stand-in at {ENDPOINT_VARIABLE} has no Kubernetes of its own: it says "
+                f"{server}, which is not on this machine",
+                fix="start the stand-in with --kubernetes, or unset the variable to speak to Google",
+            )
     # The certificate of the name is signed by an authority that everybody knows, that of the address by its own.
     authority = None if found.dns else found.ca.decode()
     name = f"cluster {found.name} of {found.location}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tasks.config import patterns, size
 
@@ -15,6 +15,20 @@ _TAG_JAX = re.compile(r"jax[_-](\d+\.\d+(?:\.\d+)?)")
 _TAG_PYTHON = re.compile(r"python[_-](\d+\.\d+)")
 
 _Bucket = Annotated[str, Field(pattern=patterns.BUCKET)]
+
+
+_OF_THE_IMAGE = (
+    "app", "bin", "dev", "etc", "lib", "lib32", "lib64", "opt/slicebench", "proc", "sbin", "sys", "usr",
+)  # fmt: skip
+
+
+def _not_over_the_image(path: str) -> str:
+    """Refuses a folder that would hide what programs in the container need."""
+    whole = f"{path.strip('/')}/"
+    for folder in _OF_THE_IMAGE:
+        if whole.startswith(f"{folder}/") or f"{folder}/".startswith(whole):
+            raise ValueError(f"it would hide the image's /{folder}: take a folder of its own, such as /local")
+    return path
 
 
 class RamDisk(BaseModel):
@@ -41,7 +55,7 @@ class RamDisk(BaseModel):
             path = f"/{path}"  # as xpk takes it
         if path == "/" or ":" in path or ".." in path.split("/"):
             raise ValueError("it must be a folder of its own in the container, such as /local")
-        return path
+        return _not_over_the_image(path)
 
     @model_validator(mode="after")
     def _sized(self) -> RamDisk:
@@ -55,7 +69,9 @@ class Shared(BaseModel):
 
     model_config = _FORBID
 
-    directory: str = Field(pattern=patterns.FOLDER_TO_MOUNT, description="Where it is, here and in every pod")
+    directory: Annotated[str, AfterValidator(_not_over_the_image)] = Field(
+        pattern=patterns.FOLDER_TO_MOUNT, description="Where it is, here and in every pod"
+    )
     claim: str | None = Field(
         None,
         pattern=patterns.OBJECT,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
@@ -59,9 +59,11 @@ def write_bundle(desk: Desk, workload: str, file: Path) -> Sequence[str]:
     """Writes the archive (.tar.gz, for nobody else to read); returns what could not be asked.
 
     What is a secret by its name (of a variable, a flag, an annotation), by its form, or because a Secret that the pods
-    use holds it, is taken out of objects, events and logs. Raises BadInput, KubernetesError, InfrastructureError when
-    it cannot be written.
+    use holds it, is taken out of objects, events and logs. Raises BadInput (a file of that name is there),
+    KubernetesError, InfrastructureError when it cannot be written.
     """
+    if file.exists():
+        raise _there(file)
     objects, unknown = everything(desk, workload)
     asked = [objects.jobset, objects.workload, *objects.jobs, *objects.pods, *objects.events]
     secret = held(desk, asked)
@@ -141,6 +143,10 @@ def _words(told: Explained) -> list[str]:
     return lines + [f"{label}: {link}" for label, link in told.links]
 
 
+def _there(file: Path) -> BadInput:
+    return BadInput(f"{file} is there already", fix="name another with --to")
+
+
 def _write(file: Path, files: Mapping[str, str]) -> None:
     folder = file.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     try:
@@ -152,6 +158,6 @@ def _write(file: Path, files: Mapping[str, str]) -> None:
                 entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
                 archive.addfile(entry, io.BytesIO(content))
     except FileExistsError as error:
-        raise InfrastructureError(f"{file} is there already; name another with --to") from error
+        raise _there(file) from error
     except OSError as error:
         raise InfrastructureError(f"{file} cannot be written: {error.strerror or error}") from error

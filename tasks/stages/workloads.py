@@ -33,7 +33,7 @@ from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Line, Trouble
 from tasks.targets.kube_found import Found
-from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, status, uid_of
+from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, label, name, select, spec, status, uid_of
 from tasks.targets.kube_pods import Slot, failures, has_ended, node_of, slot_of
 from tasks.targets.kube_queue import waits
 from tasks.targets.kube_rows import Row, matching, rows
@@ -149,6 +149,7 @@ def logs(
 ) -> Iterator[PodLog]:
     """Yields what the pods of a workload have said so far, in the order of workers. Raises BadInput."""
     pods = _pods(desk, workload, worker, pod)
+    _refuse_unknown(container, [one for _, one in pods], workload)
     for number, one in pods:
         for name_ in [container] if container else _containers(one):
             try:
@@ -241,6 +242,15 @@ def _pods(desk: Desk, workload: str, worker: int | None, pod: str | None) -> lis
         there = ", ".join(name_ for _, name_, _ in numbered) or "none"
         raise BadInput(f"workload {workload} has no {which}", fix=f"its pods: {there}")
     return list(picked)
+
+
+def _refuse_unknown(container: str | None, pods: Sequence[Object], workload: str) -> None:
+    kinds = ("containers", "initContainers")  # sidecars of Kubernetes' own kind are among the latter
+    there = sorted({str(one["name"]) for pod in pods for kind in kinds for one in spec(pod).get(kind) or ()})
+    if container is not None and there and container not in there:
+        raise BadInput(
+            f"workload {workload} has no container {container}", fix=f"its containers: {', '.join(there)}"
+        )
 
 
 def _containers(pod: Object) -> list[str]:

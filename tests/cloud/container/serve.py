@@ -69,17 +69,27 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--state", type=Path, required=True, help="folder of state and request log")
     parser.add_argument("--parent", type=int, help="end when this process is gone")
+    parser.add_argument(
+        "--kubernetes", action="store_true", help="every cluster has a Kubernetes, whose pods run here"
+    )
     options = parser.parse_args(arguments)
     store = Store(options.state)
+    if options.kubernetes:
+        with store.changing() as world:
+            world["settings"]["kubernetes"] = {"image_env": {"PYTHONPATH": str(Path.cwd())}}
     server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance), options.port)
     clusters = behind.Behind(store)
     clusters.start()
-    (options.state / "token_port").write_text(str(behind.give_tokens()))
+    tokens = behind.give_tokens()
+    (options.state / "token_port").write_text(str(tokens))
     beside = compute.serve(store)
     (options.state / "compute").write_text(str(beside))
     rpc.tell_port(options.state, port)
     told = f"SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port} SLICEBENCH_COMPUTE_ENDPOINT=127.0.0.1:{beside}"
-    print(f"GKE stand-in: export {told}", flush=True)
+    if options.kubernetes:
+        login = behind.credentials(options.state / "credentials.json", tokens)
+        told += f" GOOGLE_APPLICATION_CREDENTIALS={login.resolve()}"
+    print(f"GKE stand-in: export {told} SLICEBENCH_PROJECT=proj", flush=True)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     rpc.wait_until_over(options.parent, over)

@@ -90,6 +90,8 @@ def test_wrong_filters_are_refused(call: Any) -> None:
     assert "there are: EVERYTHING, FINISHED" in call("list", "--status", "DONE")[2]
     code, _, said = call("list", "--filter-by-job", "(")
     assert code == 2 and "no regular expression" in said
+    code, _, said = call("list", "--namespace", "Bad_Name")
+    assert code == 2 and "'Bad_Name' is no name of a namespace" in said
 
 
 def test_workloads_are_listed_with_what_they_need_and_what_runs(api: Plain, call: Any) -> None:
@@ -187,6 +189,8 @@ def test_logs_are_read_by_worker_and_by_pod(api: Plain, call: Any) -> None:
     assert call("logs", "says", "--pod", pod)[1] == "[2] hi\n"
     code, _, said = call("logs", "says", "--worker", "9")
     assert code == 2 and "has no worker 9" in said
+    code, _, said = call("logs", "says", "--container", "zz")
+    assert code == 2 and "has no container zz: its containers: jax-tpu" in said.replace(", its", ": its")
     [first, *_] = json.loads(call("logs", "says", "--json")[1])["logs"]
     assert (first["worker"], first["text"]) == (0, "hi\n")
 
@@ -260,7 +264,8 @@ def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: 
     assert "Secret gone" in texts["missing.txt"] and "bundled-env" not in texts["missing.txt"]
     assert texts["explanation.txt"].startswith("bundled in namespace default: SUCCEEDED")
     assert {"pods.json", "events.json", "cluster/nodes.json", "workloads.txt", "missing.txt"} <= set(texts)
-    assert call("inspect", "bundled", "--to", str(file))[0] == 3
+    code, _, said = call("inspect", "bundled", "--to", str(file))
+    assert code == 2 and f"{file} is there already" in said
 
 
 def test_a_queue_that_is_missing_is_explained(api: Plain, call: Any) -> None:

@@ -208,6 +208,8 @@ def test_the_manifest_is_shown_without_any_cluster(create: Any) -> None:
     pod = shown["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert (code, pod["containers"][0]["command"][:2]) == (0, ["bash", "-c"])
     assert "hunter2" not in out
+    _, as_json, _ = create("shown", "--dry-run", "--json", "--command", "a && b")
+    assert json.loads(as_json)["spec"].keys() == shown["spec"].keys()
 
 
 def test_a_program_hears_of_its_end_at_once(

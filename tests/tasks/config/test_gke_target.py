@@ -251,6 +251,8 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
         ({"ramdisk": {"by": "memory"}}, "belong together"),
         ({"ramdisk": {"size": "1GiB"}}, "belong together"),
         ({"ramdisk": {"directory": "/"}}, "a folder of its own"),
+        ({"ramdisk": {"directory": "usr/local"}}, "would hide the image's /usr"),
+        ({"shared": {"directory": "/opt/", "claim": "c"}}, "would hide the image's /opt/slicebench"),
         ({"debug_dump": {"to": "/tmp"}}, "debug_dump.to"),
         ({"pathways": {**PATHWAYS, "proxy_image": "p:jax_0.9.0"}}, "of one JAX: .*0.10.0.*0.9.0"),
         ({"pathways": {**PATHWAYS, "max_slice_restarts": 2}}, "for elastic_slices"),
