@@ -31,6 +31,7 @@ class Saving:
     def __init__(self, manager: ocp.CheckpointManager, step: int, block: Block) -> None:
         """`block`: in which it began, and which is over."""
         self.step, self._block, self._began = step, block, time.perf_counter()
+        self._took = 0.0
         self._waits = threading.Thread(target=self._wait, args=[manager], daemon=True)
         self._waits.start()
 
@@ -40,13 +41,14 @@ class Saving:
         return self._waits.is_alive()
 
     def seconds(self) -> float:
-        """Returns how long ago it began."""
-        return self._block.seconds + time.perf_counter() - self._began
+        """Returns how long it took, whenever training looks. To be called when it is over."""
+        self._waits.join()
+        return self._block.seconds + self._took
 
-    @staticmethod
-    def _wait(manager: ocp.CheckpointManager) -> None:
+    def _wait(self, manager: ocp.CheckpointManager) -> None:
         with contextlib.suppress(Exception):  # raised again where training itself waits
             manager.wait_until_finished()
+        self._took = time.perf_counter() - self._began
 
 
 class Training(Benchmark):

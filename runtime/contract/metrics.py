@@ -137,7 +137,7 @@ METRICS: Mapping[str, Metric] = {
         "s",
         "lower",
         False,
-        "from the begin of a save until its checkpoint was seen to be complete",
+        "from the begin of a save until its checkpoint was complete",
         "the worker",
     ),
     "resumed_from_step": Metric("1", "none", False, "the step that was restored", "the worker"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.benchmarks import training
 from runtime.contract.suite_reader import read_suite
 from tests.runtime.test_steps import Runs, Teller
 
@@ -109,7 +111,34 @@ def test_what_is_measured(tmp_path: Path) -> None:
     steps = [one for one in told if one.operation in ("train_step", "train_step_meanwhile")]
     assert len(steps) == 8
     assert len({(one.operation, one.occurrence) for one in steps}) == 8, "each is a sample of its own"
-    assert runs.samples("save")["complete_after_s"] > 0
+
+
+def test_how_long_a_save_took_is_told_whenever_training_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training looks at the end of each step, which is long after the end of a save here."""
+    began: list[float] = []
+    returned: list[float] = []
+    ended: list[float] = []
+    manager = training.ocp.CheckpointManager
+    save, wait = manager.save, manager.wait_until_finished
+
+    def begins(self: Any, *arguments: Any, **more: Any) -> Any:
+        began.append(time.perf_counter())
+        done = save(self, *arguments, **more)  # which waits for what was saved before
+        returned.append(time.perf_counter())
+        return done
+
+    def ends(self: Any) -> None:
+        wait(self)
+        if len(ended) < len(returned):
+            ended.append(time.perf_counter())
+
+    monkeypatch.setattr(manager, "save", begins)
+    monkeypatch.setattr(manager, "wait_until_finished", ends)
+    runs = Trainings(tmp_path, f"{OPTIONS.replace('8', '2')}, step_s: 0.5")
+    assert runs.go(Teller()).status == "passed"
+    assert runs.samples("save")["complete_after_s"] == pytest.approx(ended[0] - began[0], rel=0.05, abs=0.05)
 
 
 @pytest.mark.parametrize("wrong", ["layers: 0", "step_s: -1", "train_steps: 0"])
