@@ -1,8 +1,8 @@
 """A worker that runs one suite after the other in one process, so that Python and JAX start once for all of them.
 
-    python -m tests.system.suites_in_turn FOLDER WORKER WORKERS COORDINATOR DEVICES
+    python -m tests.system.suites_in_turn FOLDER WORKER WORKERS COORDINATOR DEVICES NAME…
 
-FOLDER holds the suites. What became of NAME.yaml lies in FOLDER/NAME/results then, as after `python -m runtime`.
+FOLDER holds NAME.yaml. What became of it lies in FOLDER/NAME/results then, as after `python -m runtime`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime.settings import Settings, parse
 
 def main(folder: Path, *where: str) -> ExitCode:
     """Stops at the first suite that fails: the other workers may be waiting inside of it."""
-    number, workers, coordinator, devices = where
+    number, workers, coordinator, devices, *names = where
     asked = ["--worker", number, "--workers", workers, "--coordinator", coordinator, "--platform", "cpu"]
     silent = ProgressWriter(None)
 
@@ -30,7 +30,7 @@ def main(folder: Path, *where: str) -> ExitCode:
         output = ["--output", str(folder / suite.stem), "--no-limits", "--devices-per-worker", devices]
         return parse([str(suite), *output, *asked], {})
 
-    suites = sorted(folder.glob("*.yaml"))
+    suites = [folder / f"{name}.yaml" for name in names]
     worker._join(settings(suites[0]), silent)
     for path in suites:
         suite = read_suite(path.read_text(), str(path))

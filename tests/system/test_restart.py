@@ -10,26 +10,12 @@ from typing import Any
 import pytest
 
 from runtime.contract.job import Deadlines
+from runtime.contract.overrides import apply_overrides
 from runtime.contract.progress import Started, Step
 from tests.runtime.supervised import Crew
-from tests.system.prefect_station import PATIENCE_S
+from tests.system.prefect_station import PATIENCE_S, ROOT
 
 pytestmark = pytest.mark.system
-
-MANAGER = "orbax.checkpoint._src.testing.benchmarks.checkpoint_manager_benchmark.CheckpointManagerBenchmark"
-
-SUITE = """
-suite_name: Restart
-num_repeats: 1
-mesh_config:
-  mesh_axes: [data]
-  ici_parallelism: {data: 4}
-checkpoint_config:
-  spec:
-    a: {dtype: float32, shape: [1024, 1024], sharding: [data, null]}
-    step: int
-benchmarks:
-"""
 
 ALONE = """
 suite_name: Alone
@@ -83,9 +69,9 @@ def resumed_from(crew: Crew, worker: int) -> list[int]:
 
 
 def test_killed_workers_resume_from_the_newest_complete_checkpoint(crew: Crew) -> None:
-    after = item(MANAGER, "{train_steps: 5, max_to_keep: 2}", "{worker: 1, at_step: 2}")
-    within = item(MANAGER, "{train_steps: 5, max_to_keep: 2}", "{worker: all, at_step: 3, moment: saving}")
-    run(crew, SUITE + after + within, 0, 0)
+    """By the suite that is shipped: killed between two steps, and in the middle of a save."""
+    shipped = (ROOT / "configs" / "suites" / "restart.yaml").read_text()
+    run(crew, apply_overrides(shipped, ["num_repeats=1"]), 0, 0)
     for worker in range(2):
         assert [body.first_point for body in crew.bodies(Started, worker)] == [0, 0, 1]
         assert list(crew.points_file(worker).values()) == [("passed", "")] * 2
