@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
+from jax.experimental.compilation_cache import compilation_cache
 
-from runtime import pytree
+from runtime import folders, pytree
 from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.benchmarks.pytree_checkpoint import registry
 from runtime.contract.options import PyTreeCheckpointOptions
@@ -19,7 +21,9 @@ class FirstSave(Benchmark):
     """Operations: `first_save`, then `save` so many times, each until it is complete; `first_restore`, `restore`. How
     many programs each compiled stands beside it (`jax/core/compile/backend_compile_count`).
 
-    A cache of compiled programs on disk is not read meanwhile: this is the process that has none yet.
+    No cache of compiled programs on disk is read meanwhile: this is the process that has none yet. With
+    `cached_on_disk` there is one, which a save and a restore have filled before: what was fetched from it stands beside
+    (`jax/compilation_cache/cache_hits_count`).
     """
 
     options_class = FirstSaveOptions
@@ -33,7 +37,13 @@ class FirstSave(Benchmark):
         wanted = ocp.args.PyTreeRestore(
             item=target, restore_args=ocp.checkpoint_utils.construct_restore_args(target)
         )
-        with _without_caches(), contextlib.closing(ocp.Checkpointer(handler)) as checkpointer:
+        cache = context.path / "programs" if given.cached_on_disk else None
+        with _only(cache) as forget, contextlib.closing(ocp.Checkpointer(handler)) as checkpointer:
+            if cache is not None:
+                forget()
+                checkpointer.save(context.path / "filling", args=ocp.args.PyTreeSave(context.tree))
+                pytree.free(checkpointer.restore(context.path / "filling", args=wanted))
+            forget()
             for number in range(given.saves + 1):
                 with context.measure("save" if number else "first_save", payload_bytes=saved):
                     checkpointer.save(context.path / str(number), args=ocp.args.PyTreeSave(context.tree))
@@ -47,12 +57,27 @@ class FirstSave(Benchmark):
 
 
 @contextlib.contextmanager
-def _without_caches() -> Iterator[None]:
-    """Forgets what was compiled, and keeps JAX from looking for it on disk while inside."""
-    before = jax.config.values["jax_enable_compilation_cache"]
-    jax.config.update("jax_enable_compilation_cache", False)
-    jax.clear_caches()
+def _only(cache: epath.Path | None) -> Iterator[Callable[[], None]]:
+    """Keeps JAX from looking for compiled programs anywhere on disk but in `cache`, which takes all of them, while
+    inside. Yields what lets it forget those in memory.
+    """
+    wanted = {
+        "jax_enable_compilation_cache": cache is not None,
+        "jax_compilation_cache_dir": None if cache is None else str(cache),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: jax.config.values[name] for name in wanted}
+    for name, value in wanted.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
     try:
-        yield
+        yield jax.clear_caches
     finally:
-        jax.config.update("jax_enable_compilation_cache", before)
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        ocp.multihost.sync_global_processes("programs_cached")
+        if cache is not None and jax.process_index() == 0:
+            folders.remove(cache)  # it is no part of the checkpoints
+            folders.remove(cache.parent / "filling")

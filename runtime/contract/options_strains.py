@@ -77,12 +77,15 @@ class GarbageCollectionOptions(BenchmarkOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FirstSaveOptions(BenchmarkOptions):
-    """FirstSave: one save after all compiled programs were forgotten, then `saves` more."""
+    """FirstSave: one save after all compiled programs were forgotten, then `saves` more. `cached_on_disk`: a cache on
+    disk has them, as when the process is not the first of its kind.
+    """
 
     rule: ClassVar[Rule] = staticmethod(positive("saves"))
 
     saves: int = 3
     use_replica_parallel: bool = True
+    cached_on_disk: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

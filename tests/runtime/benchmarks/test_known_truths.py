@@ -93,6 +93,23 @@ def test_a_save_that_is_really_slower_is_told_as_that(
     assert outcome.value("save", TIME) == pytest.approx(took[0], rel=0.05)
 
 
+def test_what_python_allocates_within_a_save_is_told(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 64 << 20
+    real = pytree_checkpoint.ocp.AsyncCheckpointer.save
+
+    def save(self: Any, *arguments: Any, **more: Any) -> None:
+        buffer = bytearray(size)
+        real(self, *arguments, **more)
+        del buffer
+
+    monkeypatch.setattr(pytree_checkpoint.ocp.AsyncCheckpointer, "save", save)
+    outcome = run_suite(PYTREE, "{metric_tracemalloc_enabled: true}")
+    assert outcome.value("save", "tracemalloc_peak_bytes") == pytest.approx(size, rel=0.05)
+    assert outcome.value("restore", "tracemalloc_peak_bytes") < 0.05 * size
+
+
 @pytest.mark.parametrize("lost", [0.0, 0.3])
 def test_what_deleting_adds_to_a_save_is_told(
     run_suite: RunSuite, clock: Clock, monkeypatch: pytest.MonkeyPatch, lost: float

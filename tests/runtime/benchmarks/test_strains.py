@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import jax
 import pytest
 
 from runtime.benchmarks import garbage_collection, interference, memory_growth
@@ -160,6 +161,20 @@ def test_the_first_save_compiles_and_the_others_do_not(run_text: Callable[[str],
     }
     assert compiled["first_save", 0] > 0
     assert compiled["save", 0] == compiled["save", 1] == 0
+
+
+def test_programs_that_are_on_disk_are_fetched_from_there(run_text: Callable[[str], Any]) -> None:
+    before = {name: value for name, value in jax.config.values.items() if "cache" in name}
+    outcome = passed(run_text(COPIES.replace("saves: 2", "saves: 1, cached_on_disk: [false, true]")))
+    hits = {
+        each.point: each.value
+        for each in outcome.samples
+        if (each.operation, each.metric) == ("first_save", "jax/compilation_cache/cache_hits_count")
+    }
+    assert hits.keys() == {1} and hits[1] > 0
+    assert {name: value for name, value in jax.config.values.items() if "cache" in name} == before
+    files = {each.point: each.value for each in outcome.samples if each.metric == "files"}
+    assert files[0] == files[1], "the cache is no part of the checkpoints"
 
 
 def test_faults_of_storage_need_a_bucket(run_suite: RunSuite) -> None:
