@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import socket
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from flows.cli import main as command
 from runtime.contract.errors import ExitCode
-from tasks.cloud import container, gs_objects, kubernetes, waits
+from tasks.cloud import container, gs_objects, kubernetes, timing, waits
 from tasks.cloud.container_transport import ENDPOINT_VARIABLE
 from tasks.cloud.timing import Timing
 from tasks.leases.gs_ledger import GsLedger
@@ -56,11 +55,11 @@ def test_a_command_that_gets_no_answer_says_what_it_waits_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (
-        container,
-        kubernetes,
-    ):  # one try that would take minutes, so that it is ended by who was told
-        monkeypatch.setattr(module, "Timing", functools.partial(Timing, try_s=300.0, total_s=0.0))
+    once = Timing(
+        try_s=300.0, total_s=0.0
+    )  # one try that would take minutes, so that it is ended by who was told
+    for module in (container, kubernetes, timing):
+        monkeypatch.setattr(module, "Timing", lambda **_: once)
     monkeypatch.setattr(gs_objects, "_CALL_S", (300.0, 300.0))
     monkeypatch.setitem(GsLedger.__init__.__kwdefaults__, "patience_s", 0.0)
     monkeypatch.setattr(waits, "_AFTER_S", 0.0)
