@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -143,18 +143,7 @@ def delete(
     show_calls(verbose)
     from tasks.stages.clusters import delete as give_back
 
-    def agree(going_on: Sequence[str]) -> bool:
-        say(
-            "\n".join(
-                (
-                    f"{name} is in use, and what goes on in it would end with it:",
-                    *(f"  {one}" for one in going_on),
-                )
-            )
-        )
-        return _asked(force, f"{counted(len(going_on), 'workload')} would be ended")
-
-    return tell_gone(name, give_back(office(project), name, agree=agree), json)
+    return tell_gone(name, give_back(office(project), name, agree=agreeing_to_end(name, force)), json)
 
 
 def office(project: str | None) -> Office:
@@ -176,6 +165,23 @@ def agreeing(force: bool) -> Agree:
     def agree(planned: ClusterPlan) -> bool:
         say(str(planned))
         return _asked(force or not planned.disturbs, "something that works would be taken away")
+
+    return agree
+
+
+def agreeing_to_end(name: str, force: bool) -> Callable[[Sequence[str]], bool]:
+    """Returns what shows what goes on in a cluster that is to go, and asks; `force`: it does not ask."""
+
+    def agree(going_on: Sequence[str]) -> bool:
+        say(
+            "\n".join(
+                (
+                    f"{name} is in use, and what goes on in it would end with it:",
+                    *(f"  {one}" for one in going_on),
+                )
+            )
+        )
+        return _asked(force, f"{counted(len(going_on), 'workload')} would be ended")
 
     return agree
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, print_json, say, tell_gone
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
     from tasks.config.environment import EnvironmentConfig
-    from tasks.stages.environment import Preview
+    from tasks.stages.environment import Plan, Preview
+    from tasks.stages.environment_desk import Desk
 
 File = Annotated[str, Parameter(help="The environment: a path, or a name in configs/environments/")]
 Set = Annotated[
@@ -28,7 +29,47 @@ Project = Annotated[
 ]
 
 
+Force = Annotated[
+    bool, Parameter(negative="", show_default=False, help="End what goes on in it without asking")
+]
+
+
 def plan(
+    file: File,
+    /,
+    *,
+    set: Set = (),
+    offline: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Ask nobody: show all of it, field by field")
+    ] = False,
+    project: Project = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Say what exists, what is missing, what differs, and what it costs. Makes nothing."""
+    show_calls(verbose)
+    config = read(file, set)
+    from tasks.stages.environment import plan as look
+    from tasks.stages.environment import preview
+
+    seen = preview(config, project)
+    say(*(f"warning: {one}" for one in seen.warnings))
+    if offline:
+        if json:
+            print_json(asdict(seen))
+        else:
+            print("\n".join(_lines(seen)))
+        return ExitCode.DONE
+    planned = look(desk(config, project), config)
+    if json:
+        print_json({**_plain(planned), "price_per_hour": seen.price_per_hour})
+    else:
+        print("\n".join((f"environment {seen.name} in {seen.project}", *_steps(planned), _tpus(seen))))
+    say(*map(str, planned.problems))
+    return ExitCode.BAD_INPUT if planned.problems else ExitCode.DONE
+
+
+def up(
     file: File,
     /,
     *,
@@ -37,18 +78,57 @@ def plan(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say what an environment is made of, what it costs, and what making it must be allowed. Makes nothing."""
+    """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
     show_calls(verbose)
     config = read(file, set)
-    from tasks.stages.environment import preview
+    from flows.signals import interrupting
+    from tasks.stages.environment import bootstrap
+    from tasks.stages.environment import up as make
 
-    seen = preview(config, project)
+    with interrupting(say):
+        bootstrap(desk(config, project), config)
+        made = desk(config, project)  # from now on with its record
+        make(made, config)
     if json:
-        print_json(asdict(seen))
+        print_json({"name": config.called, "project": made.project, "record": config.record})
     else:
-        print("\n".join(_lines(seen)))
-    say(*(f"warning: {one}" for one in seen.warnings))
+        say(f"environment {config.called} is as {file} says; give it back with: slicebench env down {file}")
     return ExitCode.DONE
+
+
+def down(
+    file: File,
+    /,
+    *,
+    set: Set = (),
+    bucket: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Give its bucket back as well, if it may go")
+    ] = False,
+    force: Force = False,
+    project: Project = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Give all of an environment back, in order, and look that it is gone. Its bucket stays unless asked for."""
+    show_calls(verbose)
+    config = read(file, set)
+    from flows.cli.cluster import agreeing_to_end
+    from flows.signals import interrupting
+    from tasks.stages.environment import down as give_back
+
+    with interrupting(say):
+        gone = give_back(
+            desk(config, project), config, bucket=bucket, agree=agreeing_to_end(config.cluster.name, force)
+        )
+    return tell_gone(f"environment {config.called}", gone, json)
+
+
+def desk(config: EnvironmentConfig, project: str | None) -> Desk:
+    """Returns where an environment is worked on."""
+    from tasks.config.home import scratch_folder
+    from tasks.stages.environment_desk import opened
+
+    return opened(config, project, say, scratch=scratch_folder())
 
 
 def read(file: str, overrides: tuple[str, ...]) -> EnvironmentConfig:
@@ -72,8 +152,57 @@ def _lines(seen: Preview) -> Iterator[str]:
         yield f"  {one}{' (is to be there)' if one.existing else ''}"
         if not one.kind.endswith("role"):  # their name says it all
             yield from (f"      {path}: {value}" for path, value in _flat(one.fields))
-    yield f"TPUs: {counted(seen.chips, 'chip')} in pools of {counted(seen.hosts_per_pool, 'host')}{_price(seen)}"
+    yield _tpus(seen)
     yield f"who makes it needs {', '.join(need.role for need in seen.needs)}"
+
+
+def _plain(planned: Plan) -> dict[str, Any]:
+    """Returns a plan for programs: of each thing what is done and what differs, and not all that is there."""
+    steps = [
+        {
+            "do": one.do,
+            "kind": one.wanted.kind,
+            "scope": one.wanted.scope,
+            "name": one.wanted.name,
+            "why": one.why,
+            "differences": [asdict(each) for each in one.differences],
+        }
+        for one in planned.steps
+    ]
+    return {
+        "empty": planned.empty,
+        "bootstrap": planned.bootstrap,
+        "turn_on": list(planned.off),
+        "steps": steps,
+        "cluster": list(planned.cluster),
+        "differs": {what: [asdict(one) for one in fields] for what, fields in planned.differs.items()},
+        "problems": [str(one) for one in planned.problems],
+    }
+
+
+def _steps(planned: Plan) -> Iterator[str]:
+    """Yields what would be done, for people: what is as it should be is counted only."""
+    if planned.bootstrap:
+        yield f"  bootstrap: make bucket {planned.bootstrap} for the record"
+    if planned.off:
+        yield f"  turn on {', '.join(name.partition('.')[0] for name in planned.off)}"
+    for step in planned.steps:
+        if step.do in ("make", "change", "refuse"):
+            yield f"  {step}"
+            yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in step.differences)
+    yield from (f"  {step}" for step in planned.cluster)
+    for what, fields in planned.differs.items():
+        yield f"  {what} differs, and what is there stays so:"
+        yield from (f"      {one}" for one in fields)
+    alike = sum(step.do == "keep" for step in planned.steps)
+    used = sum(step.do == "use" for step in planned.steps)
+    before = f", {counted(used, 'thing')} that {'were' if used > 1 else 'was'} there before" if used else ""
+    yield f"nothing to do{before}" if planned.empty else f"as it should be: {counted(alike, 'thing')}{before}"
+
+
+def _tpus(seen: Preview) -> str:
+    pools = f"{counted(seen.chips, 'chip')} in pools of {counted(seen.hosts_per_pool, 'host')}"
+    return f"TPUs: {pools}{_price(seen)}"
 
 
 def _price(seen: Preview) -> str:

@@ -126,7 +126,9 @@ GROUPS = {
     "env": (
         "A shared, queued cluster with all that is around it in a project, from one file.",
         {
-            "plan": ("flows.cli.env:plan", "Say what it is made of, what it costs, what it must be allowed."),
+            "plan": ("flows.cli.env:plan", "Say what exists, is missing, differs, and what it costs."),
+            "up": ("flows.cli.env:up", "Make it, or make it as its file says."),
+            "down": ("flows.cli.env:down", "Give all of it back, and look that it is gone."),
         },
     ),
 }

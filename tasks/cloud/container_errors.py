@@ -134,7 +134,7 @@ _ADVICE: dict[type[ContainerError], str] = {
 
 
 _ROLES = {"container": "roles/container.admin", "compute": "roles/compute.instanceAdmin.v1"}
-"""What of each API whoever makes clusters needs."""
+"""What of each API whoever makes clusters needs; of others, docs/environment.md has the roles."""
 
 
 def error_for(code: int, message: str, doing: str, api: str = "container") -> ContainerError:
@@ -144,7 +144,7 @@ def error_for(code: int, message: str, doing: str, api: str = "container") -> Co
         if code in codes and words.search(message):
             kind = meant
             break
-    advice = _ADVICE.get(kind, "").format(api=api, role=_ROLES[api])
+    advice = _ADVICE.get(kind, "").format(api=api, role=_ROLES.get(api, "the role"))
     return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{advice}")
 
 

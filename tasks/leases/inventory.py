@@ -102,6 +102,7 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
     """
     from tasks.leases.clusters import inventories as cluster_inventories
     from tasks.leases.directories import DirectoryInventory
+    from tasks.leases.environments import inventories as environment_inventories
     from tasks.leases.glance import Glance
     from tasks.leases.hosts import inventories as host_inventories
     from tasks.leases.jobsets import JOBSET, JobSetInventory
@@ -120,7 +121,8 @@ def open_inventories(ledger: Ledger, scratch: Path | None) -> Inventories:
         here = {"process": ProcessInventory(ledger.id), "directory": DirectoryInventory(scratch, ledger.id)}
     tpus: Inventories = {**tpu_inventories(ledger), ENTRY: TpuEntryInventory(ledger)}
     jobsets: Inventories = {JOBSET: JobSetInventory(ledger), QUEUE: QueueInventory(ledger)}
-    gke: Inventories = {**jobsets, **cluster_inventories(ledger), **policy_inventories(ledger)}
+    around: Inventories = {**policy_inventories(ledger), **environment_inventories(ledger)}
+    gke: Inventories = {**jobsets, **cluster_inventories(ledger), **around}
     things: Inventories = {**here, **host_inventories(ledger), **tpus, **gke}
     locks = LockInventory(ledger, after=frozenset(things))
     return {**things, "lock": locks, SHARE: ShareInventory(ledger)}

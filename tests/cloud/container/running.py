@@ -16,14 +16,15 @@ from tests.cloud.container.behind import ENDED, credentials
 from tests.cloud.container.store import Store
 from tests.cloud.handles import Handles, serving
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.cloud.project.policies import policy
 
 
 class Gke(Handles):
     """Handles of a running stand-in."""
 
-    def __init__(self, folder: Path, endpoint: str, compute: str) -> None:
+    def __init__(self, folder: Path, endpoint: str, compute: str, project: str) -> None:
         super().__init__(Store(folder))
-        self.endpoint, self.compute = endpoint, compute
+        self.endpoint, self.compute, self.project = endpoint, compute, project
 
     def put(
         self,
@@ -71,6 +72,21 @@ class Gke(Handles):
                 f"{key}/nodePools/{name}" for key, one in state["clusters"].items() for name in one["pools"]
             ]
             return sorted((*state["clusters"], *pools, *state["policies"]))
+
+    def project_inventory(self) -> dict[str, Any]:
+        """Returns what a project has beside clusters: names by kind, and who has which role on what."""
+        with self.store.changing() as state:
+            world.advance(state, time.time())
+            parts = state["project"]
+            kinds = ("networks", "subnetworks", "routers", "firewalls", "accounts", "buckets", "repositories")
+            names = {kind: sorted(parts[kind]) for kind in (*kinds, "tensorboards")}
+            roles = {
+                f"{what}: {one['role']}: {member}"
+                for what, policy in parts["policies"].items()
+                for one in policy["bindings"]
+                for member in one["members"]
+            }
+            return {**{kind: found for kind, found in names.items() if found}, "roles": sorted(roles)}
 
     def pools(self, cluster: str) -> dict[str, str]:
         """Returns the states of a cluster's pools, by their names."""
@@ -129,8 +145,8 @@ class Gke(Handles):
 def running(folder: Path) -> Iterator[Gke]:
     """Serves GKE's API from a process of its own while the block runs."""
     with serving("container", folder, ends_s=20):  # so long may what is behind its clusters take to end
-        gke, compute = ((folder / name).read_text() for name in ("port", "compute"))
-        yield Gke(folder, f"127.0.0.1:{gke}", f"127.0.0.1:{compute}")
+        ports = ((folder / name).read_text() for name in ("port", "compute", "project"))
+        yield Gke(folder, *(f"127.0.0.1:{port}" for port in ports))
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +154,17 @@ def gke_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gke]:
     """One stand-in for all tests of a process."""
     with running(tmp_path_factory.mktemp("gke")) as gke:
         yield gke
+
+
+@pytest.fixture
+def project(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> Gke:
+    """The same with all that a project has beside clusters, which clusters need to be there."""
+    monkeypatch.setenv("SLICEBENCH_GOOGLE_ENDPOINT", gke.project)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{gke.project}")
+    gke.set(whole=True)
+    with gke.store.changing() as state:
+        policy(state, "projects/proj")  # that of its owner
+    return gke
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from tests.cloud import rpc
 from tests.cloud.container import behind, compute, service
 from tests.cloud.container.store import MUTATING, Store
 from tests.cloud.container.world import advance
+from tests.cloud.project.beside import serve as serve_project
 from tests.cloud.rpc import Method
 
 _SERVICE = "/google.container.v1.ClusterManager/"
@@ -84,8 +85,12 @@ def main(arguments: list[str]) -> int:
     (options.state / "token_port").write_text(str(tokens))
     beside = compute.serve(store)
     (options.state / "compute").write_text(str(beside))
+    project = serve_project(store)
+    (options.state / "project").write_text(str(project))
     rpc.tell_port(options.state, port)
-    told = f"SLICEBENCH_CONTAINER_ENDPOINT=127.0.0.1:{port} SLICEBENCH_COMPUTE_ENDPOINT=127.0.0.1:{beside}"
+    ports = {"CONTAINER": port, "COMPUTE": beside, "GOOGLE": project}
+    told = " ".join(f"SLICEBENCH_{name}_ENDPOINT=127.0.0.1:{one}" for name, one in ports.items())
+    told += f" STORAGE_EMULATOR_HOST=http://127.0.0.1:{project}"
     if options.kubernetes:
         login = behind.credentials(options.state / "credentials.json", tokens)
         told += f" GOOGLE_APPLICATION_CREDENTIALS={login.resolve()}"

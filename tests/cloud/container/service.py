@@ -11,6 +11,7 @@ from google.protobuf import empty_pb2
 from tests.cloud.container import messages, rules, world
 from tests.cloud.container.rules import Refused
 from tests.cloud.container.store import World
+from tests.cloud.project import networks
 
 Call = Callable[[World, Any], Any]
 """Takes the world (to be changed) and a request; returns the reply or raises Refused."""
@@ -24,7 +25,10 @@ def create_cluster(state: World, request: container_v1.CreateClusterRequest) -> 
     if key in state["clusters"]:
         raise Refused("ALREADY_EXISTS", f"Already exists: {key}.")
     rules.quota(state, project, _region(location), spec.get("node_pools", []))
+    if state["settings"]["whole"] and (words := networks.check_cluster(state, key, spec)):
+        raise rules.bad(words)
     world.new_cluster(state, key, spec, zones)
+    networks.rules_of_gke(state, key, spec)
     return messages.operation_message(state, world.begin(state, key, "CREATE_CLUSTER"))
 
 
@@ -80,6 +84,8 @@ def create_node_pool(state: World, request: container_v1.CreateNodePoolRequest) 
     world.refuse_if_busy(state, request.parent)
     project, location = request.parent.split("/")[1], request.parent.split("/")[3]
     rules.quota(state, project, _region(location), [spec])
+    if state["settings"]["whole"] and (words := networks.check_account(state, spec)):
+        raise rules.bad(words)
     world.new_pool(cluster, spec)
     cluster["status"] = "RECONCILING"
     name = world.begin(state, request.parent, "CREATE_NODE_POOL", spec["name"])

@@ -7,6 +7,8 @@ import json
 import time
 from typing import Any
 
+from tests.cloud.project.memory import PARTS
+from tests.cloud.project.memory import SETTINGS as OF_PROJECT
 from tests.cloud.tpu import store as shared
 
 World = dict[str, Any]
@@ -23,6 +25,20 @@ MUTATING = frozenset(
         "SetLabels",
         "InsertResourcePolicy",
         "DeleteResourcePolicy",
+        *(f"{verb}{kind}" for verb in ("Insert", "Patch", "Delete") for kind in ("Network", "Subnetwork")),
+        *(f"{verb}{kind}" for verb in ("Insert", "Patch", "Delete") for kind in ("Router", "Firewall")),
+        "ExpandIpCidrRangeSubnetwork",
+        "SetPrivateIpGoogleAccessSubnetwork",
+        *(f"{verb}{kind}" for verb in ("Create", "Patch", "Delete") for kind in ("ServiceAccount", "Bucket")),
+        *(
+            f"{verb}{kind}"
+            for verb in ("Create", "Patch", "Delete")
+            for kind in ("Repository", "Tensorboard")
+        ),
+        "SetProjectPolicy",
+        "SetAccountPolicy",
+        "SetBucketPolicy",
+        "EnableServices",
     }
 )
 
@@ -51,6 +67,7 @@ SETTINGS: dict[str, Any] = {
     # What is behind each cluster: None: nothing; else a Kubernetes stand-in with these settings (its settings.py), and
     # `without` (what is not installed in it) and `faults` (that wait from its beginning).
     "kubernetes": None,
+    **OF_PROJECT,
 }
 
 
@@ -68,5 +85,6 @@ class Store(shared.Store):
             "clusters": {},
             "operations": {},
             "policies": {},  # of Compute Engine, "project/region/name"
+            "project": copy.deepcopy(PARTS),  # what it has beside clusters
             "next": 1,
         }

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.cloud.container import rules
 from tests.cloud.container.store import World
+from tests.cloud.project import networks
 
 _BUSY = {
     "CREATE_CLUSTER": "creating cluster",
@@ -130,6 +131,7 @@ def _finish(world: World, operation: dict[str, Any], now: float) -> None:
             _cluster_made(world, operation, cluster)
         case "DELETE_CLUSTER":
             del world["clusters"][operation["cluster"]]
+            networks.forget_rules(world, operation["cluster"])
         case "CREATE_NODE_POOL":
             pool = cluster["pools"][operation["pool"]]
             operation["error"] = _pool_made(world, operation, cluster, pool)

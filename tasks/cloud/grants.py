@@ -1,0 +1,133 @@
+"""Roles that are given to members, on projects, service accounts and buckets: policies are read and written whole.
+
+Somebody else may write a policy at any time, so it is written with the etag that it was read with, again and again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tasks.cloud.container_errors import Busy, NotFound, Refused, Unavailable
+from tasks.cloud.google_rest import Document, Rest
+from tasks.cloud.things import Thing
+from tasks.cloud.timing import Timing, pauses
+
+On = Literal["project", "account", "bucket"]
+
+_GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Grants:
+    """See Sort. `scope` is the project, the account's e-mail or the bucket; the name is "ROLE for MEMBER"."""
+
+    on: On
+    timing: Timing | None = None
+    in_place: Sequence[str] = ()
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """See Sort."""
+        role, member = parts(name)
+        try:
+            policy = self._read(scope)
+        except NotFound:  # what it would be on is not there
+            return None
+        given = any(
+            one.get("role") == role and member in one.get("members", ()) and not one.get("condition")
+            for one in policy.get("bindings", ())
+        )
+        return Thing(_GIVEN, {"role": role, "member": member}) if given else None
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """See Sort. An account that was just made is not known to policies for a while: it is asked again."""
+        role, member = parts(name)
+
+        def add(bindings: list[dict[str, Any]]) -> bool:
+            for one in bindings:
+                if one.get("role") == role and not one.get("condition"):
+                    if member in one["members"]:
+                        return False
+                    one["members"].append(member)
+                    return True
+            bindings.append({"role": role, "members": [member]})
+            return True
+
+        self._rewrite(f"give {role} to {member}", scope, add)
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Sort."""
+        raise NotImplementedError("a role is given or it is not")
+
+    def delete(self, scope: str, name: str) -> None:
+        """See Sort. What is left of an account that went before it goes as well."""
+        role, member = parts(name)
+
+        def take(bindings: list[dict[str, Any]]) -> bool:
+            found = False
+            for one in bindings:
+                if one.get("role") == role and not one.get("condition"):
+                    kept = [each for each in one["members"] if not _is(each, member)]
+                    found = found or kept != one["members"]
+                    one["members"] = kept
+            bindings[:] = [one for one in bindings if one["members"]]
+            return found
+
+        self._rewrite(f"take {role} from {member}", scope, take)
+
+    def _rewrite(self, doing: str, scope: str, edit: Any) -> None:
+        for pause in pauses(self._timing, f"iam: {doing}"):
+            try:
+                policy = self._read(scope)
+                bindings = [{**one, "members": list(one["members"])} for one in policy.get("bindings", ())]
+                if edit(bindings):
+                    self._write(doing, scope, {**policy, "bindings": bindings})
+                return
+            except (Busy, Unavailable, Refused) as error:
+                if pause is None or (isinstance(error, Refused) and "does not exist" not in str(error)):
+                    raise
+                time.sleep(pause)
+
+    @property
+    def _timing(self) -> Timing:
+        return self.timing or Timing()
+
+    def _read(self, scope: str) -> Document:
+        doing = f"read who may do what on {scope}"
+        match self.on:
+            case "project":
+                body = {"options": {"requestedPolicyVersion": 3}}
+                return self._rest.ask("POST", doing, f"v3/projects/{scope}:getIamPolicy", body)
+            case "account":
+                path = f"v1/projects/-/serviceAccounts/{scope}:getIamPolicy?options.requestedPolicyVersion=3"
+                return self._rest.ask("POST", doing, path)
+            case "bucket":
+                path = f"storage/v1/b/{scope}/iam?optionsRequestedPolicyVersion=3"
+                return self._rest.get(doing, path)
+
+    def _write(self, doing: str, scope: str, policy: Document) -> None:
+        match self.on:
+            case "project":
+                self._rest.send("POST", doing, f"v3/projects/{scope}:setIamPolicy", {"policy": policy})
+            case "account":
+                path = f"v1/projects/-/serviceAccounts/{scope}:setIamPolicy"
+                self._rest.send("POST", doing, path, {"policy": policy})
+            case "bucket":
+                self._rest.send("PUT", doing, f"storage/v1/b/{scope}/iam", policy)
+
+    @property
+    def _rest(self) -> Rest:
+        hosts = {"project": "cloudresourcemanager", "account": "iam", "bucket": "storage"}
+        return Rest(f"{hosts[self.on]}.googleapis.com", timing=self.timing)
+
+
+def parts(name: str) -> tuple[str, str]:
+    """Returns role and member of a grant's name."""
+    role, _, member = name.partition(" for ")
+    return role, member
+
+
+def _is(there: str, member: str) -> bool:
+    return there == member or there.startswith(f"deleted:{member}?")

@@ -1,0 +1,48 @@
+"""Which APIs are on in a project, turning them on, and what the caller may do there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tasks.cloud.google_rest import Rest
+from tasks.cloud.timing import Timing
+
+_AT_ONCE = 20
+"""APIs that one call turns on, and that one call is asked about."""
+
+
+def off(project: str, names: Sequence[str], timing: Timing) -> list[str]:
+    """Returns those of the APIs that are not on. Raises ContainerError."""
+    rest, found = Rest("serviceusage.googleapis.com", timing=timing), []
+    for some in _parts(names):
+        query = "&".join(f"names=projects/{project}/services/{name}" for name in some)
+        told = rest.get("ask which APIs are on", f"v1/projects/{project}/services:batchGet?{query}")
+        states = {str(one["name"]).rpartition("/")[2]: one.get("state") for one in told.get("services", ())}
+        found += [name for name in some if states.get(name) != "ENABLED"]
+    return found
+
+
+def turn_on(project: str, names: Sequence[str], timing: Timing) -> None:
+    """Turns APIs on, and waits until they are. Those that are on already are no matter. Raises ContainerError."""
+    rest = Rest("serviceusage.googleapis.com", timing=timing)
+    for some in _parts(names):
+        doing = f"turn on {', '.join(some)}"
+        operation = rest.send(
+            "POST", doing, f"v1/projects/{project}/services:batchEnable", {"serviceIds": list(some)}
+        )
+        rest.follow(doing, operation, "v1")
+
+
+def lacking(project: str, permissions: Iterable[str], timing: Timing) -> list[str]:
+    """Returns those of the permissions that the caller does not have on a project. Raises ContainerError."""
+    rest, wanted = Rest("cloudresourcemanager.googleapis.com", timing=timing), sorted(set(permissions))
+    found: list[str] = []
+    for some in _parts(wanted, 100):
+        path = f"v3/projects/{project}:testIamPermissions"
+        told = rest.ask("POST", "ask what you may do", path, {"permissions": list(some)})
+        found += [one for one in some if one not in told.get("permissions", ())]
+    return found
+
+
+def _parts(names: Sequence[str], size: int = _AT_ONCE) -> list[Sequence[str]]:
+    return [names[begin : begin + size] for begin in range(0, len(names), size)]

@@ -1,0 +1,243 @@
+"""What an environment has beside its cluster, one class per kind: looked at, made, changed and deleted by its API.
+
+A thing is known by scope and name, as its lease writes it down. Its fields are the API's own documents. What kinds
+without labels are labelled with stands in their description; a role that is given to somebody has neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tasks.cloud.compute import read as read_description
+from tasks.cloud.compute import written
+from tasks.cloud.container_errors import NotFound
+from tasks.cloud.google_rest import Document, Rest
+from tasks.cloud.labels import EXPIRES, LEASE, LEASE_REST, LEDGER, OWNER
+from tasks.cloud.timing import Timing
+
+_LONGEST_DESCRIPTION = 256
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing as it is. `labels` None: nobody said whose it is."""
+
+    uid: str
+    fields: Document
+    labels: Mapping[str, str] | None = None
+
+
+class Sort(Protocol):
+    """One kind of things."""
+
+    @property
+    def in_place(self) -> Sequence[str]:
+        """Fields (or what is above them) that the API changes on what is there."""
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """Returns the thing, or None where there is none. Raises ContainerError."""
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """Makes it, and waits until it is there. Raises ContainerError, AlreadyExists among others."""
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """Gives what is there other values of some fields, which are whole at their first level."""
+
+    def delete(self, scope: str, name: str) -> None:
+        """Asks it to go, without waiting. Raises ContainerError; NotFound where it is gone."""
+
+
+@dataclass(frozen=True)
+class OfCompute:
+    """A kind of Compute Engine. `scope` is the project, or "project/region"."""
+
+    part: str
+    in_place: Sequence[str] = ()
+    rest: Rest = field(default_factory=lambda: Rest("compute.googleapis.com"))
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """See Sort."""
+        try:
+            told = self.rest.get(f"look at {self._said(name)}", f"{self._folder(scope)}/{self.part}/{name}")
+        except NotFound:
+            return None
+        return Thing(str(told["id"]), told, read_description(str(told.get("description", ""))))
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """See Sort."""
+        body = {**fields, "name": name, "description": written(labels)}
+        self._send("POST", f"make {self._said(name)}", scope, self.part, body)
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Sort. A subnetwork's parts are changed by methods of their own."""
+        doing, path, left = f"change {self._said(name)}", f"{self.part}/{name}", dict(fields)
+        for one, verb in (
+            ("ipCidrRange", "expandIpCidrRange"),
+            ("privateIpGoogleAccess", "setPrivateIpGoogleAccess"),
+        ):
+            if self.part == "subnetworks" and one in left:
+                self._send("POST", doing, scope, f"{path}/{verb}", {one: left.pop(one)})
+        if left:
+            mark = {"fingerprint": there.fields["fingerprint"]} if self.part == "subnetworks" else {}
+            self._send("PATCH", doing, scope, path, {**left, **mark})
+
+    def delete(self, scope: str, name: str) -> None:
+        """See Sort."""
+        self.rest.send("DELETE", f"delete {self._said(name)}", f"{self._folder(scope)}/{self.part}/{name}")
+
+    def of_network(self, project: str, network: str) -> Sequence[Document]:
+        """Returns the things of this kind that are in a network of a project."""
+        found = self.rest.pages(f"list {self.part}", f"{self._folder(project)}/{self.part}", "items")
+        ends = f"/projects/{project}/global/networks/{network}"
+        return [one for one in found if str(one.get("network", "")).endswith(ends)]
+
+    def _send(self, method: str, doing: str, scope: str, path: str, body: Document) -> None:
+        folder = self._folder(scope)
+        operation = self.rest.send(method, doing, f"{folder}/{path}", body)
+        self.rest.follow(doing, operation, f"{folder}/operations")
+
+    def _said(self, name: str) -> str:
+        return f"{self.part.removesuffix('s')} {name}"
+
+    def _folder(self, scope: str) -> str:
+        project, _, region = scope.partition("/")
+        return f"compute/v1/projects/{project}/{f'regions/{region}' if region else 'global'}"
+
+
+@dataclass(frozen=True)
+class ServiceAccounts:
+    """Service accounts. `scope` is the project."""
+
+    in_place: Sequence[str] = ("displayName",)
+    rest: Rest = field(default_factory=lambda: Rest("iam.googleapis.com"))
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """See Sort."""
+        try:
+            told = self.rest.get(f"look at service account {name}", self._path(scope, name))
+        except NotFound:
+            return None
+        return Thing(str(told["uniqueId"]), told, read_description(str(told.get("description", ""))))
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """See Sort."""
+        account = {**fields, "description": _short(labels)}
+        body = {"accountId": name, "serviceAccount": account}
+        self.rest.send("POST", f"make service account {name}", f"v1/projects/{scope}/serviceAccounts", body)
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Sort."""
+        body = {"serviceAccount": fields, "updateMask": ",".join(fields)}
+        self.rest.send("PATCH", f"change service account {name}", self._path(scope, name), body)
+
+    def delete(self, scope: str, name: str) -> None:
+        """See Sort."""
+        self.rest.send("DELETE", f"delete service account {name}", self._path(scope, name))
+
+    def _path(self, scope: str, name: str) -> str:
+        return f"v1/projects/{scope}/serviceAccounts/{name}@{scope}.iam.gserviceaccount.com"
+
+
+@dataclass(frozen=True)
+class Repositories:
+    """Repositories of Artifact Registry. `scope` is "project/location"."""
+
+    in_place: Sequence[str] = ()
+    rest: Rest = field(default_factory=lambda: Rest("artifactregistry.googleapis.com"))
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """See Sort."""
+        try:
+            told = self.rest.get(f"look at repository {name}", f"{self._folder(scope)}/{name}")
+        except NotFound:
+            return None
+        return Thing(str(told.get("createTime") or told["name"]), told, told.get("labels", {}))
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """See Sort."""
+        doing, path = f"make repository {name}", f"{self._folder(scope)}?repositoryId={name}"
+        operation = self.rest.send("POST", doing, path, {**fields, "labels": dict(labels)})
+        self.rest.follow(doing, operation, "v1")
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Sort."""
+        raise NotImplementedError("nothing of a repository is changed")
+
+    def delete(self, scope: str, name: str) -> None:
+        """See Sort."""
+        self.rest.send("DELETE", f"delete repository {name}", f"{self._folder(scope)}/{name}")
+
+    def _folder(self, scope: str) -> str:
+        project, _, place = scope.partition("/")
+        return f"v1/projects/{project}/locations/{place}/repositories"
+
+
+@dataclass(frozen=True)
+class Tensorboards:
+    """TensorBoards of Vertex AI, by the names that they show. `scope` is "project/location"."""
+
+    in_place: Sequence[str] = ()
+    timing: Timing | None = None
+
+    def look(self, scope: str, name: str) -> Thing | None:
+        """See Sort. Several may have one name: those of a lease of ours come first."""
+        path = self._folder(scope)
+        found = self._rest(scope).pages(f"look for TensorBoard {name}", path, "tensorboards")
+        alike = [one for one in found if one.get("displayName") == name]
+        alike.sort(key=lambda one: LEASE not in one.get("labels", {}))
+        return Thing(str(alike[0]["name"]), alike[0], alike[0].get("labels", {})) if alike else None
+
+    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
+        """See Sort."""
+        doing = f"make TensorBoard {name}"
+        operation = self._rest(scope).send(
+            "POST", doing, self._folder(scope), {**fields, "labels": dict(labels)}
+        )
+        self._rest(scope).follow(doing, operation, "v1")
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Sort."""
+        raise NotImplementedError("nothing of a TensorBoard is changed")
+
+    def delete(self, scope: str, name: str) -> None:
+        """See Sort."""
+        there = self.look(scope, name)
+        if there is not None:
+            self._rest(scope).send("DELETE", f"delete TensorBoard {name}", f"v1/{there.uid}")
+
+    def _rest(self, scope: str) -> Rest:
+        return Rest(f"{scope.partition('/')[2]}-aiplatform.googleapis.com", timing=self.timing)
+
+    def _folder(self, scope: str) -> str:
+        project, _, place = scope.partition("/")
+        return f"v1/projects/{project}/locations/{place}/tensorboards"
+
+
+def _short(labels: Mapping[str, str]) -> str:
+    """Returns labels as the description of a service account, which is short: what is for people alone goes first."""
+    kept = dict(labels)
+    for key in (OWNER, EXPIRES):
+        if len(written(kept)) > _LONGEST_DESCRIPTION:
+            kept.pop(key, None)
+    return written(kept)
+
+
+def same_owner(there: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
+    """Whether labels say that a thing is of just this lease."""
+    return bool(there) and all(
+        (there or {}).get(key) == labels.get(key) for key in (LEASE, LEASE_REST, LEDGER)
+    )
+
+
+def value_at(fields: Any, path: str) -> Any:
+    """Returns what stands at a path of names and numbers in a document; None where there is nothing."""
+    for part in path.split("."):
+        if isinstance(fields, Sequence) and not isinstance(fields, str) and part.isdecimal():
+            fields = fields[int(part)] if int(part) < len(fields) else None
+        elif isinstance(fields, Mapping):
+            fields = fields.get(part)
+        else:
+            return None
+    return fields

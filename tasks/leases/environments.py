@@ -1,0 +1,151 @@
+"""The inventories of what an environment has beside its cluster: each thing goes by its API, once what needs it went.
+
+These kinds are looked at one by one, never listed: each was written down before it was made, and things of an
+environment are few. What has our name but is not what the lease made is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tasks.cloud.buckets import Buckets
+from tasks.cloud.container_errors import NotFound
+from tasks.cloud.google_rest import Rest
+from tasks.cloud.grants import Grants
+from tasks.cloud.labels import read_labels
+from tasks.cloud.things import OfCompute, Repositories, ServiceAccounts, Sort, Tensorboards, Thing
+from tasks.cloud.timing import Timing
+from tasks.leases.clusters import CLUSTER, POOL
+from tasks.leases.inventory import Found, Pace
+from tasks.leases.ledger import Ledger
+from tasks.leases.resource import ResourceRef
+
+NETWORK, SUBNETWORK, ROUTER, FIREWALL = "gce_network", "gce_subnetwork", "gce_router", "gce_firewall"
+ACCOUNT, PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE = (
+    "service_account",
+    "project_role",
+    "bucket_role",
+    "account_role",
+)
+BUCKET, REPOSITORY, TENSORBOARD = "bucket", "image_repository", "tensorboard"
+
+ROLES = frozenset({PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE})
+"""Kinds that nothing labels: what was not there when the lease was about to give it is the lease's."""
+
+_AFTER: Mapping[str, frozenset[str]] = {
+    NETWORK: frozenset({SUBNETWORK, ROUTER, FIREWALL, CLUSTER, POOL}),
+    SUBNETWORK: frozenset({ROUTER, CLUSTER, POOL}),
+    ROUTER: frozenset({CLUSTER, POOL}),
+    FIREWALL: frozenset({CLUSTER, POOL}),
+    ACCOUNT: frozenset({*ROLES, CLUSTER, POOL}),
+    BUCKET: frozenset({BUCKET_ROLE}),
+}
+KINDS = (
+    NETWORK, SUBNETWORK, ROUTER, FIREWALL, ACCOUNT, PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE, BUCKET, REPOSITORY,
+    TENSORBOARD,
+)  # fmt: skip
+
+PACE = Pace(look_every_s=3.0, goes_within_s=900.0, remote=True)
+_SETTLE_S = 20.0
+_LOOKS = Timing(total_s=30.0)
+
+
+def sort_of(kind: str, timing: Timing) -> Sort:
+    """Returns what looks at, makes and deletes things of a kind."""
+    compute = Rest("compute.googleapis.com", timing=timing)
+    match kind:
+        case "gce_network":
+            return OfCompute("networks", ("routingConfig",), compute)
+        case "gce_subnetwork":
+            changes = ("ipCidrRange", "privateIpGoogleAccess", "secondaryIpRanges")
+            return OfCompute("subnetworks", changes, compute)
+        case "gce_router":
+            return OfCompute("routers", ("nats",), compute)
+        case "gce_firewall":
+            return OfCompute("firewalls", ("sourceRanges", "allowed"), compute)
+        case "service_account":
+            return ServiceAccounts(rest=Rest("iam.googleapis.com", timing=timing))
+        case "project_role":
+            return Grants("project", timing)
+        case "bucket_role":
+            return Grants("bucket", timing)
+        case "account_role":
+            return Grants("account", timing)
+        case "bucket":
+            return Buckets(rest=Rest("storage.googleapis.com", timing=timing))
+        case "image_repository":
+            return Repositories(rest=Rest("artifactregistry.googleapis.com", timing=timing))
+        case "tensorboard":
+            return Tensorboards(timing=timing)
+    raise ValueError(f"{kind} is nothing that an environment has beside its cluster")
+
+
+@dataclass
+class ThingInventory:
+    """Things of one kind. See Inventory."""
+
+    kind: str
+    ledger: Ledger
+    pace: Pace = PACE
+    settle_s: float = _SETTLE_S
+    timing: Timing = _LOOKS
+
+    def __post_init__(self) -> None:
+        self.after = _AFTER.get(self.kind, frozenset())
+
+    def sees(self, scope: str) -> bool:
+        """See Inventory. Any project can be asked; what may not be asked shows as an error."""
+        return bool(scope)
+
+    def list(self, lease_id: str | None) -> Sequence[Found]:
+        """See Inventory. Nothing: see above."""
+        return ()
+
+    def get(self, ref: ResourceRef) -> ResourceRef | None:
+        """See Inventory."""
+        there = self._sort.look(ref.scope, ref.name)
+        if there is None:
+            return None
+        if ref.uid is not None:
+            return ref if ref.uid == there.uid else None
+        return replace(ref, uid=there.uid) if self._is_ours(there) else None
+
+    def delete(self, ref: ResourceRef, *, force: bool) -> None:
+        """See Inventory. What has our name but is another thing by now is left alone."""
+        if self.get(ref) is None:
+            return
+        try:
+            if self.kind == NETWORK:
+                self._clear(ref)
+            self._sort.delete(ref.scope, ref.name)
+        except NotFound:
+            return
+
+    @property
+    def _sort(self) -> Sort:
+        return sort_of(self.kind, self.timing)
+
+    def _is_ours(self, there: Thing) -> bool:
+        if self.kind in ROLES:
+            return True
+        labelled = read_labels(there.labels or {})
+        return labelled is not None and labelled.ledger_id == self.ledger.id
+
+    def _clear(self, network: ResourceRef) -> None:
+        """Deletes what GKE left in a network of ours: rules of clusters that are gone, which nobody else takes away."""
+        rules = OfCompute("firewalls", rest=Rest("compute.googleapis.com", timing=self.timing))
+        for one in rules.of_network(network.scope, network.name):
+            if str(one["name"]).startswith(("gke-", "k8s-", "k8s2-")):
+                rules.delete(network.scope, str(one["name"]))
+
+
+def inventories(ledger: Ledger) -> Mapping[str, ThingInventory]:
+    """Returns all of them, by kind."""
+    return {kind: ThingInventory(kind, ledger) for kind in KINDS}
+
+
+def lease_name(project: str, name: str) -> str:
+    """Returns the name of the lease that an environment is made under: one of each name in a project."""
+    legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in project.lower())
+    return f"environment-{name}_{legal}"

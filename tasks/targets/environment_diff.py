@@ -1,0 +1,126 @@
+"""What has to be done so that an environment is as wanted: field by field, from what is there. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tasks.cloud.things import Thing, value_at
+from tasks.targets.environment_wanted import Wanted
+
+Do = Literal["make", "change", "keep", "use", "refuse"]
+"""`use`: it was there before, and is as it should be: it stays when the environment goes."""
+
+_LINKS = ("https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field that is not as wanted. `can`: the API changes it on what is there."""
+
+    path: str
+    there: Any
+    wanted: Any
+    can: bool
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_said(self.there)} → {_said(self.wanted)}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done about one resource. `why` says why it is refused; `there` is what was seen of it, if anything."""
+
+    do: Do
+    wanted: Wanted
+    differences: tuple[Difference, ...] = ()
+    why: str = ""
+    there: Thing | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.do} {self.wanted}" + (f": {self.why}" if self.why else "")
+
+
+def step_for(
+    wanted: Wanted, there: Thing | None, *, ours: bool, in_place: Sequence[str], whose: str = ""
+) -> Step:
+    """Returns what is to be done about one resource. `whose`: the lease of ours by which it was made, if another."""
+    if there is None:
+        if wanted.existing:
+            why = f"there is no {wanted.kind} {wanted.name} in {wanted.scope}, and existing: true says that there is"
+            return Step("refuse", wanted, why=why)
+        return Step("make", wanted)
+    found = tuple(differences(wanted, there.fields, in_place))
+    if ours:
+        return Step("change" if found else "keep", wanted, found, there=there)
+    if whose:
+        return Step("refuse", wanted, found, f"it was made by lease {whose}: choose another name")
+    if found and wanted.existing:
+        return Step(
+            "refuse", wanted, found, "it is there, and not as it is needed: change it, or what is asked for"
+        )
+    if found:
+        return Step("refuse", wanted, found, "it was there before, and is another one: choose another name")
+    return Step("use", wanted, there=there)
+
+
+def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str]) -> Iterator[Difference]:
+    """Yields each field that is asked for and is not so. What is not asked for may be as it likes."""
+    for path, value in leaves(wanted.fields):
+        has = value_at(there, path)
+        if same(path, has, value) or _has_room(wanted, path, has):
+            continue
+        can = any(path == one or path.startswith(f"{one}.") for one in in_place)
+        yield Difference(path, has, value, can and _may_become(path, has, value))
+
+
+def leaves(fields: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields values by their paths; lists of plain values as a whole."""
+    if isinstance(fields, Mapping) and fields:
+        for name, value in fields.items():
+            yield from leaves(value, f"{above}{name}.")
+    elif isinstance(fields, list | tuple) and any(isinstance(one, Mapping) for one in fields):
+        for index, value in enumerate(fields):
+            yield from leaves(value, f"{above}{index}.")
+    else:
+        yield above.rstrip("."), fields
+
+
+def same(path: str, has: Any, wanted: Any) -> bool:
+    """Whether two values are one to the API: nothing at all is false, zero and empty."""
+    if not has and not wanted:
+        return True
+    if isinstance(has, str) and isinstance(wanted, str):
+        for link in _LINKS:
+            has, wanted = has.removeprefix(link), wanted.removeprefix(link)
+        if path == "location":
+            return bool(has.lower() == wanted.lower())
+        return bool(has == wanted or has.endswith(f"/{wanted}") or str(wanted).endswith(f"/{has}"))
+    if isinstance(has, list | tuple) and isinstance(wanted, list | tuple):
+        return sorted(map(str, has)) == sorted(map(str, wanted))
+    return str(has) == str(wanted)
+
+
+def _has_room(wanted: Wanted, path: str, has: Any) -> bool:
+    """Whether a range that nobody said is large enough as it is."""
+    least = wanted.room.get(path)
+    if least is None or not isinstance(has, str):
+        return False
+    return ipaddress.ip_network(has).num_addresses >= least
+
+
+def _may_become(path: str, has: Any, wanted: Any) -> bool:
+    """Whether one value may follow the other: ranges grow only, and secondary ones are not changed at all."""
+    if path.startswith("secondaryIpRanges"):
+        return has is None
+    if path == "ipCidrRange":
+        return bool(has) and ipaddress.IPv4Network(wanted).supernet_of(ipaddress.IPv4Network(has))
+    return True
+
+
+def _said(value: Any) -> str:
+    import json
+
+    return "nothing" if value is None else json.dumps(value)

@@ -1,0 +1,105 @@
+"""Pull the plug before and after every mutating call of `env up` and `env down`: repeat reaches the goal, and back."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tasks.leases.lease import State
+from tasks.leases.reaper import reap
+from tasks.stages.environment import down, plan, up
+from tests.chaos.driver import outcome, sample
+from tests.cloud.container.leasing import a_ledger
+from tests.cloud.container.running import Gke
+from tests.cloud.project.leasing import desk, environment, inventories
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1200)]
+
+MOMENTS = ("kill_before", "kill_after")
+
+
+def make() -> None:
+    up(desk(), environment())
+
+
+def unmake() -> None:
+    down(desk(), environment(), bucket=True)
+
+
+def sweep() -> None:
+    ledger = a_ledger()
+    did = {one.did for one in reap(ledger, inventories(ledger))}
+    assert did <= {"put back", "released", "kept"}, did
+
+
+def moments(calls: list[str]) -> list[tuple[int, str, str]]:
+    chosen = sample([(2 * nth + at, call) for nth, call in enumerate(calls) for at in (0, 1)])
+    return [(number // 2 + 1, call, MOMENTS[number % 2]) for number, call in chosen]
+
+
+def calls_of(project: Gke, play: Callable[[], None]) -> list[str]:
+    project.forget()
+    assert outcome(play) == 0
+    return [one["method"] for one in project.mutations()]
+
+
+def killed_at(project: Gke, nth: int, moment: str, play: Callable[[], None]) -> None:
+    project.no_faults()
+    project.fault("mutating", moment, nth=nth)
+    assert outcome(play) == -signal.SIGKILL, (nth, moment)
+    project.no_faults()
+
+
+def everything(project: Gke) -> object:
+    return project.project_inventory(), project.inventory()
+
+
+@pytest.mark.parametrize("reaped", [False, True], ids=["nobody comes by", "the reaper comes by"])
+def test_killed_while_it_is_made(project: Gke, reaped: bool) -> None:
+    before = everything(project)
+    calls = calls_of(project, make)
+    whole = everything(project)
+    assert outcome(unmake) == 0
+    assert everything(project) == before
+    for nth, call, moment in moments(calls):
+        at = (nth, call, moment)
+        killed_at(project, nth, moment, make)
+        if reaped:
+            assert outcome(sweep) == 0, at
+        assert outcome(make) == 0, at
+        assert named(everything(project)) == named(whole), at
+        assert outcome(lambda: _is_empty()) == 0, at
+        assert outcome(unmake) == 0, at
+        assert everything(project) == before, at
+        assert all(lease.state is State.GONE for lease in a_ledger().listing().leases), at
+
+
+@pytest.mark.parametrize("reaped", [False, True], ids=["nobody comes by", "the reaper comes by"])
+def test_killed_while_it_is_given_back(project: Gke, reaped: bool) -> None:
+    before = everything(project)
+    assert outcome(make) == 0
+    calls = calls_of(project, unmake)
+    for nth, call, moment in moments(calls):
+        at = (nth, call, moment)
+        assert outcome(make) == 0, at
+        killed_at(project, nth, moment, unmake)
+        if reaped:
+            assert outcome(sweep) == 0, at
+        done = outcome(unmake)
+        assert done in (0, 2), at  # nothing of it is there any more
+        assert everything(project) == before, (at, done)
+        assert all(lease.state is State.GONE for lease in a_ledger().listing().leases), at
+
+
+def _is_empty() -> None:
+    planned = plan(desk(), environment())
+    assert planned.empty, planned
+
+
+def named(found: object) -> str:
+    """Returns what there is, without the numbers that each thing has of its own."""
+    import re
+
+    return re.sub(r"(tensorboards/|-)\d+", r"\1N", str(found))

@@ -1,0 +1,254 @@
+"""Environments over the stand-in: from nothing to up to pools at zero to up to down, and all as it was before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, SlicebenchError
+from tasks.cloud.google_rest import Rest
+from tasks.cloud.grants import Grants
+from tasks.leases.claim import claim
+from tasks.leases.holding import Taken
+from tasks.leases.ledger import latest
+from tasks.stages.environment import Plan, down, plan, up
+from tests.cloud.container.hurried import QUICK
+from tests.cloud.container.leasing import a_ledger
+from tests.cloud.container.running import Gke
+from tests.cloud.project.leasing import desk, environment, inventories
+
+
+def records(project: Gke) -> dict[str, Any]:
+    """Returns what there is but for the bucket of the record, which stays."""
+    found = project.project_inventory()
+    found["buckets"] = [one for one in found.get("buckets", ()) if one != "records"]
+    return {kind: names for kind, names in found.items() if names}
+
+
+def test_from_nothing_to_up_to_no_tpus_to_up_to_down_leaves_all_as_it_was(project: Gke) -> None:
+    project.set(apis_off=["compute.googleapis.com", "aiplatform.googleapis.com", "container.googleapis.com"])
+    before, said = records(project), []
+    up(desk(said.append), environment())
+    whole, made = records(project), project.inventory()
+    assert plan(desk(), environment()).empty
+    assert set(whole) == {
+        "networks", "subnetworks", "routers", "firewalls", "accounts", "buckets", "repositories", "tensorboards",
+        "roles",
+    }  # fmt: skip
+    assert [one.rpartition("/")[2] for one in made] == ["mine", "cpu", "tpu-node-pool-0"]
+    lease = latest(a_ledger(), "environment-mine_proj")
+    assert lease is not None
+    assert (lease.expires_at, lease.owner, lease.state, lease.note) == (None, None, "live", "")
+    up(desk(), environment(tpu_pools=0))
+    assert (records(project), len(project.inventory())) == (whole, 2)
+    assert plan(desk(), environment(tpu_pools=0)).empty
+    assert [str(one) for one in plan(desk(), environment()).cluster] == ["make pool tpu-node-pool-0"]
+    up(desk(), environment())
+    assert (records(project), project.inventory()) == (whole, made)
+    assert down(desk(), environment(), bucket=True) > 10
+    assert (records(project), project.inventory()) == (before, [])
+    with pytest.raises(BadInput, match="nothing of environment mine is there"):
+        down(desk(), environment(), bucket=True)
+
+
+def steps(planned: Plan) -> list[str]:
+    """Returns what would be done, with the fields that differ."""
+    told = [f"{step}{''.join(f' [{one}]' for one in step.differences)}" for step in planned.steps]
+    some = [one for one, step in zip(told, planned.steps, strict=True) if step.do not in ("keep", "use")]
+    return [
+        *some,
+        *planned.cluster,
+        *(f"{what} [{one}]" for what, each in planned.differs.items() for one in each),
+    ]
+
+
+@pytest.mark.system
+def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) -> None:
+    up(desk(), environment())
+    for change, shown in HAND_MADE:
+        with project.store.changing() as state:
+            change(state)
+        assert steps(plan(desk(), environment())) == [shown]
+        up(desk(), environment())
+        assert plan(desk(), environment()).empty
+    other = environment(network={"name": "net", "subnet": "sub", "subnet_range": "10.8.0.0/20"})
+    shown = 'change subnetwork sub [ipCidrRange: "10.129.0.0/20" → "10.8.0.0/20"]'
+    assert steps(plan(desk(), other)) == [shown]
+    said: list[str] = []
+    up(desk(said.append), other)
+    assert [one for one in said if "ipCidrRange" in one and "cannot be changed" in one]
+    grown = environment(network={"name": "net", "subnet": "sub", "subnet_range": "10.129.0.0/18"})
+    up(desk(), grown)
+    assert plan(desk(), grown).empty
+
+
+def _in(kind: str, ends: str, **fields: Any) -> Callable[[Any], None]:
+    def change(state: Any) -> None:
+        [thing] = [one for name, one in state["project"][kind].items() if name.endswith(ends)]
+        thing.update(fields)
+
+    return change
+
+
+HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
+    (
+        _in("firewalls", "allow-iap", sourceRanges=["0.0.0.0/0"]),
+        'change firewall net-allow-iap [sourceRanges: ["0.0.0.0/0"] → ["35.235.240.0/20"]]',
+    ),
+    (
+        _in("subnetworks", "sub", privateIpGoogleAccess=False),
+        "change subnetwork sub [privateIpGoogleAccess: false → true]",
+    ),
+    (
+        _in("accounts", "gke-sa@proj.iam.gserviceaccount.com", displayName="mine"),
+        'change service account gke-sa [displayName: "mine" → "nodes of mine"]',
+    ),
+    (
+        _in("buckets", "artifacts", storageClass="COLDLINE"),
+        'change bucket artifacts [storageClass: "COLDLINE" → "STANDARD"]',
+    ),
+    (
+        _in("routers", "net-router", nats=[]),
+        'change router net-router [nats.0.name: nothing → "nat"] '
+        '[nats.0.natIpAllocateOption: nothing → "AUTO_ONLY"] '
+        '[nats.0.sourceSubnetworkIpRangesToNat: nothing → "ALL_SUBNETWORKS_ALL_IP_RANGES"]',
+    ),
+    (
+        lambda state: state["project"]["policies"]["projects/proj"].update(
+            bindings=[
+                one
+                for one in state["project"]["policies"]["projects/proj"]["bindings"]
+                if "metric" not in one["role"]
+            ]
+        ),
+        "make role roles/monitoring.metricWriter for serviceAccount:gke-sa@proj.iam.gserviceaccount.com",
+    ),
+]
+
+
+def failing(project: Gke, *, then: Callable[[], None] = lambda: None, **settings: Any) -> str:
+    """Tries to make an environment where something is wrong; returns what is told. Afterwards it is made, and goes."""
+    usual = {name: project.store.read()["settings"][name] for name in settings}
+    before = records(project), project.inventory()
+    project.set(**settings)
+    with pytest.raises(SlicebenchError) as error:
+        up(desk(), environment())
+    then()
+    project.set(**usual)
+    up(desk(), environment())
+    assert plan(desk(), environment()).empty
+    down(desk(), environment(), bucket=True)
+    assert (records(project), project.inventory()) == before
+    return str(error.value)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"taken_buckets": ["artifacts"]}, "the name is taken by somebody whose bucket you may not look at"),
+        ({"quotas": {"CPUS/us-east5": 1}}, "Insufficient regional quota"),
+        ({"quotas": {"CT5LP/us-east5": 4}}, "TPUS_PER_TPU_FAMILY"),
+        ({"stockouts": ["us-east5-b/ct5lp-hightpu-4t"]}, "1 of 2 node pools|0 of 1 node pools|GCE_STOCKOUT"),
+        (
+            {"forbidden": ["compute.routers.create"]},
+            "you may not do all that is needed: compute.routers.create",
+        ),
+        ({"failing_clusters": ["mine"]}, "0 nodes out of 1 have registered"),
+    ],
+)
+def test_what_goes_wrong_is_told_and_made_good_by_doing_it_again(
+    project: Gke, settings: dict[str, Any], words: str
+) -> None:
+    assert re.search(words, failing(project, **settings))
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "call",
+    [
+        "InsertRouter",
+        "CreateServiceAccount",
+        "SetProjectPolicy",
+        "CreateBucket",
+        "CreateTensorboard",
+        "CreateCluster",
+    ],
+)
+def test_a_permission_that_is_lacking_in_the_middle(project: Gke, call: str) -> None:
+    project.fault(call, "error", code="PERMISSION_DENIED", message="Required 'some.permission'", times=9)
+    assert "Required 'some.permission'" in failing(project, then=project.no_faults)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("action", ["lose_reply", "error"])
+def test_replies_that_are_lost_and_services_that_falter_are_no_matter(project: Gke, action: str) -> None:
+    before = records(project), project.inventory()
+    for nth in range(1, 40, 3):
+        project.fault("mutating", action, nth=nth, code="UNAVAILABLE")
+    up(desk(), environment())
+    assert plan(desk(), environment()).empty
+    down(desk(), environment(), bucket=True)
+    assert (records(project), project.inventory()) == before
+
+
+@pytest.mark.system
+def test_accounts_are_seen_late_policies_are_written_by_others_and_gke_leaves_rules_behind(
+    project: Gke,
+) -> None:
+    before = records(project), project.inventory()
+    project.set(accounts_seen_after_s=1.0, etag_conflicts=5, rules_stay=True, operation_s=0.1)
+    up(desk(), environment())
+    down(desk(), environment(), bucket=True)
+    assert (records(project), project.inventory()) == before
+
+
+@pytest.mark.system
+def test_what_was_there_before_is_used_and_stays(project: Gke) -> None:
+    network = {"name": "net", "autoCreateSubnetworks": False, "routingConfig": {"routingMode": "REGIONAL"}}
+    compute = Rest("compute.googleapis.com", timing=QUICK)
+    compute.send("POST", "make it", "compute/v1/projects/proj/global/networks", network)
+    Grants("project", QUICK).make("proj", "roles/logging.logWriter for user:me@example.com", {}, {})
+    before = records(project)
+    up(desk(), environment())
+    lease = latest(a_ledger(), "environment-mine_proj")
+    assert lease is not None
+    assert [ref.name for ref in lease.resources if not ref.ours] == ["net"]
+    down(desk(), environment(), bucket=True)
+    assert records(project) == before
+    compute.send("PATCH", "change it", "compute/v1/projects/proj/global/networks/net", {"mtu": 1500})
+    other = {"name": "net", "autoCreateSubnetworks": True}
+    compute.send("DELETE", "delete it", "compute/v1/projects/proj/global/networks/net")
+    compute.send("POST", "make it", "compute/v1/projects/proj/global/networks", other)
+    with pytest.raises(BadInput, match="network net: it was there before, and is another one"):
+        up(desk(), environment())
+    assert {one.do for one in plan(desk(), environment()).steps} == {"refuse", "make"}
+
+
+@pytest.mark.system
+def test_the_bucket_stays_unless_it_is_asked_for_and_is_emptied_only_by_leave(project: Gke) -> None:
+    up(desk(), environment())
+    with project.store.changing() as state:
+        state["project"]["objects"]["artifacts/run/x"] = {"name": "run/x", "generation": "5", "content": ""}
+    with pytest.raises(BadInput, match="bucket artifacts is not empty, so nothing was given back"):
+        down(desk(), environment(), bucket=True)
+    down(desk(), environment())
+    assert records(project)["buckets"] == ["artifacts"]
+    up(desk(), environment())  # it is found again
+    assert plan(desk(), environment()).empty
+    down(desk(), environment())
+    down(desk(), environment(bucket={"name": "artifacts", "force_destroy": True}), bucket=True)
+    assert "buckets" not in records(project)
+
+
+def test_of_two_who_apply_at_once_one_is_refused(project: Gke) -> None:
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
+    with (
+        held.renewing(),
+        pytest.raises(Taken, match="environment-mine_proj is held by .*: wait for it or stop it"),
+    ):
+        up(desk(), environment())
+    assert project.inventory() == []
