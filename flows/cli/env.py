@@ -5,7 +5,8 @@ from __future__ import annotations
 import json as plain_json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -121,6 +122,32 @@ def down(
             desk(config, project), config, bucket=bucket, agree=agreeing_to_end(config.cluster.name, force)
         )
     return tell_gone(f"environment {config.called}", gone, json)
+
+
+def export(
+    file: File,
+    /,
+    *,
+    format: Annotated[Literal["terraform"], Parameter(help="As what")] = "terraform",
+    to: Annotated[Path | None, Parameter(help="File to write, e.g. main.tf.json; else stdout")] = None,
+    set: Set = (),
+    project: Project = None,
+    verbose: Verbose = False,
+) -> int:
+    """Write an environment as a configuration of Terraform (JSON), for those who make it with that. Asks nobody."""
+    show_calls(verbose)
+    config = read(file, set)
+    from tasks.cloud.google_place import choose_project
+    from tasks.targets.environment_terraform import export as exported
+
+    found = exported(config, choose_project(project or config.project).value)
+    text = plain_json.dumps(found.document, indent=2)
+    if to is None:
+        print(text)
+    else:
+        to.write_text(f"{text}\n")
+    say(*(f"not in it: {one}" for one in found.left_out))
+    return ExitCode.DONE
 
 
 def desk(config: EnvironmentConfig, project: str | None) -> Desk:

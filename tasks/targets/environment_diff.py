@@ -84,7 +84,7 @@ def leaves(fields: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(fields, list | tuple) and any(isinstance(one, Mapping) for one in fields):
         for index, value in enumerate(fields):
             yield from leaves(value, f"{above}{index}.")
-    else:
+    elif above:
         yield above.rstrip("."), fields
 
 
