@@ -18,7 +18,7 @@ START_S = 600.0
 
 POOLS = {
     "slicebench": "Benchmarks.",
-    "slicebench-nightly": "Nights: they wait for benchmarks, and must not take their place.",
+    "slicebench-nightly": "Nights and environments: they wait for long, and must not take the place of benchmarks.",
     "slicebench-reaper": "The reaper alone: it must get its turn when all benchmarks wait.",
 }
 """Work pools, and what each is for."""

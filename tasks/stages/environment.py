@@ -23,6 +23,7 @@ from tasks.leases.clusters import lease_name as cluster_lease
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
+from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord, carry_out, settle
 from tasks.targets.cluster_price import price_of
@@ -142,8 +143,8 @@ def down(
     *,
     bucket: bool = False,
     agree: Callable[[Sequence[str]], bool] = lambda going_on: True,
-) -> int:
-    """Gives an environment back, and looks that it is gone; returns how many things went.
+) -> Sequence[ResourceRef]:
+    """Gives an environment back, and looks that it is gone; returns what went.
 
     The bucket stays unless it is asked for. `agree` is shown what goes on in the cluster, if anything does. Raises
     BadInput where there is none, or where the bucket is not empty and may not be emptied; Declined, Taken, Leaked.
@@ -158,20 +159,20 @@ def down(
         )
     if bucket:
         _refuse_full(desk, config)
-    gone = 0
+    gone: list[ResourceRef] = []
     holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
     with holding.renewing():
         settle(desk, holding)
         if made is not None and made.state is not State.GONE:
             desk.say(f"give back cluster {cluster}")
             gone += clusters.delete(desk.office(config), cluster, agree=agree)
-        gone += _about_bucket(desk, config, holding, take=bucket)
+        _about_bucket(desk, config, holding, take=bucket)
         holding.fall()
         desk.say("give back the rest")
         done = holding.release("env down")
     if done.lease.state is not State.GONE:
         raise Leaked(f"not proven gone: {done.lease.note}; do the same again")
-    return gone + len(done.deleted)
+    return [*gone, *done.deleted]
 
 
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
@@ -273,14 +274,14 @@ def _refuse_full(desk: Desk, config: EnvironmentConfig) -> None:
         )
 
 
-def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, take: bool) -> int:
+def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, take: bool) -> None:
     """Lets the bucket be no longer the lease's, so that it stays; or sees to it that it goes."""
     ref = next((one for one in holding.lease.resources if one.kind == kinds.BUCKET and one.ours), None)
     if not take:
         if ref is not None:
             desk.say(f"bucket {ref.name} stays: --bucket gives it back as well")
             holding.forget(ref)
-        return 0
+        return
     if ref is None and _own_bucket(desk, config):  # it stayed when the environment went before
         bucket = Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing))
         there = bucket.look(desk.project, config.bucket.name)
@@ -288,7 +289,6 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
             ref = holding.create(kinds.BUCKET, desk.project, config.bucket.name, lambda: there.uid)
     if ref is not None and config.bucket.force_destroy:
         Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing)).empty(ref.name)
-    return 0
 
 
 def _shape(config: EnvironmentConfig) -> Mapping[str, str]:

@@ -203,7 +203,8 @@ def _place(path: str, fields: Mapping[str, str | None]) -> tuple[bool, str | Non
 def _put(into: Any, path: Sequence[str], value: Any) -> None:
     """Puts a value at a path; a number is a place in a list."""
     for part, following in zip(path, [*path[1:], ""], strict=True):
-        last, empty = following == "", [] if following.isdecimal() else {}
+        last = following == ""
+        empty: Any = [] if following.isdecimal() else {}
         if isinstance(into, list):
             while len(into) <= int(part):
                 into.append({})

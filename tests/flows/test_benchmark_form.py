@@ -105,10 +105,12 @@ def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:
 
 
 def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has() -> None:
+    from flows.environment import environment
     from flows.nightly import nightly
     from flows.reap import reap
 
     flows = {
+        "flows/environment.py:environment": environment,
         "flows/benchmark.py:benchmark": benchmark,
         "flows/nightly.py:nightly": nightly,
         "flows/reap.py:reap": reap,
@@ -119,7 +121,13 @@ def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has(
         flow = flows[deployment["entrypoint"]]
         names.add(f"{flow.name}/{deployment['name']}")
         assert set(deployment.get("parameters", {})) <= set(inspect.signature(flow.fn).parameters)
-    assert names == {"benchmark/adhoc", "nightly/weeknights", "reap/every-10-minutes"}
+    assert names == {
+        "benchmark/adhoc",
+        "environment/down",
+        "environment/up",
+        "nightly/weeknights",
+        "reap/every-10-minutes",
+    }
 
 
 def test_reaper_and_nights_are_in_pools_of_their_own() -> None:

@@ -293,7 +293,7 @@ def test_deploying_by_hand_gives_the_same_deployments(station: Station) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = {deployment["name"]: deployment for deployment in station.call("deployments/filter")}
-    assert set(found) == {"adhoc", "weeknights", "every-10-minutes"}
+    assert set(found) == {"adhoc", "weeknights", "up", "down", "every-10-minutes"}
     (schedule,) = found["weeknights"]["schedules"]
     assert schedule["schedule"]["cron"] == "0 2 * * 1-5"
     assert schedule["schedule"]["timezone"] == "America/Los_Angeles"
