@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput, SlicebenchError
+from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.leases.claim import claim
-from tasks.leases.holding import Taken
 from tasks.leases.ledger import latest
 from tasks.stages.environment import Plan, down, plan, up
+from tests.chaos.driver import outcome
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
 from tests.cloud.container.running import Gke
@@ -244,11 +244,10 @@ def test_the_bucket_stays_unless_it_is_asked_for_and_is_emptied_only_by_leave(pr
     assert "buckets" not in records(project)
 
 
-def test_of_two_who_apply_at_once_one_is_refused(project: Gke) -> None:
+def test_of_two_who_apply_at_once_one_is_refused(project: Gke, capfd: pytest.CaptureFixture[str]) -> None:
     held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
-    with (
-        held.renewing(),
-        pytest.raises(Taken, match="environment-mine_proj is held by .*: wait for it or stop it"),
-    ):
-        up(desk(), environment())
-    assert project.inventory() == []
+    with held.renewing():
+        assert outcome(lambda: up(desk(), environment())) == ExitCode.INFRASTRUCTURE
+    told = capfd.readouterr().err
+    assert re.search("Taken: environment-mine_proj is held by .*: wait for it or stop it", told)
+    assert (project.inventory(), project.mutations()) == ([], [])
