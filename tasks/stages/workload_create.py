@@ -7,13 +7,11 @@ it needs nobody: it goes by itself, with its program's end, at its deadline, and
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, Leaked
+from runtime.contract.errors import BadInput, ExitCode, Leaked
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import (
     AlreadyExists,
@@ -23,12 +21,13 @@ from tasks.cloud.kubernetes_errors import (
     NotServed,
     Refused,
 )
-from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
+from tasks.cloud.kubernetes_kinds import JOB_SET, SECRET
 from tasks.cloud.labels import labels_by_hand
 from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.submitting import Intent, Submitting, begin
 from tasks.stages import workload_lease
+from tasks.stages.workload_earlier import await_earlier
 from tasks.stages.workload_lease import taken
 from tasks.targets.gke_fits import never
 from tasks.targets.gke_preflight import foundations, named, refused
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
     from tasks.targets.kube_found import Found
 
 Say = Callable[[str], None]
-
-_JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
-_LOOK_S, _GOING_S = 0.5, 300.0
-"""How long is waited for an earlier workload of the name to end, seconds, and how often is looked."""
 
 _GIVING_BACK_S = 60.0
 """How long it is tried to delete what was made in part, before that is left to the reaper."""
@@ -114,7 +109,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
         raise BadInput([*foundations(kube, config), *problems])
     for one in found:
         say(str(one))
-    _await_earlier(kube, asked.name, say)
+    await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.secrets else "")
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
         fits = list(never(kube, config, jobset(config, asked)))
@@ -129,7 +124,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
 def clear(kube: Kubernetes, ledger: Ledger, wanted: Intent, say: Say) -> None:
     """Gives back what an earlier call for the same name left half made. Raises BadInput when that one goes on."""
     name = wanted.ref.name
-    workload_lease.clear(ledger, kube, wanted, say, lambda: _await_earlier(kube, name, say))
+    workload_lease.clear(ledger, kube, wanted, say, lambda: await_earlier(kube, name, say))
 
 
 def submit(
@@ -253,29 +248,3 @@ def _ended(change: object) -> bool:
     if not isinstance(change, Change) or change.kind != JOB_SET:
         return False
     return change.type == "DELETED" or bool((change.object.get("status") or {}).get("terminalState"))
-
-
-def _await_earlier(kube: Kubernetes, name: str, say: Say) -> None:
-    """Waits until no pod of an earlier JobSet of the name is left: they answer to the same host names, and may hold the
-    hardware. Raises BadInput when that one goes on.
-    """
-    until, told = time.monotonic() + _GOING_S, -1
-    while left := list(_pods_left(kube, name)):
-        if len(left) != told:
-            say(f"waiting for {counted(len(left), 'pod')} of an earlier workload {name}, which still end")
-            told = len(left)
-        if time.monotonic() > until:
-            raise InfrastructureError(
-                f"{counted(told, 'pod')} of an earlier workload {name} still there after {_GOING_S:g} s: choose "
-                "another name, or see why by slicebench workload list"
-            )
-        time.sleep(_LOOK_S)
-
-
-def _pods_left(kube: Kubernetes, name: str) -> Iterator[Object]:
-    pods = kube.list(POD, labels={_JOBSET_NAME: name}).items
-    if pods:
-        there = kube.find(JOB_SET, name)
-        if there is not None and not there["metadata"].get("deletionTimestamp"):
-            raise taken(kube, name)
-    yield from pods

@@ -124,18 +124,18 @@ def test_killed_before_and_after_every_mutating_call(
             assert [one for one in mutations(cluster) if one != "create jobs"] == CASES[case].calls
         else:
             killed(cluster, case, number, told, name)
-        began = time.monotonic()
         if afterwards == "reap":
+            began = time.monotonic()
             reaped(cluster, case, number, told, name)
-        else:
+            took.append(took_s(began))
+        else:  # takes as long as the workload, and nobody promises anything of that
             given_again(cluster, case, told, name)
-        took.append(took_s(began))
         until(lambda: things(cluster) == standing)  # a Secret follows its JobSet
         lease = lease_of(name)
         assert lease is None or lease.state is State.GONE, told
     for other in OTHERS:
         api.delete(f"{JOBSETS}/{other}")
-    assert soon_enough(took), took
+    assert not took or soon_enough(took), took
 
 
 def goes_on(case: str, told: str) -> bool:

@@ -9,18 +9,21 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from flows.cli.main import main
+from tasks.stages import workload_earlier
 from tests.cloud.kubernetes.client import JOBSETS, PODS, Plain
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.flows.cli.submitting import IMAGE, SECRETS, STAYS, emptied, python, three_hosts, words_of
 from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[3]
+GONE = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "held", "uid": "gone"}
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +165,27 @@ def test_the_same_name_again_waits_until_the_old_pods_have_ended(api: Plain, cre
     code, _, said = create("again", "--wait", *python("print('new')"))
     assert code == 0 and "waiting for 1 pod of an earlier workload again" in said
     assert old not in api.names(PODS)
+
+
+def test_the_secret_of_an_earlier_one_is_waited_for(
+    api: Plain, create: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes when the cluster gets round to it, which here is as soon as somebody waits."""
+    held = {"name": "held-env", "finalizers": ["test/held"], "ownerReferences": [GONE]}
+    api.post(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": held})
+    let_go = lambda s: api.patch(f"{SECRETS}/held-env", {"metadata": {"finalizers": None}})  # noqa: E731
+    monkeypatch.setattr(workload_earlier, "time", SimpleNamespace(sleep=let_go, monotonic=time.monotonic))
+    code, _, said = create("held", "--env", "MY_TOKEN=x", *python("pass"))
+    assert code == 0 and "waiting for Secret held-env of an earlier workload held" in said
+
+
+def test_a_secret_of_somebody_else_is_in_the_way_before_anything_is_made(api: Plain, create: Any) -> None:
+    api.post(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs-env"}})
+    code, _, said = create("theirs", "--env", "MY_TOKEN=x", *python("pass"))
+    api.delete(f"{SECRETS}/theirs-env")
+    assert (
+        code == 2 and "there is a Secret theirs-env in namespace default" in said and not api.names(JOBSETS)
+    )
 
 
 def _running(api: Plain) -> list[str]:
