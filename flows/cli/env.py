@@ -83,9 +83,10 @@ def up(
     show_calls(verbose)
     config = read(file, set)
     from flows.signals import interrupting
-    from tasks.stages.environment import bootstrap
+    from tasks.stages.environment import bootstrap, warnings
     from tasks.stages.environment import up as make
 
+    say(*(f"warning: {one}" for one in warnings(config)))
     with interrupting(say):
         bootstrap(desk(config, project), config)
         made = desk(config, project)  # from now on with its record

@@ -85,7 +85,7 @@ def preview(
 ) -> Preview:
     """Returns what an environment would be. Asks nobody. Raises BadInput where no project is named."""
     chosen = choose_project(project or config.project, environ).value
-    cluster, shape = cluster_of(config, chosen), config.shape
+    shape = config.shape
     return Preview(
         name=config.called,
         project=chosen,
@@ -94,9 +94,19 @@ def preview(
         needs=needs_of(config),
         hosts_per_pool=shape.hosts,
         chips=shape.chips * config.tpu_pools,
-        price_per_hour=price_of(cluster) if config.tpu_pools else 0.0,
-        warnings=tuple(one.what for one in cluster.warnings()),
+        price_per_hour=price_of(cluster_of(config, chosen)) if config.tpu_pools else 0.0,
+        warnings=warnings(config),
     )
+
+
+def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
+    """Returns what is allowed, and may not be what is meant."""
+    found = [one.what for one in cluster_of(config).warnings()]
+    if any(team.slices is not None for team in config.teams):
+        found.append(
+            "teams share one queue for all slices yet: what is said of slices, borrow and lend is checked, and not kept"
+        )
+    return tuple(found)
 
 
 def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
@@ -204,7 +214,10 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
     if off:
         desk.say(f"turn on {', '.join(off)}")
         services.turn_on(desk.project, off, desk.timing)
-    clusters.check_place(desk.office(config), cluster_of(config, desk.project))
+    office = desk.office(config)
+    clusters.check_place(office, cluster_of(config, desk.project))
+    if office.inside is not None:  # what is put into the cluster may have to be fetched from far away
+        office.inside.ready(cluster_of(config, desk.project))
     found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
     steps = [desk.step(config, one) for one in found]
     if refused := [step for step in steps if step.do == "refuse"]:
