@@ -129,6 +129,7 @@ GROUPS = {
             "plan": ("flows.cli.env:plan", "Say what exists, is missing, differs, and what it costs."),
             "up": ("flows.cli.env:up", "Make it, or make it as its file says."),
             "down": ("flows.cli.env:down", "Give all of it back, and look that it is gone."),
+            "deployer": ("flows.cli.env_deployer:deployer", "Make an account that may do just this."),
             "export": ("flows.cli.env:export", "Write it as a configuration of Terraform."),
         },
     ),

@@ -77,13 +77,41 @@ class Grants:
 
         self._rewrite(f"take {role} from {member}", scope, take)
 
+    def give_within(self, scope: str, role: str, member: str, condition: Mapping[str, str]) -> None:
+        """Gives a role that holds only under a condition (`title`, `expression`); one of this title is replaced."""
+
+        def add(bindings: list[dict[str, Any]]) -> bool:
+            wanted = {"role": role, "members": [member], "condition": dict(condition)}
+            if wanted in bindings:
+                return False
+            title = condition["title"]
+            bindings[:] = [one for one in bindings if not _is_titled(one, role, member, title)] + [wanted]
+            return True
+
+        self._rewrite(f"give {role} to {member}", scope, add)
+
+    def take_all(self, scope: str, member: str) -> None:
+        """Takes every role from a member, under whatever condition."""
+
+        def take(bindings: list[dict[str, Any]]) -> bool:
+            found = False
+            for one in bindings:
+                kept = [each for each in one["members"] if not _is(each, member)]
+                found = found or kept != one["members"]
+                one["members"] = kept
+            bindings[:] = [one for one in bindings if one["members"]]
+            return found
+
+        self._rewrite(f"take all roles from {member}", scope, take)
+
     def _rewrite(self, doing: str, scope: str, edit: Any) -> None:
         for pause in pauses(self._timing, f"iam: {doing}"):
             try:
                 policy = self._read(scope)
                 bindings = [{**one, "members": list(one["members"])} for one in policy.get("bindings", ())]
                 if edit(bindings):
-                    self._write(doing, scope, {**policy, "bindings": bindings})
+                    version = {"version": 3} if any("condition" in one for one in bindings) else {}
+                    self._write(doing, scope, {**policy, **version, "bindings": bindings})
                 return
             except (Busy, Unavailable, Refused) as error:
                 if pause is None or (isinstance(error, Refused) and "does not exist" not in str(error)):
@@ -127,6 +155,11 @@ def parts(name: str) -> tuple[str, str]:
     """Returns role and member of a grant's name."""
     role, _, member = name.partition(" for ")
     return role, member
+
+
+def _is_titled(binding: Mapping[str, Any], role: str, member: str, title: str) -> bool:
+    same = (binding.get("role"), binding.get("members")) == (role, [member])
+    return same and (binding.get("condition") or {}).get("title") == title
 
 
 def _is(there: str, member: str) -> bool:

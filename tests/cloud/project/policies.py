@@ -78,7 +78,15 @@ def set_policy(world: World, what: str, wanted: dict[str, Any]) -> dict[str, Any
         for member in binding["members"]:
             _known(world, member)
     bindings = [one for one in wanted.get("bindings", ()) if one["members"]]
-    world["project"]["policies"][what] = {"version": 1, "etag": f"e{number(world)}", "bindings": bindings}
+    conditions = any("condition" in one for one in bindings)
+    if conditions and wanted.get("version") != 3:
+        raise bad("Specified policy version (1) cannot be less than the existing policy version (3).")
+    version = 3 if conditions else 1
+    world["project"]["policies"][what] = {
+        "version": version,
+        "etag": f"e{number(world)}",
+        "bindings": bindings,
+    }
     return policy(world, what)
 
 

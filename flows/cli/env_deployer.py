@@ -1,0 +1,43 @@
+"""`slicebench env deployer`: an account that may make an environment, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.env import File, Project, Set, read
+from flows.cli.said import Json, print_json, say
+from flows.cli.verbose import Verbose, show_calls
+from runtime.contract.errors import ExitCode
+
+
+def deployer(
+    file: File,
+    /,
+    *,
+    name: Annotated[str, Parameter(help="Its id, before the @")] = "slicebench-deployer",
+    remove: Annotated[bool, Parameter(negative="", help="Take it away, with all its roles")] = False,
+    set: Set = (),
+    project: Project = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Make an account with just the roles that making an environment needs; it can give no others than it gives."""
+    show_calls(verbose)
+    config = read(file, set)
+    from tasks.cloud.google_place import choose_project
+    from tasks.stages import environment_deployer as accounts
+    from tasks.targets.environment_wanted import email
+
+    where = choose_project(project or config.project).value
+    if remove:
+        was_there = accounts.remove(where, name)
+        who = email(name, where)
+        say(f"{who} {'is gone, with all its roles' if was_there else 'was not there; it has no roles'}")
+    else:
+        who = accounts.make(config, where, name, say)
+        say(f"use it: gcloud auth application-default login --impersonate-service-account={who}")
+    if json:
+        print_json({"account": who, "removed": remove})
+    return ExitCode.DONE
