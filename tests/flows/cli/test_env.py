@@ -1,0 +1,97 @@
+"""`slicebench env …` against the stand-in, as a user runs it: planned, made, changed, exported, given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.main import main
+from tests.cloud.container.running import Gke
+from tests.cloud.project.leasing import LEAST
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{LEAST}queueing: {{install: false}}\n")
+    return str(path)
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_a_plan_says_what_is_missing_and_what_it_costs_and_makes_nothing(
+    project: Gke, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set(apis_off=["aiplatform.googleapis.com"])
+    assert main(["env", "plan", file, "--set", "tpu_pools=2"]) == 0
+    told = capsys.readouterr().out
+    for line in (
+        "environment mine in proj",
+        "  bootstrap: make bucket records for the record",
+        "  turn on aiplatform",
+        "  make network net",
+        "  make pool tpu-node-pool-1",
+        "TPUs: 32 chips in pools of 4 hosts, $38.40 an hour by list prices",
+    ):
+        assert line in told
+    planned = as_json(capsys, "env", "plan", file)
+    assert (planned["empty"], planned["bootstrap"], planned["price_per_hour"]) == (False, "records", 19.2)
+    assert {one["do"] for one in planned["steps"]} == {"make"}
+    assert project.mutations() == []
+
+
+def test_what_you_may_not_do_is_told_with_the_plan(
+    project: Gke, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set(forbidden=["compute.networks.create", "storage.buckets.create"])
+    assert main(["env", "plan", file]) == 2
+    told = capsys.readouterr().err
+    assert "you may not do all that is needed: compute.networks.create, storage.buckets.create" in told
+
+
+def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["env", "plan", file, "--offline", "--project", "proj"]) == 0
+    told = capsys.readouterr().out
+    assert '      ipCidrRange: "10.129.0.0/20"' in told
+    assert "who makes it needs roles/serviceusage.serviceUsageAdmin" in told
+    to = tmp_path / "main.tf.json"
+    assert main(["env", "export", file, "--to", str(to), "--project", "proj"]) == 0
+    assert json.loads(to.read_text())["resource"]["google_compute_network"]["net"]["name"] == "net"
+    assert "not in it: queue multislice-queue is inside the cluster" in capsys.readouterr().err
+
+
+@pytest.mark.system
+def test_made_found_as_it_is_without_tpus_and_given_back(
+    project: Gke, file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its record in a bucket, which is made for it, and stays."""
+    before = project.project_inventory()
+    assert main(["env", "up", file]) == 0
+    told = capsys.readouterr().err
+    assert "bootstrap: make bucket records for the record, which stays when the environment goes" in told
+    assert f"give it back with: slicebench env down {file}" in told
+    assert as_json(capsys, "env", "plan", file)["empty"]
+    assert main(["env", "up", file, "--set", "tpu_pools=0"]) == 0
+    assert sorted(project.pools("mine")) == ["cpu"]
+    monkeypatch.setenv("SLICEBENCH_LEDGER", "gs://records/environments")
+    assert main(["leases"]) == 0
+    assert "environment-mine_proj-e1  live  no owner" in capsys.readouterr().out
+    monkeypatch.delenv("SLICEBENCH_LEDGER")
+    assert main(["env", "down", file]) == 0
+    told = capsys.readouterr().err
+    assert "bucket artifacts stays: --bucket gives it back as well" in told
+    assert main(["env", "down", file, "--bucket"]) == 0
+    assert "nothing is left" in capsys.readouterr().err
+    assert project.inventory() == []
+    assert project.project_inventory() == {**before, "buckets": ["records"]}
+    assert main(["env", "down", file]) == 2
