@@ -19,6 +19,7 @@ from tasks.leases.ledger import Conflict, Ledger, Unwritable
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.release import Release, discard, release, sweep
 from tasks.leases.resource import Resizing, ResourceRef
+from tasks.leases.steps import Step
 
 RENEW_EVERY_S = 10.0
 """How often a run renews its lease, seconds."""
@@ -38,15 +39,6 @@ class Fenced(InfrastructureError):
 
 class Taken(InfrastructureError):
     """The lease is in another living process's hands."""
-
-
-Step = Callable[[Lease], Lease]
-"""What becomes of a lease: see steps."""
-
-
-def unchanged(lease: Lease) -> Lease:
-    """Returns the lease as it is."""
-    return lease
 
 
 class Holding:
@@ -124,14 +116,13 @@ class Holding:
             raise
         return made
 
-    def mark(self, refs: Sequence[ResourceRef], *, half: bool, tally: Step = unchanged) -> None:
-        """Says of things that were made whether they are half made, or half gone, or whole.
-
-        `tally` says in the same breath what it all comes to: whoever is killed leaves nothing untold.
+    def mark(self, refs: Sequence[ResourceRef], *, half: bool, tally: Step = steps.unchanged) -> None:
+        """Says of things that were made whether they are half made, or half gone, or whole; `tally` says in the same
+        breath what it all comes to: whoever is killed leaves nothing untold.
         """
         self._advance_if_new(lambda lease: tally(steps.mark(lease, refs, half=half)))
 
-    def resize(self, ref: ResourceRef, resizing: Resizing | None, *, tally: Step = unchanged) -> None:
+    def resize(self, ref: ResourceRef, resizing: Resizing | None, *, tally: Step = steps.unchanged) -> None:
         """Says of something that was made that its size is about to be changed; None: it is as it is to be."""
         self._advance_if_new(lambda lease: tally(steps.resize(lease, ref, resizing)))
 

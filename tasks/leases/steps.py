@@ -7,16 +7,24 @@ Every step takes a lease and returns the next one; `generation` is left alone, f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.lease import HELD, Lease, Owner, State, lease_id
 from tasks.leases.resource import Resizing, ResourceRef
 
+Step = Callable[[Lease], Lease]
+"""What a lease becomes."""
+
 
 class IllegalTransition(InfrastructureError):
     """A lease was asked for a step that its state does not allow."""
+
+
+def unchanged(lease: Lease) -> Lease:
+    """Leaves it as it is."""
+    return lease
 
 
 def plan(
