@@ -54,6 +54,8 @@ def nightly(
         return ExitCode.INTERRUPTED
     for line in summary_lines(record):
         say(line)
+    if record.site:
+        say(f"series: {record.site}/index.html")
     say(f"report: {opened.uri}/report.html")
     sys.stderr.flush()
     if json:

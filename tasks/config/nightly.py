@@ -191,6 +191,10 @@ class NightlyConfig(BaseModel):
     )
     output: str | None = Field(None, description="Folder for runs and nights: a path or gs://…")
     history: str | None = Field(None, description="Folder of the history: a path or gs://…")
+    site: bool | str = Field(
+        True,
+        description="Where pages of all series are written: true: series/ in the output; false: nowhere; a path or gs://…",
+    )
     alerts: Alerts = Field(default_factory=lambda: Alerts.model_validate({}))
 
     nested: ClassVar[Mapping[str, type[BaseModel]]] = {

@@ -66,7 +66,8 @@ class CellRun:
 class Night:
     """One night of a nightly. `date` is its name, `base` the folder from which on paths in the file lead.
 
-    `output` is where runs and nights lie, `history` where their numbers are remembered.
+    `output` is where runs and nights lie, `history` where their numbers are remembered, `site` where the pages of all
+    series are; empty: there are none.
     """
 
     config: NightlyConfig
@@ -74,6 +75,7 @@ class Night:
     base: str
     output: str
     history: str = ""
+    site: str = ""
 
     @property
     def name(self) -> str:

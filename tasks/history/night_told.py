@@ -13,6 +13,7 @@ class SeriesTold:
     """One series of one cell in one night. `series`: its name in the history, or one that says what was compared.
 
     `effect` with its interval, and `probability`, as in Decision; `since`: the night in which an open alert began.
+    `recent`: its latest nights in `unit`, and `level` what they are held to; none of what is not judged by nights.
     """
 
     series: str
@@ -26,6 +27,9 @@ class SeriesTold:
     probability: float | None = None
     told: str = ""
     since: str = ""
+    unit: str = ""
+    recent: Sequence[float] = ()
+    level: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tasks.cloud.storage import Folder
 from tasks.history.dataset.lines import Shown, machine_words
 from tasks.history.dataset.store import Dataset
-from tasks.history.report.of_series import entry, series_page
+from tasks.history.report.of_series import entry
+from tasks.history.report.of_series import series_page as page_of_series
 from tasks.history.report.series_page import render_series
 from tasks.history.report.site_page import Entry, Section, render_site
 from tasks.stages.history import Looked, judged_of_all
@@ -19,10 +20,15 @@ _SERIES = "series"
 _AT_ONCE = 8
 
 
+def series_page(series: str) -> str:
+    """Returns the name of the page of a series in the site."""
+    return f"{_SERIES}/{series}.html"
+
+
 def write_page(folder: Folder, shown: Shown) -> str:
     """Writes the page of one series; returns where it lies."""
     name = f"{shown.one.id}.html"
-    folder.write(name, render_series(series_page(shown)).encode())
+    folder.write(name, render_series(page_of_series(shown)).encode())
     return f"{folder.uri}/{name}"
 
 
@@ -36,8 +42,8 @@ def write_site(folder: Folder, dataset: Dataset, looked: Looked) -> int:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         writing = []
         for shown in _all_shown(dataset, looked):
-            link = f"{_SERIES}/{shown.one.id}.html"
-            page = render_series(series_page(shown), home=f"../{INDEX}")
+            link = series_page(shown.one.id)
+            page = render_series(page_of_series(shown), home=f"../{INDEX}")
             writing.append(pool.submit(folder.write, link, page.encode()))
             links.append(link)
             machine = (machine_words(shown.one), shown.one.about["track"])

@@ -17,6 +17,7 @@ from tasks.config import duration
 from tasks.config.home import history_uri, home, runs_folder
 from tasks.config.load import load_nightly
 from tasks.config.locate import locate
+from tasks.config.nightly import NightlyConfig
 from tasks.config.nightly_cells import Night, folder_at, night_of
 from tasks.stages.context import Say
 from tasks.stages.nightly_cell import Work
@@ -26,6 +27,9 @@ from tasks.stages.nightly_plan import Planned, plan_night
 from tasks.stages.nightly_playing import Playing, Steps
 from tasks.stages.nightly_record import NightRecord, began_at
 from tasks.stages.nightly_run import Hands, Watch
+
+_SITE = "series"
+"""Folder of the output with the pages of all series."""
 
 
 def open_night(file: str, date: str | None, now: datetime | None = None) -> Night:
@@ -38,7 +42,15 @@ def open_night(file: str, date: str | None, now: datetime | None = None) -> Nigh
     if config.prices:
         os.environ[PRICES_VARIABLE] = folder_at(config.prices, base, "")
     load_prices()
-    return Night(config, night_of(config, now or datetime.now(UTC), date), base, output, history)
+    date = night_of(config, now or datetime.now(UTC), date)
+    return Night(config, date, base, output, history, _site(config, base, output))
+
+
+def _site(config: NightlyConfig, base: str, output: str) -> str:
+    """Returns where the pages of all series are to be; empty: nowhere."""
+    if isinstance(config.site, bool):
+        return f"{output}/{_SITE}" if config.site else ""
+    return open_folder(folder_at(config.site, base, "")).uri
 
 
 def play_night(night: Night, hands: Hands, say: Say, steps: Steps | None = None) -> NightRecord:
@@ -61,6 +73,7 @@ def _played(night: Night, planned: Sequence[Planned], hands: Hands, say: Say, st
         playing.first_runs(planned)
         playing.judge(planned)
         playing.alert()
+        playing.write_site()
     except BaseException:
         playing.end(ExitCode.INTERRUPTED)
         raise
@@ -71,7 +84,7 @@ def _played(night: Night, planned: Sequence[Planned], hands: Hands, say: Say, st
 
 def refuse_unwritable(night: Night) -> None:
     """Raises BadInput where a night cannot write down what it does."""
-    for uri in (night.uri, night.history):
+    for uri in filter(None, (night.uri, night.history, night.site)):
         if (problem := probe_writable(open_folder(uri))) is not None:
             fix = "name another folder in the nightly, or give yourself the right to write there"
             raise BadInput(replace(problem, what=f"{uri} is not writable", fix=fix))

@@ -11,7 +11,7 @@ from tasks.cloud.storage import open_folder
 from tasks.config import duration
 from tasks.config.nightly_cells import CellRun, Night, instead
 from tasks.stages.context import Say
-from tasks.stages.nightly_cost import Cost, Purse, hours_of
+from tasks.stages.nightly_cost import Cost, Purse, cost_of
 from tasks.stages.nightly_locks import Locks, Wanted
 from tasks.stages.nightly_plan import Planned, plan_cell
 from tasks.stages.nightly_record import CellEnd, CellStatus
@@ -59,7 +59,7 @@ def spent_already(work: Work, planned: Planned) -> float:
         return 0.0
     runs = [*work.night.runs(planned.cell), work.night.again(planned.cell)]
     ends = [end for one in runs if (end := settled(one)) is not None]
-    return sum(planned.price.of(hours_of(end)).dollars or 0.0 for end in ends)
+    return sum(cost_of(end, planned.price).dollars or 0.0 for end in ends)
 
 
 def _places_to_try(work: Work, planned: Planned) -> Iterator[Planned]:
@@ -79,9 +79,9 @@ def _on_one_target(work: Work, planned: Planned, runs: Sequence[CellRun]) -> Cel
         if (end := settled(one)) is not None:
             work.say(f"{one.run_id}: ended already, nothing was done")
             ends.append(end)
-            cost += planned.price.of(hours_of(end))
+            cost += cost_of(end, planned.price)
             continue
-        most = planned.price.of(work.watch.limit_s / 3600).dollars
+        most = planned.price.at_most(work.watch.limit_s / 3600)
         with work.locks.held(_wanted(work, planned, one), work.say) as held:
             refused = held.why_not or _refusal(work) or work.purse.take(most) or ""
             if refused:
@@ -89,7 +89,7 @@ def _on_one_target(work: Work, planned: Planned, runs: Sequence[CellRun]) -> Cel
             asked = replace(one, request=one.request.model_copy(update=waiting))
             end = _measured(work, asked, replace(work.watch, holds=held.descriptors))
             ends.append(end)
-        spent = planned.price.of(hours_of(end))
+        spent = cost_of(end, planned.price)
         work.purse.settle(most, spent.dollars)
         cost += spent
         if end.status != "passed":

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.fold import Group, fold, tonight
+from tasks.history.dataset.lines import value_of
+from tasks.history.dataset.recorded import Recorded
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.night import suspects
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.quantities import percent
+from tasks.history.report.spark import MOST
 from tasks.history.verdict import Verdict
 from tasks.stages.history import groups_of, look, read_decisions, take_in_run, write_decisions
 from tasks.stages.nightly_judge import Rows, turns_told
@@ -55,11 +58,11 @@ class HistoryJudge:
         decisions = fold(judged, known, most=_MOST_NIGHTS)
         told_before = set(map(_identity, known))
         write_decisions(self.dataset, [one for one in decisions if _identity(one) not in told_before])
-        names = {name: one.name for name, one in looked.records.series.items() if name in owners}
-        of_tonight = [one for one in decisions if one.night == self.night and one.series in names]
+        known_as = {name: one for name, one in looked.records.series.items() if name in owners}
+        of_tonight = [one for one in decisions if one.night == self.night and one.series in known_as]
         turns = turns_told([cell for cell in cells if _takes_turns(cell)], self._rows, self.thresholds)
         return NightTold(
-            [*(_told(one, names[one.series], owners[one.series].title) for one in of_tonight), *turns],
+            [*(_told(one, known_as[one.series], owners[one.series].title) for one in of_tonight), *turns],
             list(_shifts(of_tonight, judged)),
             {one.series: _why_right(one) for one in _latest(decisions) if one.standing.alert is None},
             [*self._rows.troubles.values(), *unread, *looked.troubles],
@@ -89,10 +92,10 @@ def _identity(one: Decision) -> tuple[str, str, str]:
     return one.night, one.series, one.basis
 
 
-def _told(one: Decision, name: str, cell: str) -> SeriesTold:
+def _told(one: Decision, recorded: Recorded, cell: str) -> SeriesTold:
     return SeriesTold(
         series=one.series,
-        name=name,
+        name=recorded.name,
         cell=cell,
         verdict=one.verdict,
         reason=one.reason,
@@ -102,6 +105,9 @@ def _told(one: Decision, name: str, cell: str) -> SeriesTold:
         probability=one.probability,
         told=one.told,
         since=one.standing.alert.began if one.standing.alert else "",
+        unit=recorded.about["unit"],
+        recent=[float(f"{value_of(night.settled.centre):.6g}") for night in recorded.nights[-MOST:]],
+        level=one.level,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from runtime.contract.errors import BadInput, Problem
 from tasks.config.nightly_cells import HERE, Cell, CellRun, Night
-from tasks.stages.nightly_cost import Price, chips_of
+from tasks.stages.nightly_cost import Price, price_of
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
 from tasks.targets.open import open_target
@@ -41,7 +41,7 @@ def plan_cell(night: Night, cell: Cell) -> Planned:
         )
     spec = specs[HERE]
     plan = open_target(spec.target).plan(spec)
-    price = Price(chips_of(spec.target), plan.price_per_hour)
+    price = price_of(spec.target, plan.price_per_hour)
     wait = night.config.wait_for_lock if plan.locks else "0s"
     return Planned(cell, places_of(cell.target, spec.target), price, wait)
 

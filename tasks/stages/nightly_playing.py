@@ -131,6 +131,23 @@ class Playing:
         opened = sorted(open_alerts(events).values(), key=lambda event: event.at)
         self.record = replace(self.record, alerts=of_tonight, open_alerts=opened)
 
+    def write_site(self) -> None:
+        """Writes the pages of all series, which the report leads to."""
+        night = self.work.night
+        if not night.site or self.record.told is None:
+            return
+        from tasks.stages.history import look, open_history
+        from tasks.stages.history_site import write_site
+
+        self.work.say(f"writing the pages of all series into {night.site}")
+        try:
+            dataset = open_history(night.history)
+            write_site(open_folder(night.site), dataset, look(dataset))
+        except InfrastructureError as error:
+            self._trouble(f"the pages of all series could not be written: {error}")
+            return
+        self.record = replace(self.record, site=night.site)
+
     def send(self) -> None:
         """Sends what was not sent yet, once the report that alerts lead to is there."""
         night = self.work.night

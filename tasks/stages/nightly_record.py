@@ -60,7 +60,8 @@ class NightRecord:
     """A night. Times in seconds since the epoch; `exit_code` None: it goes on, or was killed.
 
     `missing`: cells that have not come to their end. `told`: what is said of its series; None: nothing was judged.
-    `alerts`: those that it opened or closed; `open_alerts`: all that are open after it.
+    `alerts`: those that it opened or closed; `open_alerts`: all that are open after it. `site`: the folder with the
+    pages of all series; empty: there is none.
     """
 
     nightly: str
@@ -76,6 +77,7 @@ class NightRecord:
     alerts: Sequence[Event] = ()
     open_alerts: Sequence[Event] = ()
     troubles: Sequence[str] = ()
+    site: str = ""
 
     @property
     def regressed(self) -> Sequence[SeriesTold]:

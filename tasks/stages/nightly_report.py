@@ -12,11 +12,14 @@ from tasks.cloud.storage import Folder
 from tasks.config.commands import run_words
 from tasks.history.alerts import Event
 from tasks.history.night_told import SeriesTold
-from tasks.history.quantities import digits, moment, percent, seconds
+from tasks.history.quantities import digits, moment, percent, quantity, seconds
+from tasks.history.report.leading import leading
 from tasks.history.report.lines import Line, mood_of
 from tasks.history.report.night import render_night
+from tasks.history.report.spark import spark
 from tasks.history.verdict import Verdict, overall
 from tasks.stages.files import REPORT_FILE
+from tasks.stages.history_site import INDEX, series_page
 from tasks.stages.nightly_cost import Cost
 from tasks.stages.nightly_record import CellEnd, NightRecord
 
@@ -38,14 +41,16 @@ _MEANS = {
 
 def report_night(folder: Folder, record: NightRecord) -> str:
     """Writes report.html into the night's folder; returns where it lies."""
-    folder.write(REPORT_FILE, render_night(page_of(record)).encode())
+    folder.write(REPORT_FILE, render_night(page_of(record, folder.uri)).encode())
     return f"{folder.uri}/{REPORT_FILE}"
 
 
-def page_of(record: NightRecord) -> dict[str, Any]:
-    """Returns everything that the page says."""
+def page_of(record: NightRecord, folder: str) -> dict[str, Any]:
+    """Returns everything that the page says, which is to lie in that folder."""
     code = ExitCode(record.exit_code or 0)
-    series = record.told.series if record.told else ()
+    told = record.told.series if record.told else ()
+    site = f"{record.site}/{INDEX}" if record.site else ""
+    lines = {id(one): _series(one, _page_of_series(record, one, folder)) for one in told}
     return {
         "title": f"Nightly {record.nightly}, {record.night}",
         "night": f"{record.nightly} {record.night}",
@@ -58,7 +63,7 @@ def page_of(record: NightRecord) -> dict[str, Any]:
         + [{"title": "The night itself", "status": "trouble", "lines": [one]} for one in record.troubles],
         "judged": judged_words(record),
         "shifts": list(record.told.shifts) if record.told else [],
-        "changes": [_series(one) for one in series if one.told or one.verdict in _CHANGED],
+        "changes": [lines[id(one)] for one in told if one.told or one.verdict in _CHANGED],
         "alerts": [_alert(one, "opened" if one in record.alerts else "open") for one in record.open_alerts]
         + [_alert(one, "closed") for one in record.alerts if one.kind == "closed"],
         "alert_headings": ("what", "since", "alert"),
@@ -66,8 +71,9 @@ def page_of(record: NightRecord) -> dict[str, Any]:
         "cell_headings": ("cell", "ran on", "runs", "time", "chip-hours", "cost", "result"),
         "missing": list(record.missing),
         "cost": cost_words(record),
-        "series": [_series(one) for one in series],
-        "series_headings": ("series", "change", "chance of that", "verdict"),
+        "series": list(lines.values()),
+        "series_headings": ("series", "nights", "change", "chance of that", "verdict"),
+        "site": leading(folder, site) if site else "",
     }
 
 
@@ -123,7 +129,10 @@ def cost_words(record: NightRecord) -> str:
         told += f", without {', '.join(unknown)}: no price is known for it"
     if record.budget is not None:
         told += f"; the budget was ${record.budget:.2f}"
-    return f"{told}. It counts from when hardware was asked for until it was given back."
+    told += ". It counts from when hardware was asked for until it was given back"
+    if record.cost.used:
+        told += ", by the price of where it was and how it was paid for"
+    return f"{told}."
 
 
 def _trouble(cell: CellEnd) -> dict[str, Any]:
@@ -144,23 +153,31 @@ def _cell(cell: CellEnd) -> Line:
         (str(len(cell.runs)), ""),
         (seconds(took) if ran else "–", ""),
         (_chip_hours(cell.cost), ""),
-        (_dollars(cell.cost), ""),
+        (_dollars(cell.cost), "\n".join(cell.cost.used)),
         (_WORDS[cell.status], cell.cause or "every benchmark passed"),
     ]
     link = f"../{latest.run_id}/{REPORT_FILE}" if latest else ""
     return Line(cells, "good" if cell.status == "passed" else "bad", link=link)
 
 
-def _series(one: SeriesTold) -> Line:
+def _page_of_series(record: NightRecord, one: SeriesTold, folder: str) -> str:
+    """Returns the link to the page of a series; empty where it has none: what was measured in turns is no series."""
+    return leading(folder, f"{record.site}/{series_page(one.series)}") if record.site and one.recent else ""
+
+
+def _series(one: SeriesTold, link: str) -> Line:
     between = "" if one.low is None or one.high is None else f"{percent(one.low)} to {percent(one.high)}"
     chance = "–" if one.probability is None else f"{one.probability:.2g}"
+    drawn = spark(one.recent, one.level, f"{one.name}: its latest {len(one.recent)} nights")
+    latest = quantity(one.recent[-1], one.unit) if one.recent else "–"
     cells = [
         (one.name, one.cell),
+        ("", latest) if drawn else (latest, ""),
         ("–" if one.effect is None else percent(one.effect), between),
         (chance, ""),
         (one.verdict.value, one.reason),
     ]
-    return Line(cells, mood_of(one.verdict))
+    return Line(cells, mood_of(one.verdict), link=link, spark=drawn)
 
 
 def _alert(event: Event, state: str) -> Line:

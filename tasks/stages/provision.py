@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -11,8 +12,10 @@ from runtime.contract.errors import BadInput, Problem
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import Holding
+from tasks.leases.keeping import by_list_prices
 from tasks.leases.locks import lock
 from tasks.stages.context import Run
+from tasks.stages.used import used_of, with_before
 from tasks.targets.protocol import Target
 from tasks.targets.types import Plan, Workers
 
@@ -61,8 +64,14 @@ def provision(run: Run, lease: Holding) -> Workers:
     for scope, name in plan.locks:
         lock(lease, scope, name, wait_s=run.spec.wait_for_lock_s, say=run.say)
     lease.describe(shape_of(run), plan.price_per_hour)
+    asked_at = time.time()
     workers = run.target.acquire(plan, lease)
     count, each = len(workers.items), workers.devices_per_worker
     run.say(f"{counted(count, 'worker')} x {counted(each, f'{workers.platform} device')} = {count * each}")
-    run.mark("provision", lease_id=lease.lease.lease_id, workers=asdict(workers))
+    used = used_of(run.spec.target, lease, plan.price_per_hour, asked_at)
+    lease.describe(shape_of(run), used.price_per_hour)
+    if used.words:
+        run.say(f"{used.words}: {by_list_prices(used.price_per_hour)}")
+    told = with_before(run.marker("provision"), used)
+    run.mark("provision", lease_id=lease.lease.lease_id, workers=asdict(workers), used=told)
     return workers

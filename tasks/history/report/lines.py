@@ -9,6 +9,7 @@ from tasks.history import changes
 from tasks.history.columns import VERDICT, table_rows
 from tasks.history.limits import Known, share_of
 from tasks.history.quantities import between, plus_minus, quantity, seconds, speed
+from tasks.history.report.spark import Spark
 from tasks.history.results import Results
 from tasks.history.summary import OperationSummary
 from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts, series_words
@@ -37,12 +38,16 @@ OPERATION_HEADINGS = (
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table. With a `mood` the last cell is a verdict; the first leads to `anchor` here, or `link`."""
+    """A row of a table. With a `mood` the last cell is a verdict; the first leads to `anchor` here, or `link`.
+
+    `spark` stands in the second cell.
+    """
 
     cells: Sequence[Cell]
     mood: str = ""
     anchor: str = ""
     link: str = ""
+    spark: Spark | None = None
 
 
 def mood_of(verdict: str) -> str:

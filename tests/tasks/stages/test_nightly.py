@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.config.nightly_cells import Night
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.verdict import Verdict
@@ -264,13 +264,38 @@ def test_a_night_of_which_nothing_could_be_compared_is_not_green(
 ) -> None:
     series = [replace(QUIET, verdict=verdict, series=f"s{n}") for n, verdict in enumerate(found)]
     record = _play(nights, nights.night(), judge=Judge(says=NightTold(series)))
-    page = page_of(record)
+    page = page_of(record, "/runs/night")
     assert (page["verdict"], page["mood"]) == (told, "good" if told == "PASS" else "calm")
     assert ("too few nights" in page["verdict_means"]) is (told != "PASS")
 
 
 def _alerts(record: NightRecord) -> list[tuple[str, str]]:
     return [(event.kind, event.what) for event in record.alerts]
+
+
+def test_the_report_draws_each_series_and_leads_to_its_page(nights: Nights) -> None:
+    says = NightTold([replace(SLOW, unit="s", recent=[1.0, 1.01, 1.1], level=1.0)])
+    record = _play(nights, nights.night(), judge=Judge(says=says))
+    assert record.site == f"{nights.folder}/runs/series"
+    index = nights.folder / "runs" / "series" / "index.html"
+    page = (nights.folder / "runs" / "n-20261129" / "report.html").read_text()
+    assert 'class="spark bad"' in page and 'href="../series/series/s1.html"' in page
+    assert 'href="../series/index.html"' in page and index.exists()
+    record = _play(nights, nights.night(site=False, date="2026-11-30"), judge=Judge(says=says))
+    page = (nights.folder / "runs" / "n-20261130" / "report.html").read_text()
+    assert record.site == "" and 'class="spark bad"' in page and "../series" not in page
+
+
+def test_pages_that_cannot_be_written_are_told_and_the_night_is_what_it_is(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> int:
+        raise InfrastructureError("No space left on device")
+
+    monkeypatch.setattr("tasks.stages.history_site.write_site", full)
+    record = _play(nights, nights.night())
+    assert (record.exit_code, record.site) == (0, "")
+    assert record.troubles == ["the pages of all series could not be written: No space left on device"]
 
 
 def test_one_alert_for_each_series_and_cell_closed_when_it_recovers(nights: Nights) -> None:

@@ -141,6 +141,8 @@ def test_one_series_that_is_slower_stands_out_is_seen_twice_and_comes_back(place
     found = of(told, first.runs[0], "bench3")
     assert (found.verdict, found.told, found.since) == (Verdict.REGRESSED, "regressed", "2026-11-29")
     assert found.effect == pytest.approx(0.1, abs=0.02)
+    assert (len(found.recent), found.unit) == (21, "s")
+    assert found.recent[-1] == pytest.approx(1.1, rel=0.02) and found.level == pytest.approx(1.0, rel=0.01)
     assert verdicts(told).count(Verdict.REGRESSED) == 1
     assert found.series not in told.right
     decided = read_decisions(place.dataset)[0]
