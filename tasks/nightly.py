@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -53,9 +53,10 @@ def play_cell(work: Work, planned: Planned) -> CellEnd:
     return _task(planned.cell.title, lambda: nightly_cell.play_cell(work, planned))
 
 
-def play_again(work: Work, planned: Planned, first: CellEnd) -> CellEnd:
+def play_again(work: Work, planned: Planned, first: CellEnd, keys: Collection[str]) -> CellEnd:
     """Makes a cell's run once more, as a task."""
-    return _task(f"{planned.cell.title}, again", lambda: nightly_cell.play_again(work, planned, first))
+    play = lambda: nightly_cell.play_again(work, planned, first, keys)  # noqa: E731
+    return _task(f"{planned.cell.title}, again", play)
 
 
 def _task(title: str, play: Callable[[], CellEnd]) -> CellEnd:

@@ -20,10 +20,15 @@ from runtime.contract.errors import Place
 from runtime.contract.findings import Findings
 from runtime.contract.generator import Generator
 from runtime.contract.generators import find
+from runtime.contract.nearest import nearest
 from runtime.contract.options import REQUIRED
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, MeshSpec, PageCache, Point, Suite
 
 MAX_POINTS = 10_000
+_LISTED = 5
+
+REFERENCE = "runtime.benchmarks.reference.Reference"
+"""The class whose points make checkpoints that other points of the suite read."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,19 @@ class Dropped:
 
 
 def expand(suite: Suite) -> list[Point]:
-    """Returns the points of a suite, in the order in which they run."""
+    """Returns the points of a suite, in the order in which they run: all, or those that it says are measured only.
+
+    What makes checkpoints for others of the suite stays: they read them.
+    """
+    points = expand_all(suite)
+    if not suite.only:
+        return points
+    chosen = [one for one in points if one.generator == REFERENCE or not _names(one).isdisjoint(suite.only)]
+    return [dataclasses.replace(one, index=index) for index, one in enumerate(chosen)]
+
+
+def expand_all(suite: Suite) -> list[Point]:
+    """Returns all points that a suite describes."""
     drafts = list(_drafts(suite))
     labels = _labels(suite, drafts)
     return [
@@ -128,6 +145,29 @@ def check_points(suite: Suite, found: Findings) -> None:
             what = f"the suite expands to more than {MAX_POINTS} benchmarks"
             found.error(draft.item.place, what, fix="list fewer values")
             return
+    _check_only(suite, found)
+
+
+def _check_only(suite: Suite, found: Findings) -> None:
+    """Refuses names of benchmarks that the suite has not."""
+    points = expand_all(suite) if suite.only else ()
+    known = {name for one in points for name in _names(one)}
+    for name, place in zip(suite.only, suite.only_places, strict=True):
+        if name not in known:
+            labels = [one.benchmark for one in points]
+            near = nearest(name, labels)
+            some = ", ".join(labels[:_LISTED]) + " …" * (len(labels) > _LISTED)
+            fix = (
+                f"did you mean {near!r}?"
+                if near
+                else f"write a number from 1 to {len(labels)}, or a name: {some}"
+            )
+            found.error(place, f"the suite has no benchmark {name!r}", fix=fix)
+
+
+def _names(point: Point) -> set[str]:
+    """Returns all by which a point of the whole suite may be named."""
+    return {point.benchmark, point.key, str(point.index + 1)}
 
 
 def _refuse_twins(values: Sequence[Any], places: Sequence[Place], kind: str, found: Findings) -> None:

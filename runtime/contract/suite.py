@@ -100,7 +100,8 @@ class Suite:
     `adaptive`, that is the most. `deadline_s`: longest
     time for one point. `limits`: what the machines can do at best is measured before the first point.
     `page_cache`: what is done to it before a checkpoint is read. `interleave`: points of one class take turns, a
-    repeat of each.
+    repeat of each. `only`: the points that are measured, each by its
+    number from 1, label or key; empty: all.
     """
 
     file: str
@@ -116,6 +117,8 @@ class Suite:
     adaptive: Adaptive | None = None
     page_cache: PageCache = ""
     interleave: bool = False
+    only: tuple[str, ...] = ()
+    only_places: tuple[Place, ...] = ()
     warnings: tuple[Problem, ...] = ()
     mesh_places: tuple[Place, ...] = ()
     checkpoint_places: tuple[Place, ...] = ()

@@ -26,6 +26,7 @@ SUITE_KEYS = (
     "warmup",
     "deadline_s",
     "interleave",
+    "only",
     "limits",
     "page_cache",
     "mesh_config",
@@ -107,6 +108,7 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
             why = "a run is compared with all earlier ones in its output"
             found.warning(entries[key].place, f"{key} is checked but not used", why, "leave it out")
 
+    only = _only(entries.get("only"), found)
     num_repeats = read("num_repeats", found.integer, 1, 1) or 1
     adaptive = read_repeats(entries, num_repeats, found)
     return Suite(
@@ -122,10 +124,24 @@ def _suite(root: Node, file: str, found: Findings) -> Suite | None:
         simdevice=simdevice,
         page_cache=_page_cache(entries.get("page_cache"), found),
         interleave=read("interleave", found.boolean, False) or False,
+        only=tuple(name for name, _ in only),
+        only_places=tuple(place for _, place in only),
         limits=read("limits", found.boolean, True) is not False,
         mesh_places=tuple(node.place for _, node in meshes),
         checkpoint_places=tuple(node.place for _, node in checkpoints),
     )
+
+
+def _only(entry: Entry | None, found: Findings) -> list[tuple[str, Place]]:
+    """Returns the names of benchmarks, each with its place; none for all."""
+    items = () if entry is None else found.sequence(entry.node, "only", "write [NAME, …]") or ()
+    if entry is not None and entry.node.value == []:
+        found.error(entry.node.place, "only names no benchmark", "nothing would run", "leave it out for all")
+    named = (
+        (str(item.value) if type(item.value) is int else found.text(item, "a benchmark"), item)
+        for item in items
+    )
+    return [(name, item.place) for name, item in named if name is not None]
 
 
 def _page_cache(entry: Entry | None, found: Findings) -> PageCache:

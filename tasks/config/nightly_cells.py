@@ -113,9 +113,13 @@ class Night:
             ]
         return turns
 
-    def again(self, cell: Cell) -> CellRun:
-        """Returns the run that is made a second time in the same night."""
-        return self._run(cell, _AGAIN, 1)
+    def again(self, cell: Cell, only: Sequence[str] = ()) -> CellRun:
+        """Returns the run that is made a second time in the same night; `only`: of benchmarks of these keys alone."""
+        one = self._run(cell, _AGAIN, 1)
+        if not only:
+            return one
+        chosen = [*one.request.set, f"only={json.dumps(list(only))}"]
+        return replace(one, request=one.request.model_copy(update={"set": chosen}))
 
     def _run(self, cell: Cell, suffix: str, rerun: int, side: str = HERE) -> CellRun:
         config, version = self.config, cell.version

@@ -46,6 +46,12 @@ def suite_schema() -> Schema:
                     "default": False,
                     "description": "Benchmarks of one class take turns, a repeat of each",
                 },
+                "only": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": ["string", "integer"], "minimum": 1, "minLength": 1},
+                    "description": "The benchmarks that are measured, by number from 1, name or key; default: all",
+                },
                 "limits": {
                     "type": "boolean",
                     "default": True,

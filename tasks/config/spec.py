@@ -32,6 +32,8 @@ class RunSpec:
     """One run. `suite_text` is the effective suite (overrides applied), `suite_path` where the user keeps it.
     `points` are those that fit the target, numbered as the workers number them; `left_out` says which do not, and why.
 
+    `partial`: they are not all that the suite describes, for somebody chose some.
+
     `history` is where its numbers are added, empty: nowhere.
 
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
@@ -55,6 +57,7 @@ class RunSpec:
     keep: Keep
     deadlines: Deadlines
     history: str = ""
+    partial: bool = False
     keep_for_s: float = 0.0
     lease: str | None = None
     wait_for_lock_s: float = 0.0

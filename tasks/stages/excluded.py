@@ -66,4 +66,9 @@ def belonging_of(folder: Folder) -> Belonging:
     document = read_json(folder, REQUEST_FILE)
     request = document.get("request") if isinstance(document, dict) else None
     asked = request if isinstance(request, dict) else {}
-    return Belonging(str(asked.get("track") or track_of(asked)), str(asked.get("night") or ""), folder.uri)
+    return Belonging(
+        str(asked.get("track") or track_of(asked)),
+        str(asked.get("night") or ""),
+        folder.uri,
+        partial=isinstance(document, dict) and document.get("partial") is True,
+    )

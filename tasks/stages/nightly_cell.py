@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from runtime.contract.errors import ELSEWHERE, ExitCode, InfrastructureError
@@ -11,6 +11,7 @@ from tasks.cloud.storage import open_folder
 from tasks.config import duration
 from tasks.config.nightly_cells import CellRun, Night, instead
 from tasks.stages.context import Say
+from tasks.stages.nightly_again import Repeated, repeated
 from tasks.stages.nightly_cost import Cost, Purse, cost_of
 from tasks.stages.nightly_locks import Locks, Wanted
 from tasks.stages.nightly_plan import Planned, plan_cell
@@ -46,11 +47,14 @@ def play_cell(work: Work, planned: Planned) -> CellEnd:
     )
 
 
-def play_again(work: Work, planned: Planned, first: CellEnd) -> CellEnd:
-    """Makes a cell's run once more, where its first one was; returns the cell with both."""
+def play_again(work: Work, planned: Planned, first: CellEnd, keys: Collection[str]) -> CellEnd:
+    """Makes a cell's run once more, where its first one was, of benchmarks of these keys; returns it with both."""
     there = planned if first.at == planned.cell.target else plan_cell(work.night, planned.cell.at(first.at))
-    end = _on_one_target(work, there, [work.night.again(there.cell)])
-    return replace(first, runs=[*first.runs, *end.runs], cost=first.cost + end.cost)
+    chosen = Repeated() if there.wrong else repeated(work.night.again(there.cell).request, keys)
+    work.say(f"{there.cell.title}: run again, {chosen.words}")
+    end = _on_one_target(work, there, [work.night.again(there.cell, chosen.only)])
+    again = chosen.words if end.runs else ""
+    return replace(first, runs=[*first.runs, *end.runs], cost=first.cost + end.cost, again=again)
 
 
 def spent_already(work: Work, planned: Planned) -> float:

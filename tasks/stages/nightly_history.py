@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tasks.cloud.storage import open_folder
@@ -42,12 +42,18 @@ class HistoryJudge:
                 told.append(f"{run.run_id} is not in the history: {taken.why_not}")
         return told
 
-    def suspects(self, cells: Sequence[CellEnd]) -> set[str]:
-        """Returns the titles of cells with a series whose first run stands out."""
+    def suspects(self, cells: Sequence[CellEnd]) -> Mapping[str, Collection[str]]:
+        """Returns the titles of cells with series whose first run stands out, and the keys of those benchmarks."""
         owners = self._owners(cells)
         known, _ = read_decisions(self.dataset)
-        found = suspects(tonight(self._groups(owners), self.night, known))
-        return {owners[series].title for series in found if series in owners}
+        judged = self._groups(owners)
+        members = {name: one for group in judged.values() for name, one in group.members.items()}
+        found: dict[str, set[str]] = {}
+        for series in suspects(tonight(judged, self.night, known)):
+            if series in owners:
+                key = members[series].recorded.about["benchmark_key"]
+                found.setdefault(owners[series].title, set()).add(key)
+        return found
 
     def decide(self, cells: Sequence[CellEnd]) -> NightTold:
         """Decides the series of the night, and those before it that were never decided."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,8 +25,8 @@ class Judge(Protocol):
     def take_in(self, cells: Sequence[CellEnd]) -> list[str]:
         """Takes the runs in; returns what could not be."""
 
-    def suspects(self, cells: Sequence[CellEnd]) -> set[str]:
-        """Returns the titles of cells to run again, from their first runs."""
+    def suspects(self, cells: Sequence[CellEnd]) -> Mapping[str, Collection[str]]:
+        """Returns the titles of cells to run again, from their first runs, each with the keys of what stands out."""
 
     def decide(self, cells: Sequence[CellEnd]) -> NightTold:
         """Decides every series of the night, and writes that down."""

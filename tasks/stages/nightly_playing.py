@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -27,11 +27,12 @@ from tasks.stages.nightly_report import report_night
 from tasks.stages.nightly_wrong import right_again, wrong_in
 
 AGAIN_FILE = "again.json"
-"""Cells that are run again: a night that is gone on with runs the same ones, whatever their second runs say."""
+"""Cells that are run again, with the keys of what stood out in them: a night that is gone on with runs the same ones,
+whatever their second runs say."""
 
 
 PlayCell = Callable[[Work, Planned], CellEnd]
-PlayAgain = Callable[[Work, Planned, CellEnd], CellEnd]
+PlayAgain = Callable[[Work, Planned, CellEnd, Collection[str]], CellEnd]
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,20 @@ class Playing:
             if self._ends[one.cell].status == "passed" and not one.cell.takes_turns
         }
         found = judge.suspects([self._ends[one.cell] for one in candidates.values()])
-        before = read_json(self.folder, AGAIN_FILE)
-        titles = sorted({*found, *(before if isinstance(before, list) else ())})
-        self.folder.write(AGAIN_FILE, json.dumps(titles).encode())
-        chosen = [one for title, one in candidates.items() if title in titles]
+        wanted = {**found, **_chosen_before(read_json(self.folder, AGAIN_FILE))}
+        written = {title: sorted(keys) for title, keys in sorted(wanted.items())}
+        self.folder.write(AGAIN_FILE, json.dumps(written).encode())
+        chosen = [one for title, one in candidates.items() if title in wanted]
         if chosen:
             self.work.say(
                 f"run again, for something stands out: {', '.join(one.cell.title for one in chosen)}"
             )
         firsts = dict(self._ends)
-        self._side_by_side(chosen, lambda work, one: self.steps.again(work, one, firsts[one.cell]))
+
+        def again(work: Work, one: Planned) -> CellEnd:
+            return self.steps.again(work, one, firsts[one.cell], wanted[one.cell.title])
+
+        self._side_by_side(chosen, again)
 
     def alert(self) -> None:
         """Writes down the alerts that the night opens and closes."""
@@ -213,3 +218,10 @@ class Playing:
     def _write_all(self) -> None:
         report_night(self.folder, self.record)
         self._write()
+
+
+def _chosen_before(written: object) -> Mapping[str, Collection[str]]:
+    """Returns what a night that is gone on with had chosen to run again; earlier versions chose whole cells."""
+    if isinstance(written, Mapping):
+        return {str(title): keys for title, keys in written.items() if isinstance(keys, list)}
+    return dict.fromkeys(map(str, written), ()) if isinstance(written, list) else {}

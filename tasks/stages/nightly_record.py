@@ -26,7 +26,8 @@ CellStatus = Literal["passed", "failed", "partly", "not_run"]
 class CellEnd:
     """How a cell ended. `at`: the target that it ran on; `tried`: others that had no room, with the reason.
 
-    `partly`: some of its benchmarks ran and passed, others did not run. `cost` is of all its runs.
+    `partly`: some of its benchmarks ran and passed, others did not run. `cost` is of all its runs. `again`: what its
+    second run repeated, in words; empty: it had none.
     """
 
     title: str
@@ -40,6 +41,7 @@ class CellEnd:
     runs: Sequence[RunEnd] = ()
     tried: Sequence[str] = ()
     cost: Cost = field(default_factory=Cost)
+    again: str = ""
 
     @property
     def code(self) -> ExitCode:

@@ -150,7 +150,7 @@ def _cell(cell: CellEnd) -> Line:
     cells = [
         (cell.title, "\n".join(run.run_id for run in cell.runs)),
         (cell.at, "" if cell.at == cell.target else f"{cell.target} had no room"),
-        (str(len(cell.runs)), ""),
+        (str(len(cell.runs)), f"the second: {cell.again}" if cell.again else ""),
         (seconds(took) if ran else "–", ""),
         (_chip_hours(cell.cost), ""),
         (_dollars(cell.cost), "\n".join(cell.cost.used)),

@@ -125,6 +125,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         source=found.source,
         output=found.output,
         history=found.history,
+        partial=bool(suite.only),
         keep=request.keep,
         keep_for_s=duration.seconds(request.keep_for),
         lease=request.lease,
@@ -247,6 +248,7 @@ def _stored(request: RunRequest, spec: RunSpec, created_at: float) -> bytes:
         "suite_name": spec.suite_name,
         "target": spec.target_name,
         "created_at": created_at,
+        "partial": spec.partial,
     }
     return json.dumps(about, indent=1, sort_keys=True).encode()
 

@@ -226,6 +226,8 @@ class Records:
 
     def _recorded(self, series: str, first: int, last: int) -> Recorded:
         about = {name: found for name, found in self._rows([last - 1])[0].items() if name != "values"}
+        # A run of some benchmarks alone does not say what they are called: the last one of all does.
+        about["label"] = about["label"] or next(filter(None, reversed(self._texts("label")[first:last])), "")
         names, runs = self._names[first:last], self._runs[first:last]
         known = [run for run in runs if run is not None]
         simple = len(known) == len(runs) and all(map(operator.lt, names, names[1:]))

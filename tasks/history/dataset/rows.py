@@ -25,12 +25,14 @@ MEASURED, FAILED, NOT_RUN, PREEMPTED = "measured", "failed", "not_run", "preempt
 class Belonging:
     """What a run's results do not say of it. `night`: the name of the night that it is of; empty: it is its own.
 
-    `track`: which versions it follows. `origin`: where its folder lies.
+    `track`: which versions it follows. `origin`: where its folder lies. `partial`: it measured some benchmarks of its
+    suite alone, among which they have no names of their own.
     """
 
     track: str
     night: str = ""
     origin: str = ""
+    partial: bool = False
 
 
 def series_id(
@@ -49,7 +51,12 @@ def machine_id(fingerprint: Mapping[str, str]) -> str:
 def rows_of(results: Results, belonging: Belonging) -> list[Row]:
     """Returns all rows of a run. Its times are those that the results tell; where they tell none, zero."""
     common = _common(results, belonging)
-    names = labels(results.points)
+    # A label says what a benchmark differs by from the others of its suite: of some alone it would be another one.
+    names = (
+        dict.fromkeys((one.point for one in results.points), "")
+        if belonging.partial
+        else labels(results.points)
+    )
     return [
         row | common
         for point in results.points

@@ -185,6 +185,47 @@ def test_a_mesh_knows_its_sizes() -> None:
 OWN = "suite_name: s\nbenchmarks:\n  - {generator: my.Own, options: {}}\n"
 
 
+SWEEP = """\
+suite_name: s
+{}
+checkpoint_config: {{spec: {{a: int}}}}
+benchmarks:
+  - {{generator: runtime.benchmarks.reference.Reference, options: {{to: "{{run}}/r"}}}}
+  - {{generator: my.Own, options: {{x: [1, 2, 3]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("only", "chosen"),
+    [
+        ("", ["Reference", "Own[x=1]", "Own[x=2]", "Own[x=3]"]),
+        ('only: ["Own[x=2]"]', ["Reference", "Own[x=2]"]),
+        ("only: [4, 2]", ["Reference", "Own[x=1]", "Own[x=3]"]),
+        ("only: [KEY]", ["Reference", "Own[x=3]"]),
+    ],
+)
+def test_a_suite_may_measure_only_some_of_what_it_describes(only: str, chosen: list[str]) -> None:
+    whole = {one.benchmark: one for one in expand(read_suite(SWEEP.format(""), "s.yaml"))}
+    points = expand(read_suite(SWEEP.format(only.replace("KEY", whole["Own[x=3]"].key)), "s.yaml"))
+    assert [one.benchmark for one in points] == chosen
+    assert points == [dataclasses.replace(whole[name], index=n) for n, name in enumerate(chosen)]
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ("only: [Own]", r"s.yaml:2:8: the suite has no benchmark 'Own'"),
+        ("only: [5]", "write a number from 1 to 4, or a name: Reference"),
+        ("only: []", "only names no benchmark"),
+        ("only: 3", "only must be a list"),
+        ("only: [[1]]", "must be"),
+    ],
+)
+def test_what_a_suite_has_not_cannot_be_chosen(only: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        read_suite(SWEEP.format(only), "s.yaml")
+
+
 def test_cold_reads_are_a_benchmark_of_their_own() -> None:
     warm, cold, dropped = (
         expand(read_suite(f"{line}\n{OWN}", "s.yaml"))[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import InfrastructureError
@@ -12,9 +12,13 @@ from tasks.stages.nightly_record import CellEnd
 
 @dataclass
 class Judge:
-    """`stands_out`: words in titles of cells to run again; `says`: the decision; `away`: the history is."""
+    """`stands_out`: words in titles of cells to run again, and `keys` of what does in them; `says`: the decision.
+
+    `away`: the history is.
+    """
 
     stands_out: Sequence[str] = ()
+    keys: Sequence[str] = ()
     says: NightTold = field(default_factory=NightTold)
     away: bool = False
     taken: list[str] = field(default_factory=list)
@@ -25,8 +29,10 @@ class Judge:
         self.taken += [run.run_id for cell in cells for run in cell.runs if run.run_id not in self.taken]
         return []
 
-    def suspects(self, cells: Sequence[CellEnd]) -> set[str]:
-        return {cell.title for cell in cells if any(word in cell.title for word in self.stands_out)}
+    def suspects(self, cells: Sequence[CellEnd]) -> Mapping[str, Sequence[str]]:
+        return {
+            cell.title: self.keys for cell in cells if any(word in cell.title for word in self.stands_out)
+        }
 
     def decide(self, cells: Sequence[CellEnd]) -> NightTold:
         return self.says

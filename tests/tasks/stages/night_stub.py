@@ -24,7 +24,8 @@ def main() -> None:
         calls.write(("resume " if resumed else "run ") + run_id + "\n")
     plan = next((plans[name] for name in plans if name in run_id), {})
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    _write(folder, "request.json", {"request": {}})
+    if not resumed:
+        _write(folder, "request.json", {"request": {}, "words": words})
     stopped = []
     signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
     while plan.get("stubborn") or (plan.get("hang") and not stopped):

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.expand import expand
+from runtime.contract.suite_reader import read_suite
 from tasks.config.nightly_cells import Night
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.verdict import Verdict
@@ -235,6 +237,31 @@ def test_what_stands_out_is_run_again_once_and_judged_then(nights: Nights) -> No
     again = _play(nights, night, judge=Judge(says=NightTold([SLOW])))
     assert again.cells == record.cells
     assert len(nights.calls) == 3
+
+
+SWEEP = "suite_name: one\nbenchmarks: [{generator: my.Own, options: {x: [1, 2, 3, 4]}}]\n"
+
+
+def test_of_a_suite_only_what_stands_out_is_run_again_and_the_report_says_so(nights: Nights) -> None:
+    night = nights.night()
+    (nights.folder / "one.yaml").write_text(SWEEP)
+    keys = [one.key for one in expand(read_suite(SWEEP, "one.yaml"))]
+    record = _play(nights, night, judge=Judge(stands_out=["one"], keys=[keys[2]]))
+    [cell] = record.cells
+    assert cell.again == "2 of 4 benchmarks"
+    words = json.loads((Path(cell.runs[1].folder) / "request.json").read_text())["words"]
+    (only,) = [word for word in words if word.startswith("only=")]
+    assert json.loads(only.removeprefix("only=")) == [keys[0], keys[2]]
+    assert not any(
+        "only=" in word
+        for word in json.loads((Path(cell.runs[0].folder) / "request.json").read_text())["words"]
+    )
+    assert "the second: 2 of 4 benchmarks" in (nights.folder / "runs/n-20261129/report.html").read_text()
+    # Gone on with, it repeats what it chose at first, as does a night that an earlier version began.
+    again = _play(nights, night, judge=Judge(stands_out=["one"], keys=keys))
+    assert again.cells == record.cells and len(nights.calls) == 2
+    (nights.folder / "runs/n-20261129/again.json").write_text(json.dumps([cell.title]))
+    assert len(_play(nights, night, judge=Judge()).cells[0].runs) == 2
 
 
 def test_what_did_not_run_or_is_measured_in_turns_is_not_run_again(nights: Nights) -> None:

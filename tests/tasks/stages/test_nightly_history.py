@@ -124,7 +124,7 @@ def test_without_a_history_nothing_stands_out_and_nothing_has_a_baseline(place: 
     cells = [cell(place.run("2026-11-29", {}))]
     judge = place.judge("2026-11-29")
     assert judge.take_in(cells) == []
-    assert judge.suspects(cells) == set()
+    assert judge.suspects(cells) == {}
     assert set(verdicts(judge.decide(cells))) == {Verdict.NO_BASELINE}
 
 
@@ -134,7 +134,7 @@ def test_one_series_that_is_slower_stands_out_is_seen_twice_and_comes_back(place
     first = cell(place.run("2026-11-29", slow))
     judge = place.judge("2026-11-29")
     judge.take_in([first])
-    assert judge.suspects([first]) == {first.title}
+    assert judge.suspects([first]) == {first.title: {"key-bench3"}}
     both = cell(*first.runs, place.run("2026-11-29", slow, rerun=1))
     judge.take_in([both])
     told = judge.decide([both])

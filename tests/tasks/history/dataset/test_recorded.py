@@ -35,6 +35,12 @@ def test_runs_are_nights_in_the_order_in_which_they_began(dataset: Dataset) -> N
     assert the_series(dataset).name == "Quickstart / tiny / save / time_s"
 
 
+def test_a_run_of_some_benchmarks_alone_leaves_a_series_its_name(dataset: Dataset) -> None:
+    dataset.append([row(0, label="x=1, tiny")])
+    dataset.append([row(1, label="")])
+    assert the_series(dataset).name == "Quickstart / x=1, tiny / save / time_s"
+
+
 def test_runs_of_a_night_that_has_a_name_are_its_run_and_its_reruns(dataset: Dataset) -> None:
     dataset.append([row(0, [5.0], night="2026-11-01")])
     dataset.append([row(1, [4.0], night="2026-11-01")])

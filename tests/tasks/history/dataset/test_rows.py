@@ -34,6 +34,14 @@ def results(tmp_path: Path) -> Results:
     return collect(run)
 
 
+def test_of_some_benchmarks_alone_none_has_a_name_of_its_own(results: Results) -> None:
+    rows = rows_of(results, Belonging("released", partial=True))
+    assert {one["label"] for one in rows} == {""}
+    assert [one["series"] for one in rows[:2]] == [
+        one["series"] for one in rows_of(results, Belonging("released"))[:2]
+    ]
+
+
 def test_each_headline_metric_of_what_passed_is_a_row_and_each_point_that_did_not(results: Results) -> None:
     rows = rows_of(results, Belonging("released", "2026-11-01", "/runs/run-1"))
     told = [(one["benchmark"], one.get("operation"), one.get("metric"), one.get("values")) for one in rows]
