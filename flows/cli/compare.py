@@ -33,10 +33,16 @@ def compare(
     ],
     output: Output = None,
     history: History = None,
+    plot: Annotated[
+        bool, Parameter(help="Draw every repeat of both on a page, too", negative="--no-plot")
+    ] = True,
+    page: Annotated[
+        str | None, Parameter(help="Folder for that page; default: $SLICEBENCH_HOME/comparisons")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Compare a run with another: of each series medians, the change with its interval, how often it is larger."""
-    refuse_empty({"RUN": run, "--to": to, "--output": output, "--history": history})
+    refuse_empty({"RUN": run, "--to": to, "--output": output, "--history": history, "--page": page})
     from tasks.stages.compare_runs import compare_two
 
     found, usual = compare_two(open_folder(output or str(runs_folder())), run, to, history)
@@ -53,6 +59,13 @@ def compare(
     say(*found.left_out, *usual.troubles)
     if any(pair.usual is None for pair in found.pairs):
         say(_UNKNOWN)
+    if plot:
+        from tasks.config.home import comparisons_folder
+        from tasks.history.report.compared import render_compared
+
+        folder, name = open_folder(page or str(comparisons_folder())), f"{found.here}-to-{found.there}.html"
+        folder.write(name, render_compared(found, _UNKNOWN).encode())
+        say(f"plot: {folder.uri}/{name}")
     return ExitCode.DONE
 
 

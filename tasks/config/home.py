@@ -40,6 +40,11 @@ def series_folder() -> Path:
     return home() / "series"
 
 
+def comparisons_folder() -> Path:
+    """Returns where pages of two runs beside each other are put."""
+    return home() / "comparisons"
+
+
 def scratch_folder() -> Path:
     """Returns where runs keep what is neither results nor state: worker scratch of the local target, for one."""
     return home() / "scratch"
