@@ -4,6 +4,7 @@ python detection_peers.py otava|asv < array of (series, nights) seconds as .npy,
 """
 
 import io
+import itertools
 import json
 import signal
 import sys
@@ -16,7 +17,13 @@ def otava(values):
     from otava.analysis import compute_change_points
 
     points, _ = compute_change_points(list(values))
-    return [point.index for point in points if values[point.index :].mean() > values[: point.index].mean()]
+    edges = [0, *(point.index for point in points), len(values)]
+    parts = [values[begin:end].mean() for begin, end in itertools.pairwise(edges)]
+    return [
+        point.index
+        for point, (before, after) in zip(points, itertools.pairwise(parts), strict=True)
+        if after > before
+    ]
 
 
 def asv(values):
