@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from flows.cli.said import Json, print_json, say
 from runtime.contract.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.config.nightly_cells import Night
 
 File = Annotated[str, Parameter(help="Nightly to run: a path, or a name in configs/nightly/")]
 
@@ -31,33 +35,46 @@ def nightly(
 
     Exit code 4: something regressed; 3: something did not run; 1: a benchmark failed; docs/nightly.md has all.
     """
-    from flows.nights import hands
-    from flows.signals import interrupting
-    from tasks.cloud.storage import read_json
-    from tasks.stages.nightly import open_night, play_night
-    from tasks.stages.nightly_record import NIGHT_FILE
-    from tasks.stages.nightly_report import summary_lines
+    from tasks.stages.nightly import open_night
+    from tasks.stages.nightly_plan import plan_night
 
     opened = open_night(file, night)
+    plan_night(opened)  # refused before anything is started, wherever it would be played
+    code, record = _played(file, opened, direct)
+    if code is ExitCode.INTERRUPTED:
+        say(f"interrupted; go on with it by the same command{'' if night else f' and --night {opened.date}'}")
+    elif record.get("exit_code") is not None:
+        for line in record.get("summary") or ():
+            say(line)
+        if record.get("site"):
+            say(f"series: {record['site']}/index.html")
+        say(f"report: {opened.uri}/report.html")
+    sys.stderr.flush()
+    if json:
+        print_json({**record, "folder": opened.uri})
+    return code
+
+
+def _played(file: str, opened: Night, direct: bool) -> tuple[ExitCode, Mapping[str, Any]]:
+    """Plays the night through a server here, else in this process; returns how it ended, with night.json."""
+    if not direct:
+        from flows.night_through import play_through_server
+        from flows.through import NoServer
+
+        try:
+            return play_through_server(file, opened, say)
+        except NoServer as reason:
+            if str(reason):
+                say(f"{reason}; the night is played here")
+    from flows.nights import hands
+    from flows.signals import interrupting
+    from tasks.cloud.storage import open_folder, read_json
+    from tasks.stages.nightly import play_night
+    from tasks.stages.nightly_record import NIGHT_FILE
+
     try:
         with interrupting(say):
             record = play_night(opened, hands(direct=direct), say)
     except KeyboardInterrupt:
-        say(
-            "interrupted; go on with it by the same command"
-            + (f" and --night {opened.date}" if not night else "")
-        )
-        if json:
-            from tasks.cloud.storage import open_folder
-
-            print_json(read_json(open_folder(opened.uri), NIGHT_FILE) or {})
-        return ExitCode.INTERRUPTED
-    for line in summary_lines(record):
-        say(line)
-    if record.site:
-        say(f"series: {record.site}/index.html")
-    say(f"report: {opened.uri}/report.html")
-    sys.stderr.flush()
-    if json:
-        print_json(record.plain() | {"folder": opened.uri})
-    return ExitCode(record.exit_code or 0)
+        return ExitCode.INTERRUPTED, read_json(open_folder(opened.uri), NIGHT_FILE) or {}
+    return ExitCode(record.exit_code or 0), record.plain()

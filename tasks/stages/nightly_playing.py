@@ -23,7 +23,7 @@ from tasks.stages.nightly_judge import Judge
 from tasks.stages.nightly_places import lanes
 from tasks.stages.nightly_plan import Planned
 from tasks.stages.nightly_record import CellEnd, NightRecord, write_night
-from tasks.stages.nightly_report import report_night
+from tasks.stages.nightly_report import report_night, summary_lines
 from tasks.stages.nightly_wrong import right_again, wrong_in
 
 AGAIN_FILE = "again.json"
@@ -216,6 +216,7 @@ class Playing:
         write_night(self.folder, self.record)
 
     def _write_all(self) -> None:
+        self.record = replace(self.record, summary=summary_lines(self.record))
         report_night(self.folder, self.record)
         self._write()
 

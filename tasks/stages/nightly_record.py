@@ -63,7 +63,7 @@ class NightRecord:
 
     `missing`: cells that have not come to their end. `told`: what is said of its series; None: nothing was judged.
     `alerts`: those that it opened or closed; `open_alerts`: all that are open after it. `site`: the folder with the
-    pages of all series; empty: there is none.
+    pages of all series; empty: there is none. `summary`: what is said of it at its end, line by line.
     """
 
     nightly: str
@@ -80,6 +80,7 @@ class NightRecord:
     open_alerts: Sequence[Event] = ()
     troubles: Sequence[str] = ()
     site: str = ""
+    summary: Sequence[str] = ()
 
     @property
     def regressed(self) -> Sequence[SeriesTold]:
