@@ -14,7 +14,7 @@ def leading(folder: str, file: str) -> str:
     """Returns the link to a file, from a page right in a folder. Both are paths, or gs://bucket/…"""
     here, there = _root(folder), _root(file)
     if here == there:
-        return quote(posixpath.relpath(file.removeprefix(there), folder.removeprefix(here)))
+        return quote(posixpath.relpath(file.removeprefix(there), folder.removeprefix(here) or "/"))
     return _BROWSER + quote(file.removeprefix("gs://")) if there else Path(file).as_uri()
 
 
