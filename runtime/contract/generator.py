@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,6 +29,7 @@ class Generator:
     the suite (`needed`), does nothing with it (`unused`), or must not be given one (`forbidden`) unless it is for
     others of the suite; `tree_keys` are names that must be in it. `when`
     maps an option to what a true value demands. `workers`: the least number of workers that it makes sense with.
+    `known_by`: operations of the native class that people know it by, beside saves and restores; `*` is anything.
     """
 
     name: str
@@ -43,6 +45,11 @@ class Generator:
     resumes: bool = False
     own_data: bool = False
     workers: int = 1
+    known_by: tuple[str, ...] = ()
+
+    def is_known_by(self, operation: str) -> bool:
+        """Says whether people know it by an operation."""
+        return any(fnmatch.fnmatchcase(operation, name) for name in self.known_by)
 
     def requirements(self, options: Mapping[str, Any]) -> frozenset[Requirement]:
         """What a machine must have to run this class with these options."""

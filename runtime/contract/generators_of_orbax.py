@@ -115,19 +115,22 @@ ORBAX: tuple[Generator, ...] = (
         "checkpoint_policy_benchmark.CheckpointPolicyBenchmark",
         "checkpoint_policy.CheckpointPolicy",
         CheckpointPolicyOptions,
+        known_by=("should_save",),
     ),
-    native("deleter_benchmark.DeleterBenchmark", "deleter.Deleter", DeleterOptions),
+    native("deleter_benchmark.DeleterBenchmark", "deleter.Deleter", DeleterOptions, known_by=("delete",)),
     native(
         "emergency_checkpoint_manager_benchmark.EmergencyCheckpointManagerBenchmark",
         "emergency.EmergencyCheckpointManager",
         EmergencyOptions,
         workers=2,
+        known_by=("restore_local", "restore_persistent"),
     ),
     native(
         "p2p_checkpoint_manager_benchmark.P2pCheckpointManagerBenchmark",
         "peer_to_peer.PeerToPeer",
         PeerToPeerOptions,
         workers=2,
+        known_by=("restore_local", "restore_peer", "restore_persistent"),
     ),
     native(
         "single_replica_benchmark.SingleReplicaBenchmark",
@@ -141,6 +144,7 @@ ORBAX: tuple[Generator, ...] = (
         "multislice_broadcast.MultisliceBroadcast",
         MultisliceBroadcastOptions,
         workers=2,
+        known_by=("broadcast_array",),
     ),
     native(
         "multihost_dispatchers_benchmark.MultihostDispatchersBenchmark",
@@ -148,10 +152,19 @@ ORBAX: tuple[Generator, ...] = (
         DispatchOptions,
         tree_keys=("array",),
         when={"use_colocated": "cloudpickle"},
+        known_by=("dispatch_*",),
     ),
-    native("v0_checkpointer_cancel_benchmark.V0CheckpointerCancelBenchmark", "cancel.Cancel", CancelOptions),
     native(
-        "v1_checkpointer_cancel_benchmark.V1CheckpointerCancelBenchmark", "cancel.V1Cancel", V1CancelOptions
+        "v0_checkpointer_cancel_benchmark.V0CheckpointerCancelBenchmark",
+        "cancel.Cancel",
+        CancelOptions,
+        known_by=("async_save_dispatch", "cancel_*", "restore_cost"),
+    ),
+    native(
+        "v1_checkpointer_cancel_benchmark.V1CheckpointerCancelBenchmark",
+        "cancel.V1Cancel",
+        V1CancelOptions,
+        known_by=("async_save_dispatch", "cancel_*", "restore_cost"),
     ),
     native(
         "orbax_load.load_benchmark.OrbaxLoadBenchmark",

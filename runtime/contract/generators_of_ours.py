@@ -16,15 +16,26 @@ from runtime.contract.options_strains import (
 from runtime.contract.options_training import TrainingOptions
 
 OURS: tuple[Generator, ...] = (
-    ours("training.Training", TrainingOptions, resumes=True, own_data=True),
+    ours("training.Training", TrainingOptions, resumes=True, own_data=True, known_by=("train_step*",)),
     ours("reference.Reference", ReferenceOptions, data="needed"),
-    ours("interference.Interference", InterferenceOptions, data="unused"),
+    ours("interference.Interference", InterferenceOptions, data="unused", known_by=("train_step*",)),
     ours(
         "many_arrays.ManyArrays", ManyArraysOptions, data="unused", when={"use_colocated_python": "pathways"}
     ),
     ours("memory_growth.MemoryGrowth", MemoryGrowthOptions, data="needed"),
-    ours("garbage_collection.GarbageCollection", GarbageCollectionOptions, data="needed"),
-    ours("first_save.FirstSave", FirstSaveOptions, data="needed"),
-    ours("slow_worker.SlowWorker", SlowWorkerOptions, data="needed", workers=2),
-    ours("storage_faults.StorageFaults", StorageFaultsOptions, data="needed"),
+    ours(
+        "garbage_collection.GarbageCollection",
+        GarbageCollectionOptions,
+        data="needed",
+        known_by=("save_and_delete",),
+    ),
+    ours("first_save.FirstSave", FirstSaveOptions, data="needed", known_by=("first_*",)),
+    ours(
+        "slow_worker.SlowWorker",
+        SlowWorkerOptions,
+        data="needed",
+        workers=2,
+        known_by=("*_with_slow_worker",),
+    ),
+    ours("storage_faults.StorageFaults", StorageFaultsOptions, data="needed", known_by=("*_undisturbed",)),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from runtime.contract.generators import find
 from runtime.contract.metrics import CACHED, MEASURING, THROUGHPUT, TIME
 from runtime.contract.roles import Role, role_of
 from tasks.history.intervals import Interval, median, median_interval
@@ -22,7 +23,10 @@ PEAK_MEMORY = ("peak_rss_over_start_bytes", "sampled_peak_rss_over_start_bytes")
 def is_shown(operation: str, point: PointOutcome) -> bool:
     """Says whether an operation belongs among the results: all that a user's class times, and of a benchmark of ours
     what people know it by; the rest is under every sample."""
-    return role_of(operation) != "other" or point.implementation != "native"
+    if role_of(operation) != "other" or point.implementation != "native":
+        return True
+    known = find(point.generator)
+    return known is not None and known.is_known_by(operation)
 
 
 def combine_of(unit: str, metric: str) -> Combine:

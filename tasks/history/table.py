@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.contract.metrics import TIME
 from tasks.history import changes
 from tasks.history.columns import BENCHMARK, VERDICT, columns_of, table_rows
+from tasks.history.found import found_lines
 from tasks.history.intervals import CONFIDENCE
 from tasks.history.labels import labels
 from tasks.history.limits import beyond
@@ -138,4 +139,5 @@ def _lines(results: Results, verdicts: Verdicts) -> list[tuple[str, str]]:
         bad.insert(
             0, (f"medians, below them intervals that hold the true median {sure}{below}{means}", "dim")
         )
-    return [*bad, *troubles, (f"verdict: {verdict} ({verdicts.reason})", style)]
+    found = [(printable(line), "") for line in found_lines(results)]
+    return [*bad, *found, *troubles, (f"verdict: {verdict} ({verdicts.reason})", style)]

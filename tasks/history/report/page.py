@@ -13,6 +13,7 @@ from runtime.contract.metrics import TIME
 from tasks.history import changes
 from tasks.history.columns import columns_of, standing
 from tasks.history.effect import ENOUGH_RUNS
+from tasks.history.found import found_lines
 from tasks.history.labels import labels, short_generator
 from tasks.history.limits import Known, beyond, together
 from tasks.history.quantities import moment, seconds
@@ -146,6 +147,7 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "race_headings": stragglers.OPERATION_HEADINGS,
         "lateness": [Line(cells) for cells in stragglers.run_rows(results)],
         "lateness_headings": stragglers.RUN_HEADINGS,
+        "found": found_lines(results),
         "straggler_lines": straggler_lines(results, hosts_of(results)),
         "machine": list(verdicts.machine),
         "beyond": beyond(results),

@@ -64,6 +64,8 @@ def test_the_docs_list_each_benchmark_with_its_suite() -> None:
     told = "\n".join(rows)
     for generator in (*ORBAX, *OURS):
         assert f"`{generator.name.removeprefix(ORBAX_PREFIX)}`" in told
+        for operation in generator.known_by:
+            assert operation.strip("*").strip("_") in told
     for path in SUITES:
         assert f"(../configs/suites/{path.name})" in told
 

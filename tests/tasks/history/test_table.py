@@ -9,8 +9,10 @@ import sys
 import termios
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from runtime.contract.generator import ORBAX_PREFIX as ORBAX
 from runtime.contract.results import PointStatus
 from tasks.history.columns import COLUMNS, columns_of, table_rows
 from tasks.history.comparison import judge, past_run
@@ -127,6 +129,46 @@ def test_an_operation_cannot_take_the_place_of_another_column() -> None:
 
 def test_what_our_benchmarks_do_besides_has_no_column() -> None:
     assert columns_of(own(["save", "metadata_validation"], "native")) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("generator", "operations", "columns"),
+    [
+        (
+            "runtime.benchmarks.first_save.FirstSave",
+            ["first_save", "save"],
+            ["save (blocking)", "first_save"],
+        ),
+        (f"{ORBAX}deleter_benchmark.DeleterBenchmark", ["delete"], ["delete"]),
+        (
+            f"{ORBAX}multihost_dispatchers_benchmark.MultihostDispatchersBenchmark",
+            ["dispatch_x"],
+            ["dispatch_x"],
+        ),
+    ],
+)
+def test_what_people_know_a_benchmark_of_ours_by_has_a_column(
+    generator: str, operations: list[str], columns: list[str]
+) -> None:
+    found = own(operations, "native")
+    results = dataclasses.replace(
+        found, points=[dataclasses.replace(one, generator=generator) for one in found.points]
+    )
+    assert [name for name in columns_of(results) if name in (*columns, *operations)] == columns
+
+
+def test_what_a_benchmark_found_out_stands_below() -> None:
+    late = dataclasses.replace(
+        measured([0.9, 1.0, 9.0], "held_up_s"),
+        operation="save_with_slow_worker",
+        workers=np.asarray([0, 1]),
+        values=np.asarray([[0.9, np.nan], [1.0, np.nan], [9.0, np.nan]]),
+    )
+    whole = finished()
+    results = dataclasses.replace(whole, measurements=[*whole.measurements, late])
+    assert "held_up_s of save_with_slow_worker: 1.00 s (what a late worker costs" in shown(results, 200)
+    failed = dataclasses.replace(finished(status="failed"), measurements=results.measurements)
+    assert "held_up_s" not in shown(failed, 200)
 
 
 def test_plain_without_a_terminal_and_coloured_on_one() -> None:
