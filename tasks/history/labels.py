@@ -61,9 +61,9 @@ def _label(point: PointOutcome, kin: Sequence[PointOutcome], several: bool) -> s
     # Short names first: they read best, and long ones may then follow from them.
     options = sorted({name for one in kin for name in one.options}, key=lambda name: (len(name), name))
     checkpoints = list(dict.fromkeys(plain(one.checkpoint) for one in kin))
-    alike = [_traits(one, options, checkpoints) for one in kin]
+    alike = [_traits(one, options, checkpoints, kin) for one in kin]
     parts: list[str] = []
-    for place, (identity, words) in enumerate(_traits(point, options, checkpoints)):
+    for place, (identity, words) in enumerate(_traits(point, options, checkpoints, kin)):
         same = [traits for traits in alike if traits[place][0] == identity]
         if len(same) < len(alike):
             parts.append(words)
@@ -73,12 +73,22 @@ def _label(point: PointOutcome, kin: Sequence[PointOutcome], several: bool) -> s
     return ", ".join(parts)
 
 
-def _traits(point: PointOutcome, options: Sequence[str], checkpoints: Sequence[str]) -> list[tuple[str, str]]:
+def _option_label(name: str, value: Any, kin: Sequence[PointOutcome]) -> str:
+    """Returns an option in words; one that holds options itself by its place among those of its kin."""
+    if not isinstance(value, Mapping | list):
+        return f"{name}={plain(value)}"
+    every = list(dict.fromkeys(plain(one.options.get(name)) for one in kin))
+    return f"{name} {every.index(plain(value)) + 1}"
+
+
+def _traits(
+    point: PointOutcome, options: Sequence[str], checkpoints: Sequence[str], kin: Sequence[PointOutcome]
+) -> list[tuple[str, str]]:
     """Returns everything by which points may differ, each as its identity and in words."""
-    values = [(name, plain(point.options.get(name))) for name in options]
+    values = [(name, plain(point.options.get(name)), point.options.get(name)) for name in options]
     checkpoint = plain(point.checkpoint)
     return [
-        *((value, f"{name}={value}") for name, value in values),
+        *((text, _option_label(name, value, kin)) for name, text, value in values),
         (plain(point.mesh), mesh_label(point.mesh) if point.mesh else "no mesh"),
         (checkpoint, f"checkpoint {checkpoints.index(checkpoint) + 1}"),
         (plain(point.disruption), _disruption_label(point.disruption)),

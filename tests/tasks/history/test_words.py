@@ -63,6 +63,8 @@ def point(number: int, generator: str = "a.b.PyTreeCheckpointBenchmark", **diffe
 def test_points_are_told_apart_by_what_differs() -> None:
     points = [point(0, options={"a": True, "b": 1}), point(1, options={"a": False, "b": 1})]
     assert labels(points) == {0: "a=true", 1: "a=false"}
+    nested = [point(n, options={"rules": [{"keep": n, "of": "all"}]}) for n in range(2)]
+    assert labels(nested) == {0: "rules 1", 1: "rules 2"}
     meshes = [point(n, mesh={"mesh_axes": ["x"], "ici_parallelism": {"x": n + 1}}) for n in range(2)]
     assert labels(meshes) == {0: "x 1", 1: "x 2"}
     data = [point(n, checkpoint={"path": f"/{n}"}) for n in range(2)]
