@@ -17,8 +17,8 @@ from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
     from tasks.config.environment import EnvironmentConfig
-    from tasks.stages.environment import Plan, Preview
     from tasks.stages.environment_desk import Desk
+    from tasks.stages.environment_plan import Plan, Preview
 
 File = Annotated[str, Parameter(help="The environment: a path, or a name in configs/environments/")]
 Set = Annotated[
@@ -50,8 +50,8 @@ def plan(
     """Say what exists, what is missing, what differs, and what it costs. Makes nothing."""
     show_calls(verbose)
     config = read(file, set)
-    from tasks.stages.environment import plan as look
-    from tasks.stages.environment import preview
+    from tasks.stages.environment_plan import plan as look
+    from tasks.stages.environment_plan import preview
 
     seen = preview(config, project)
     say(*(f"warning: {one}" for one in seen.warnings))
@@ -83,8 +83,9 @@ def up(
     show_calls(verbose)
     config = read(file, set)
     from flows.signals import interrupting
-    from tasks.stages.environment import bootstrap, warnings
+    from tasks.stages.environment import bootstrap
     from tasks.stages.environment import up as make
+    from tasks.stages.environment_plan import warnings
 
     say(*(f"warning: {one}" for one in warnings(config)))
     with interrupting(say):
@@ -220,8 +221,8 @@ def _steps(planned: Plan) -> Iterator[str]:
             yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in step.differences)
     yield from (f"  {step}" for step in planned.cluster)
     for what, fields in planned.differs.items():
-        yield f"  {what} differs, and what is there stays so:"
-        yield from (f"      {one}" for one in fields)
+        yield f"  {what} differs:"
+        yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in fields)
     alike = sum(step.do == "keep" for step in planned.steps)
     used = sum(step.do == "use" for step in planned.steps)
     before = f", {counted(used, 'thing')} that {'were' if used > 1 else 'was'} there before" if used else ""

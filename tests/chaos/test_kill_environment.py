@@ -9,7 +9,8 @@ import pytest
 
 from tasks.leases.lease import State
 from tasks.leases.reaper import reap
-from tasks.stages.environment import down, plan, up
+from tasks.stages.environment import down, up
+from tasks.stages.environment_plan import plan
 from tests.chaos.driver import outcome, sample
 from tests.cloud.container.leasing import a_ledger
 from tests.cloud.container.running import Gke

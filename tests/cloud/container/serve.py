@@ -30,6 +30,7 @@ _CALLS: dict[str, tuple[service.Call, Any, str]] = {
     "CreateCluster": (service.create_cluster, container_v1.Operation, "container.clusters.create"),
     "GetCluster": (service.get_cluster, container_v1.Cluster, "container.clusters.get"),
     "ListClusters": (service.list_clusters, container_v1.ListClustersResponse, "container.clusters.list"),
+    "UpdateCluster": (service.update_cluster, container_v1.Operation, "container.clusters.update"),
     "DeleteCluster": (service.delete_cluster, container_v1.Operation, "container.clusters.delete"),
     "SetLabels": (service.set_labels, container_v1.Operation, "container.clusters.update"),
     "CreateNodePool": (service.create_node_pool, container_v1.Operation, "container.clusters.update"),

@@ -59,6 +59,17 @@ def delete_cluster(state: World, request: container_v1.DeleteClusterRequest) -> 
     return messages.operation_message(state, world.begin(state, request.name, "DELETE_CLUSTER"))
 
 
+def update_cluster(state: World, request: container_v1.UpdateClusterRequest) -> container_v1.Operation:
+    cluster = _find(state, request.name)
+    wanted = messages.spec_of(request.update)
+    if len(wanted) != 1:
+        raise rules.bad("Must specify exactly one update.")
+    world.refuse_if_busy(state, request.name)
+    for name, value in wanted.items():
+        cluster["spec"][name.removeprefix("desired_")] = value
+    return messages.operation_message(state, world.begin(state, request.name, "UPDATE_CLUSTER"))
+
+
 def set_labels(state: World, request: container_v1.SetLabelsRequest) -> container_v1.Operation:
     cluster = _find(state, request.name)
     world.refuse_if_busy(state, request.name)

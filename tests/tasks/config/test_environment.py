@@ -17,7 +17,7 @@ from tasks.config.environment_file import load_environment
 from tasks.config.environment_ranges import Sizes, ranges_of
 from tasks.config.environment_roles import APIS, NEEDS, ROLES_OF_ACCOUNTS, apis_for, needs_of
 from tasks.config.schemas import environment_schema
-from tasks.stages.environment import preview
+from tasks.stages.environment_plan import preview
 from tasks.targets.environment_wanted import Wanted, wanted
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,8 @@ from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.leases.claim import claim
 from tasks.leases.ledger import latest
-from tasks.stages.environment import Plan, down, plan, up
+from tasks.stages.environment import down, up
+from tasks.stages.environment_plan import Plan, plan
 from tests.chaos.driver import outcome
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
@@ -83,6 +84,20 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
         assert steps(plan(desk(), environment())) == [shown]
         up(desk(), environment())
         assert plan(desk(), environment()).empty
+    quiet = environment(
+        cluster={"name": "mine", "private": True, "channel": "rapid", "description": "another"}
+    )
+    assert steps(plan(desk(), quiet)) == [
+        'cluster mine [release_channel.channel: "STABLE" → "RAPID"]',
+        'cluster mine [description: "TPU training and checkpoint benchmarks" → "another"]',
+    ]
+    told: list[str] = []
+    up(desk(told.append), quiet)
+    assert steps(plan(desk(), quiet)) == [
+        'cluster mine [description: "TPU training and checkpoint benchmarks" → "another"]'
+    ]
+    assert [one for one in told if "warning: cluster mine stays as it is: description" in one]
+    up(desk(), environment())
     other = environment(network={"name": "net", "subnet": "sub", "subnet_range": "10.8.0.0/20"})
     shown = 'change subnetwork sub [ipCidrRange: "10.129.0.0/20" → "10.8.0.0/20"]'
     assert steps(plan(desk(), other)) == [shown]

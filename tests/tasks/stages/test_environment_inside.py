@@ -14,9 +14,10 @@ from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import LOCAL_QUEUE, NAMESPACE, SERVICE_ACCOUNT
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_standing import existing
-from tasks.stages.environment import down, plan, up
+from tasks.stages.environment import down, up
 from tasks.stages.environment_desk import Desk
 from tasks.stages.environment_inside import inside_of
+from tasks.stages.environment_plan import plan
 from tasks.targets.kube_install import Waits
 from tests.cloud.container.leasing import office
 from tests.cloud.container.running import Gke

@@ -1,0 +1,149 @@
+"""What an environment is to be, and how what is there differs from it: looked at all over, and nothing changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runtime.contract.errors import Problem
+from tasks.cloud import services
+from tasks.cloud.container_document import document
+from tasks.cloud.container_update import PARTS
+from tasks.cloud.google_place import choose_project
+from tasks.config.environment import EnvironmentConfig
+from tasks.config.environment_cluster import cluster_of
+from tasks.config.environment_roles import Need, apis_for, needs_of
+from tasks.stages import clusters
+from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
+from tasks.targets.cluster_price import price_of
+from tasks.targets.environment_diff import Difference, Step, differences
+from tasks.targets.environment_wanted import Wanted, wanted
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An environment as it is to be. `price_per_hour` is of its TPUs, in US dollars; None: not known."""
+
+    name: str
+    project: str
+    record: str
+    wanted: Sequence[Wanted]
+    needs: Sequence[Need]
+    hosts_per_pool: int
+    chips: int
+    price_per_hour: float | None
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done, in this order. `cluster`: steps on the cluster, as `cluster create --dry-run` has them."""
+
+    bootstrap: str
+    """The bucket that is made for the record; empty: it is there."""
+    off: Sequence[str]
+    lacking: Sequence[str]
+    steps: Sequence[Step]
+    cluster: Sequence[str]
+    differs: Mapping[str, Sequence[Difference]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether all is as it is wanted."""
+        idle = all(step.do in ("keep", "use") for step in self.steps)
+        return idle and not (self.bootstrap or self.off or self.cluster or self.differs)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What stops it before anything is made."""
+        found = [
+            Problem("error", None, f"{one.wanted}: {one.why}") for one in self.steps if one.do == "refuse"
+        ]
+        if self.lacking:
+            what = f"you may not do all that is needed: {', '.join(self.lacking)}"
+            fix = "docs/environment.md says which roles have these, and why each is needed"
+            found.append(Problem("error", None, what, fix=fix))
+        return found
+
+
+def preview(
+    config: EnvironmentConfig, project: str | None = None, environ: Mapping[str, str] = os.environ
+) -> Preview:
+    """Returns what an environment would be. Asks nobody. Raises BadInput where no project is named."""
+    chosen = choose_project(project or config.project, environ).value
+    shape = config.shape
+    return Preview(
+        name=config.called,
+        project=chosen,
+        record=config.record,
+        wanted=wanted(config, chosen),
+        needs=needs_of(config),
+        hosts_per_pool=shape.hosts,
+        chips=shape.chips * config.tpu_pools,
+        price_per_hour=price_of(cluster_of(config, chosen)) if config.tpu_pools else 0.0,
+        warnings=warnings(config),
+    )
+
+
+def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
+    """Returns what is allowed, and may not be what is meant."""
+    found = [one.what for one in cluster_of(config).warnings()]
+    if any(team.slices is not None for team in config.teams):
+        found.append(
+            "teams share one queue for all slices yet: what is said of slices, borrow and lend is checked, and not kept"
+        )
+    return tuple(found)
+
+
+def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
+    """Looks at all there is, and returns what would be done. Changes nothing. Raises ContainerError, BadInput."""
+    off = services.off(desk.project, apis_for(config), desk.timing)
+    permissions = [one for need in needs_of(config) for one in need.permissions]
+    missing = services.lacking(desk.project, permissions, desk.timing)
+    record = config.record.split("/")[2] if isinstance(desk.ledger, NoRecord) else ""
+    found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
+    unknown = _unreachable(off)
+    steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
+    if "container.googleapis.com" in off:
+        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {})
+    office, name = desk.office(config), config.cluster.name
+    planned = clusters.preview(office, name, cluster_of(config, desk.project))
+    return Plan(record, off, missing, steps, [str(one) for one in planned.steps], differs(desk, config))
+
+
+def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
+    """Returns what of the cluster and its node pools is not as wanted, beside what `cluster create` would change."""
+    cluster = cluster_of(config, desk.project)
+    there = document(desk.project, cluster.location, config.cluster.name, desk.timing)
+    if there is None:
+        return {}
+    pools = {str(one["name"]): one for one in there.get("node_pools", ())}
+    found: dict[str, Sequence[Difference]] = {}
+    for one in wanted(config, desk.project):
+        seen = there if one.kind == "cluster" else pools.get(one.name) if one.kind == "node pool" else None
+        if seen is not None and (
+            unlike := [each for each in differences(one, seen, PARTS) if not _enough(each)]
+        ):
+            found[str(one)] = unlike
+    return found
+
+
+def _enough(one: Difference) -> bool:
+    """Whether a difference is none: room for more machines than are needed, or the version that a shorter one meant."""
+    if one.path.endswith("total_max_node_count"):
+        return isinstance(one.there, int) and one.there >= int(one.wanted)
+    return one.path == "initial_cluster_version" and str(one.there).startswith(str(one.wanted))
+
+
+def _unreachable(off: Sequence[str]) -> frozenset[str]:
+    """Returns the kinds that cannot be looked at, as their APIs are off: then nothing of them can be there."""
+    by_api = {
+        "compute.googleapis.com": ("network", "subnetwork", "router", "firewall"),
+        "iam.googleapis.com": ("service account", "account role"),
+        "cloudresourcemanager.googleapis.com": ("role",),
+        "storage.googleapis.com": ("bucket", "bucket role"),
+        "artifactregistry.googleapis.com": ("repository",),
+        "aiplatform.googleapis.com": ("tensorboard",),
+    }
+    return frozenset(kind for api in off for kind in by_api.get(api, ()))
