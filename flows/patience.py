@@ -7,13 +7,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flows.signals import answered
+from flows.signals import HURRY, answered, hurried
 from tasks.stages.context import Say
 
 
 @contextmanager
 def undisturbed(say: Say, *, tolerated: int = 1) -> Iterator[None]:
-    """Within, `tolerated` SIGINTs or SIGTERMs are only answered; the next raises KeyboardInterrupt."""
+    """Within, `tolerated` SIGINTs or SIGTERMs are only answered; the next raises KeyboardInterrupt.
+
+    So does the beginning, for whoever was in a hurry before: of giving back, this is the second try.
+    """
+    if hurried():
+        say("nothing more is given back now: `slicebench reap` does what is left")
+        raise KeyboardInterrupt
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -24,7 +30,7 @@ def undisturbed(say: Say, *, tolerated: int = 1) -> Iterator[None]:
         if left <= 0:
             raise KeyboardInterrupt
         left -= 1
-        say("giving back what was made, a moment … (once more: hurry; `slicebench reap` does what is left)")
+        say(f"giving back what was made, a moment … {HURRY}")
 
     with answered((signal.SIGINT, signal.SIGTERM), answer):
         yield

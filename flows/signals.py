@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+HURRY = "(once more: hurry; `slicebench reap` does what is left)"
+"""What one more signal would do, for whoever sends a second one."""
+
+
+_hurried = False
+
+
+def hurried() -> bool:
+    """Whether somebody who was told that things are being given back did not want to wait for it (`interrupting`)."""
+    return _hurried
 
 
 @contextmanager
@@ -24,21 +35,30 @@ def answered(numbers: Iterable[signal.Signals], answer: Callable[[signal.Signals
 def interrupting(say: Callable[[str], None]) -> Iterator[None]:
     """Within, SIGTERM and SIGHUP end what is under way as Ctrl-C does, by KeyboardInterrupt, so that it cleans up.
 
-    The next signal is only answered, by `say`: what was made is being given back. One more ends that too.
+    `say` tells of the signal at once: what is under way may take a while to let go. The next signal is only answered:
+    what was made is being given back. One more ends that too.
     """
+    global _hurried
     heard = 0
 
     def answer(number: signal.Signals) -> None:
+        global _hurried
         nonlocal heard
         heard += 1
-        if heard == 2:
-            say(
-                "giving back what was made, a moment … (once more: hurry; `slicebench reap` does what is left)"
-            )
-            return
-        raise KeyboardInterrupt
+        _hurried = heard > 2
+        # Whoever was interrupted within a line of his own cannot be given another: Python refuses it.
+        with suppress(RuntimeError):
+            if heard == 1:
+                say(f"{number.name}: ending what is under way, and giving back what was made")
+            if heard == 2:
+                say(f"giving back what was made, a moment … {HURRY}")
+        if heard != 2:
+            raise KeyboardInterrupt
 
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup has it
     hangup = () if outlives_terminal else (signal.SIGHUP,)
-    with answered((signal.SIGINT, signal.SIGTERM, *hangup), answer):
-        yield
+    try:
+        with answered((signal.SIGINT, signal.SIGTERM, *hangup), answer):
+            yield
+    finally:
+        _hurried = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -157,6 +156,23 @@ def _on_new_hardware(run: Run, uploaded: Uploaded, lease: Holding) -> Uploaded:
     return upload(run, provision(run, lease), uploaded.image)
 
 
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """Returns a call that is made by whoever asks first, whatever becomes of it.
+
+    Over SSH it waits for each host, and Prefect does not wait long; of a cluster that is away it is waited for minutes,
+    and whoever was interrupted in that does not begin again: what is left is given back with the lease.
+    """
+    asked = False
+
+    def ask() -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            call()
+
+    return ask
+
+
 def _play(
     run: Run,
     uploaded: Uploaded,
@@ -173,8 +189,7 @@ def _play(
     hearing = listener.hearing = Hearing(attempt.restart, len(uploaded.workers.items), listener.taken_at)
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
     hearing.started()
-    # Whoever asks first: over SSH it waits for each host, and Prefect does not wait long.
-    stop = functools.cache(lambda: run.target.stop(ref, GRACE_S))
+    stop = _once(lambda: run.target.stop(ref, GRACE_S))
     try:
         attempts[attempt.n - 1] = attempt = replace(attempt, ref=ref)
         write_attempts(run, attempts)

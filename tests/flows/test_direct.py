@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,23 @@ def test_a_signal_gives_everything_back(
     assert outcome(tmp_path)["causes"] == ["interrupted"]
     assert "--resume r" in capsys.readouterr().err
     assert all_given_back()
+
+
+def test_the_third_signal_is_obeyed_wherever_it_comes(
+    stages: Stages, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def thrice() -> None:  # as a workload does that cannot be stopped: its cluster is away
+        if stages.called[-1] == "run":
+            for _ in range(3):
+                with suppress(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
+
+    stages.on_call = thrice
+    assert start(tmp_path) == 130
+    assert "teardown" not in stages.called
+    told = capsys.readouterr().err
+    assert told.index("SIGINT: ending") < told.index("once more: hurry") < told.index("does what is left\n")
 
 
 def test_a_bug_is_told_and_everything_is_given_back(stages: Stages, tmp_path: Path) -> None:
