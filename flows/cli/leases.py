@@ -51,6 +51,7 @@ def leases(
     }
     if json:
         rows = []
+        told_before: set[str] = set()
         for lease in shown:
             verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
             told = {"state": there.state, "told": there.told} if there else None
@@ -65,7 +66,7 @@ def leases(
             verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
             print(_row(lease, there.state if there and there.state != "there" else str(lease.state), now))
             print(f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
-            for line in _more(lease, there):
+            for line in _more(lease, there, told_before):
                 print(f"    {line}")
             if words := _elsewhere(lease):
                 print(f"    its run: {words}")
@@ -159,14 +160,16 @@ def _judged(lease: Lease, verdict: Judgement, there: Present | None) -> Judgemen
     return replace(verdict, act="release", why=TAKEN) if there.state == "gone" else verdict
 
 
-def _more(lease: Lease, there: Present | None) -> Iterator[str]:
+def _more(lease: Lease, there: Present | None, before: set[str]) -> Iterator[str]:
     """Yields what else is to be said of what is there, and what to do about it."""
     from tasks.leases.lease import is_submitted
 
     if there is None or there.state == "there":
         return
     if there.state == "unknown":
-        yield f"whether it is still there is not known: {there.told}"
+        why = "the same" if there.told in before else there.told
+        before.add(there.told)
+        yield f"whether it is still there is not known: {why}"
     elif not is_submitted(lease):
         next_ = (
             f"slicebench run --resume {lease.run_id}"

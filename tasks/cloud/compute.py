@@ -17,8 +17,8 @@ from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.container_errors import (
     AlreadyExists,
     ContainerError,
+    Nobody,
     NotFound,
-    PermissionDenied,
     Throttled,
     Unavailable,
     error_for,
@@ -257,12 +257,12 @@ def _client(endpoint: str | None, pid: int) -> tuple[str, httpx.Client, GoogleTo
 
 
 def _token(tokens: GoogleTokens, refused: bool) -> str:
-    from tasks.cloud.kubernetes_errors import PermissionDenied as NoLogin
+    from tasks.cloud.kubernetes_errors import PermissionDenied as NotLoggedIn
 
     try:
         return tokens(refused)
-    except NoLogin as error:
-        raise PermissionDenied(str(error)) from error
+    except NotLoggedIn as error:
+        raise Nobody(str(error)) from error
 
 
 def _failure(response: httpx.Response, doing: str) -> ContainerError:

@@ -22,6 +22,7 @@ import re
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.google_calls import NotEnabled
+from tasks.cloud.google_login import NoLogin
 
 
 class ContainerError(InfrastructureError):
@@ -34,6 +35,10 @@ class NotFound(ContainerError):
 
 class PermissionDenied(ContainerError):
     """The caller may not, or is nobody."""
+
+
+class Nobody(PermissionDenied, NoLogin):
+    """The caller is nobody: there is no login, or one that is over."""
 
 
 class Disabled(PermissionDenied, NotEnabled):
@@ -100,7 +105,7 @@ _BY_CODE: dict[int, type[ContainerError]] = {
     13: Unavailable,  # INTERNAL
     14: Unavailable,
     15: Unavailable,  # DATA_LOSS
-    16: PermissionDenied,  # UNAUTHENTICATED
+    16: Nobody,  # UNAUTHENTICATED
 }
 
 # One code stands for several things, and texts are reworded: a word of each is looked for, in this order.

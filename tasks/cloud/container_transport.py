@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from tasks.cloud import google_calls
-from tasks.cloud.container_errors import PermissionDenied, Unavailable, error_for
+from tasks.cloud.container_errors import Nobody, Unavailable, error_for
 from tasks.cloud.google_calls import StandIn, Wording
 from tasks.cloud.timing import Timing
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDPOINT_VARIABLE = "SLICEBENCH_CONTAINER_ENDPOINT"
 """Environment variable with HOST:PORT of a stand-in on this machine: spoken to without TLS or credentials."""
 
-_WORDING = Wording("gke", error_for, Unavailable, PermissionDenied)
+_WORDING = Wording("gke", error_for, Unavailable, Nobody)
 
 
 def client() -> container_v1.ClusterManagerClient:

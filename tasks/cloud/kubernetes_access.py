@@ -150,7 +150,7 @@ class GoogleTokens:
         from google.auth.exceptions import GoogleAuthError
 
         from tasks.cloud.google_login import google_login, renew
-        from tasks.cloud.kubernetes_errors import PermissionDenied
+        from tasks.cloud.kubernetes_errors import Nobody
 
         with self._lock:
             try:
@@ -159,7 +159,7 @@ class GoogleTokens:
                 if refused or not self._credentials.valid:
                     renew(self._credentials)
             except GoogleAuthError as error:
-                raise PermissionDenied(
+                raise Nobody(
                     f"there are no Google credentials here that are taken ({error}): "
                     "gcloud auth application-default login"
                 ) from error

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.google_login import NoLogin
 
 _LONGEST_HEAD, _LONGEST_TAIL = 400, 200
 """Letters of a message that are shown from either end: webhooks print whole specs between what and why."""
@@ -52,6 +53,10 @@ class NotServed(KubernetesError):
 
 class PermissionDenied(KubernetesError):
     """The caller may not, or is nobody."""
+
+
+class Nobody(PermissionDenied, NoLogin):
+    """There is no Google login here, or none that is taken."""
 
 
 class Untrusted(KubernetesError):

@@ -21,6 +21,7 @@ import re
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.google_calls import NotEnabled
+from tasks.cloud.google_login import NoLogin
 
 
 class TpuError(InfrastructureError):
@@ -33,6 +34,10 @@ class NotFound(TpuError):
 
 class PermissionDenied(TpuError):
     """The caller may not, or is nobody."""
+
+
+class Nobody(PermissionDenied, NoLogin):
+    """The caller is nobody: there is no login, or one that is over."""
 
 
 class Disabled(PermissionDenied, NotEnabled):
@@ -95,7 +100,7 @@ _BY_CODE: dict[int, type[TpuError]] = {
     13: Unavailable,  # INTERNAL
     14: Unavailable,
     15: Unavailable,  # DATA_LOSS
-    16: PermissionDenied,  # UNAUTHENTICATED
+    16: Nobody,  # UNAUTHENTICATED
 }
 _STOCKOUT = re.compile(r"no more capacity|stockout|insufficient capacity|not enough resources", re.IGNORECASE)
 _DISABLED = re.compile(r"has not been used in project|it is disabled")

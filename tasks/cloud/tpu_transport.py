@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tasks.cloud import google_calls
 from tasks.cloud.google_calls import StandIn, Wording
 from tasks.cloud.timing import Timing
-from tasks.cloud.tpu_errors import PermissionDenied, Unavailable, error_for
+from tasks.cloud.tpu_errors import Nobody, Unavailable, error_for
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDPOINT_VARIABLE = "SLICEBENCH_TPU_ENDPOINT"
 """Environment variable with HOST:PORT of a stand-in on this machine: spoken to without TLS or credentials."""
 
-_WORDING = Wording("tpu", error_for, Unavailable, PermissionDenied)
+_WORDING = Wording("tpu", error_for, Unavailable, Nobody)
 
 
 def client() -> tpu_v2.TpuClient:

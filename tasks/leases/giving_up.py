@@ -9,6 +9,7 @@ from runtime.contract.errors import BadInput
 from tasks.leases import owner as owners
 from tasks.leases import steps
 from tasks.leases.beyond import is_there
+from tasks.leases.blind import refuse_without_login
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.inventory import Inventories
@@ -51,6 +52,7 @@ def give_up(
             f"lease {name} is in use: {verdict.why}", fix="stop that run: it gives everything back"
         )
     why = "asked for by name"
+    refuse_without_login(inventories, lease)
     if forgotten := _to_forget(lease, inventories, forget):
         owner = owners.this_process()
         why = f"asked for by name; forgotten by {owner.user}'s word: {_told(forgotten)}"

@@ -28,10 +28,14 @@ class PartlyListed(InfrastructureError):
     """Some places did not answer: `found` is what the others hold, `silent` names those that did not."""
 
     def __init__(self, kind: str, found: Sequence[Found], silent: Mapping[str, InfrastructureError]) -> None:
-        told = "; ".join(f"{place}: {error}" for place, error in silent.items())
+        by_error: dict[str, list[str]] = {}
+        for place, error in silent.items():
+            by_error.setdefault(str(error), []).append(place)
+        told = "; ".join(f"{', '.join(places)}: {error}" for error, places in by_error.items())
         super().__init__(f"nobody knows what {kind} there are in {told}")
         self.found = found
         self.silent = frozenset(silent)
+        self.errors = silent
 
 
 @dataclass(frozen=True)

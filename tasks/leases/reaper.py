@@ -9,12 +9,13 @@ whatever clocks say.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from runtime.contract.errors import ExitCode, InfrastructureError, worst
 from tasks.leases import steps
+from tasks.leases.blind import not_logged_in, places_without_login, without
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import record_death
 from tasks.leases.finding import Finding, Judgement
@@ -58,7 +59,8 @@ def reap(
     """
     # Labels are listed before leases: what carries one was written down first, so its lease is in the later
     # list.
-    labelled, silent, findings = _labelled(inventories)
+    labelled, silent, findings, unseen = _labelled(inventories)
+    inventories = without(inventories, unseen)
     listing = ledger.listing()
     findings += [Finding(error.where, "unreadable", str(error)) for error in listing.unreadable]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
@@ -136,21 +138,33 @@ def _of_the_last_out(
     return findings
 
 
-def _labelled(inventories: Inventories) -> tuple[list[Found], frozenset[str], list[Finding]]:
-    """Returns what carries our labels, which places did not answer, and what is to be said about that."""
+def _labelled(
+    inventories: Inventories,
+) -> tuple[list[Found], frozenset[str], list[Finding], Mapping[str, Collection[str]]]:
+    """Returns what carries our labels, which places did not answer, what is to be said about that, and by kind where
+    nobody can look from here.
+    """
     labelled: list[Found] = []
     silent: frozenset[str] = frozenset()
     findings: list[Finding] = []
+    unseen: dict[str, Collection[str]] = {}
+    why = ""
     for kind, inventory in inventories.items():
         try:
             labelled += inventory.list(None)
         except PartlyListed as error:
             labelled += error.found
             silent |= error.silent
-            findings.append(Finding(f"all {kind}", "not listed", str(error)))
+            if blind := places_without_login(error):
+                unseen[kind] = blind
+                why = why or str(next(error.errors[place] for place in blind))
+            if rest := {place: one for place, one in error.errors.items() if place not in blind}:
+                findings.append(Finding(f"all {kind}", "not listed", str(PartlyListed(kind, (), rest))))
         except InfrastructureError as error:
             findings.append(Finding(f"all {kind}", "not listed", str(error)))
-    return labelled, silent, findings
+    if unseen:
+        findings.append(not_logged_in(unseen, why))
+    return labelled, silent, findings, unseen
 
 
 def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> list[Lease]:
