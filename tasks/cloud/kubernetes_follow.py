@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_kinds import POD
 from tasks.cloud.kubernetes_link import Link, Patience
-from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, all_containers
+from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, Unread, all_containers
 from tasks.cloud.kubernetes_stream import Funnel, iterate
 from tasks.cloud.kubernetes_watch import Change, Contact, Query, Watch, of_job_set
 
@@ -21,7 +21,7 @@ class Beat:
     """Time has passed, whether anything else came or not."""
 
 
-Followed: TypeAlias = Change | Line | LogEnd | Contact | Beat
+Followed: TypeAlias = Change | Line | LogEnd | Unread | Contact | Beat
 
 _DRAIN_S = 30.0
 """How long is waited, once the JobSet has ended, for another of its pods or logs to end."""

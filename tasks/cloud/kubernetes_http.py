@@ -38,7 +38,11 @@ class Connection(asyncio.Protocol):
         self.reusable = False
         """Whether the last answer was read to its end and the connection stays open."""
         self.heard_at = 0.0
-        """When something came last, by the loop's clock."""
+        """When something came last, or was asked for since, by the loop's clock."""
+        self.came_at = 0.0
+        """When something came last."""
+        self.silent_for: float | None = None
+        """How long nothing may come, seconds; None: as long as on others."""
         self._transport: asyncio.Transport | None = None
         self._answer = Answer()
         self._lost: Exception | None = None
@@ -106,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.heard_at = asyncio.get_running_loop().time()
+        self.heard_at = self.came_at = asyncio.get_running_loop().time()
         answer = self._answer
         try:
             answer.take(data)

@@ -32,8 +32,9 @@ _IDLE_S = 10.0
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds: how long a server may be away, or refuse us, once it had answered; pauses between tries; and how long
-    nothing may come before a connection that should bring something is opened anew.
+    """Seconds: how long a server may be away, or refuse us, once it had answered; pauses between tries; how long
+    nothing may come before a connection that should bring something is opened anew (less for a watch, of which a
+    server says each minute how far it is), and before the server is asked whether it is there.
     """
 
     away_s: float = 1800.0
@@ -41,6 +42,8 @@ class Patience:
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
     silence_s: float = 600.0
+    watch_silence_s: float = 90.0
+    pulse_s: float = 5.0
 
 
 class Silence(Unavailable):
@@ -61,17 +64,19 @@ class Link:
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
-        self._sweeper: asyncio.Task[None] | None = None
+        self._helpers: list[asyncio.Task[None]] = []
+        self._came_at = 0.0
         self._failing_since: float | None = None
         self._told = False
 
     async def __aenter__(self) -> Link:
-        self._sweeper = asyncio.create_task(self._sweep())
+        self._came_at = asyncio.get_running_loop().time()
+        self._helpers = [asyncio.create_task(one) for one in (self._sweep(), self._feel_pulse())]
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for helper in self._helpers:
+            helper.cancel()
         for connection in [*self._idle, *self._busy]:
             connection.close()
         self._idle = []
@@ -97,12 +102,13 @@ class Link:
         params: Mapping[str, str | int],
         *,
         answer_s: float | None = _ANSWER_S,
+        silence_s: float | None = None,
         opened: Callable[[Connection], None] = lambda connection: None,
     ) -> AsyncIterator[Connection]:
         """Asks once; the block reads the answer as it comes. Raises KubernetesError, also from within the block.
 
-        `answer_s`: within what time the answer must begin; None: whenever. `opened` is called with the connection
-        once it was asked.
+        `answer_s`: within what time the answer must begin; None: whenever. `silence_s`: how long nothing may come of it
+        then; None: as the patience says. `opened` is called with the connection once it was asked.
         """
         called = f"{doing} ({self.access.name})"
         with calling("kubernetes", called) as call:
@@ -115,6 +121,7 @@ class Link:
                             content = b"".join([part async for part in connection.body()])
                             raise refusal(head.status, content, head.headers, doing, self.access)
                 self.worked()
+                connection.silent_for = silence_s
                 yield connection
                 call.result = "read to its end"
             except (Broken, TimeoutError) as error:
@@ -155,6 +162,8 @@ class Link:
 
     def _keep(self, connection: Connection) -> None:
         self._busy.discard(connection)
+        self._came_at = max(self._came_at, connection.came_at)
+        connection.silent_for = None
         if connection.reusable:
             self._idle.append(connection)
         else:
@@ -183,26 +192,65 @@ class Link:
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(min(_IDLE_S, self.patience.silence_s / 10))
-            for connection in [one for one in self._busy if one.heard_at < clock() - self.patience.silence_s]:
-                connection.close(f"nothing came for {self.patience.silence_s:g} s")
+            for connection in list(self._busy):
+                silence_s = connection.silent_for or self.patience.silence_s
+                if connection.heard_at < clock() - silence_s:
+                    connection.close(f"nothing came for {silence_s:g} s")
             for connection in [one for one in self._idle if one.heard_at < clock() - _IDLE_S]:
                 self._idle.remove(connection)
                 connection.close()
 
     # Whether the server is there
 
+    @property
+    def unheard_s(self) -> float:
+        """How long something must fail before it is worth a word."""
+        return 2 * self.patience.longest_pause_s
+
+    async def _feel_pulse(self) -> None:
+        """Asks whether the server is there when nothing has come for a while: one that is gone without a word is as
+        silent as one that has nothing to say.
+        """
+        clock, pulse_s = asyncio.get_running_loop().time, self.patience.pulse_s
+        while True:
+            last = max([self._came_at, *(one.came_at for one in self._busy)])
+            if (left_s := last + pulse_s - clock()) > 0:
+                await asyncio.sleep(left_s)
+                continue
+            doing = "see whether it answers"
+            try:
+                async with (
+                    asyncio.timeout(2 * pulse_s),
+                    self.stream(doing, "/version", {}, answer_s=pulse_s) as it,
+                ):
+                    async for _ in it.body():
+                        pass
+            except TimeoutError as error:
+                self.failed(self._lost(error, doing), since_s=clock() - last)
+            except KubernetesError as error:
+                if error.answered:
+                    self.worked()
+                else:
+                    self.failed(error, since_s=clock() - last)
+            await asyncio.sleep(pulse_s / 5)
+
     def worked(self) -> None:
         """Something was answered."""
-        self._failing_since = None
-        if self._told:
+        since, self._failing_since = self._failing_since, None
+        if self._told and since is not None:
             self._told = False
             self._notice("")
+            # What was open before may be so at our end alone.
+            before = asyncio.get_running_loop().time() - (time.monotonic() - since)
+            for connection in [one for one in self._busy if one.heard_at <= before]:
+                connection.close("nothing came since before the server was away")
 
-    def failed(self, error: KubernetesError) -> None:
-        """Nothing was answered, or not what was asked for."""
+    def failed(self, error: KubernetesError, since_s: float = 0.0) -> None:
+        """Nothing was answered, or not what was asked for; for `since_s` seconds by now."""
         now = time.monotonic()
-        self._failing_since = self._failing_since if self._failing_since is not None else now
-        if not self._told and now - self._failing_since > 2 * self.patience.longest_pause_s:
+        if self._failing_since is None:
+            self._failing_since = now - since_s
+        if not self._told and now - self._failing_since > self.unheard_s:
             self._told = True
             self._notice(str(error))
 
@@ -227,15 +275,16 @@ class Trial:
         """For how long it has failed."""
         return time.monotonic() - self._since if self.failures else 0.0
 
-    async def failed(self, error: KubernetesError) -> None:
+    async def failed(self, error: KubernetesError, *, alone: bool = False) -> None:
         """Waits before the next try, or raises the error: when it was never answered and this will not pass, or when
-        there is no more patience.
+        there is no more patience. `alone`: it says nothing of the server as a whole.
 
         A server that starts anew may for a while not know its kinds, or who may what; so once it was answered all but
         its being away for very long may pass.
         """
         patience, now = self._link.patience, time.monotonic()
-        self._link.failed(error)
+        if not alone:
+            self._link.failed(error)
         self.failures += 1
         self._since = now if self.failures == 1 else self._since
         limit = patience.away_s if isinstance(error, Unavailable) else patience.refused_s

@@ -26,6 +26,8 @@ _LINGER_S = 10.0
 """How long a log may be silent once its container has ended, before it is asked for anew."""
 _LOOK_S = 0.5
 """How long is waited for news of a pod whose log ended by itself, before it is asked for again."""
+_TOLD = 3
+"""Of so many logs that cannot be read at once it is told: where no node can be reached, it is all of them."""
 _UNREADABLE_S = 60.0
 """How long a node may fail to give the log of a container that has ended, before that is given up."""
 
@@ -57,7 +59,23 @@ class LogEnd:
     why: str = ""
 
 
-Put = Callable[[Sequence[Line | LogEnd]], Awaitable[None]]
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A log cannot be read at present, and why, though the server answers: its node may not. An empty text: it can."""
+
+    source: Source
+    node: str
+    why: str
+
+    def __str__(self) -> str:
+        of = f"the log of pod {self.source.pod}{f' on node {self.node}' if self.node else ''}"
+        if not self.why:
+            return f"{of} can be read again"
+        return f"{of} cannot be read, though the cluster answers: {self.why}"
+
+
+Told = Line | LogEnd | Unread
+Put = Callable[[Sequence[Told]], Awaitable[None]]
 Containers = Callable[[Object], Sequence[str]]
 
 
@@ -76,6 +94,7 @@ class Logs:
         self._pods: dict[str, _Pod] = {}
         self._readers: set[_Reader] = set()
         self._moved = asyncio.Event()
+        self._unread: set[Source] = set()
         group.create_task(self._sweep())
 
     def changed(self, change: Change) -> None:
@@ -89,7 +108,7 @@ class Logs:
                 return
             pod = self._pods[uid] = _Pod(change.object)
             for container in self._containers(change.object):
-                reader = _Reader(self._link, self._put, pod, container, self._moved)
+                reader = _Reader(self._link, self._put, pod, container, self._moved, self._is_unread)
                 self._readers.add(reader)
                 task = self._group.create_task(reader.run())
                 task.add_done_callback(partial(self._ended, reader))
@@ -100,6 +119,13 @@ class Logs:
 
     def _ended(self, reader: _Reader, task: asyncio.Task[None]) -> None:
         self._readers.discard(reader)
+
+    async def _is_unread(self, source: Source, node: str, why: str) -> None:
+        """Tells that a log cannot be read, or can be again, of a few at once."""
+        if bool(why) == (source in self._unread) or (why and len(self._unread) >= _TOLD):
+            return
+        self._unread ^= {source}
+        await self._put([Unread(source, node, why)])
 
     async def _sweep(self) -> None:
         while True:
@@ -146,6 +172,7 @@ class _Pod:
     def __init__(self, pod: Object) -> None:
         self.name, self.uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
         self.namespace = str(pod["metadata"]["namespace"])
+        self.node = ""
         self.gone = self.ended = False
         self.news = asyncio.Event()
         self._states: dict[str, _State] = {}
@@ -155,6 +182,7 @@ class _Pod:
 
     def take(self, change: Change) -> None:
         status: Any = change.object.get("status") or {}
+        self.node = str((change.object.get("spec") or {}).get("nodeName") or "")
         for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
             self._states[one["name"]] = _state(one)
         self.gone = self.gone or change.type == "DELETED"
@@ -173,9 +201,18 @@ def _state(status: Any) -> _State:
 class _Reader:
     """Reads the log of one container, start by start."""
 
-    def __init__(self, link: Link, put: Put, pod: _Pod, container: str, moved: asyncio.Event) -> None:
-        """`moved` is set when the log of one start was read to its end."""
+    def __init__(
+        self,
+        link: Link,
+        put: Put,
+        pod: _Pod,
+        container: str,
+        moved: asyncio.Event,
+        unread: Callable[[Source, str, str], Awaitable[None]],
+    ) -> None:
+        """`moved` is set when the log of one start was read to its end; `unread` is told when one cannot be read."""
         self._link, self._put, self._pod, self._container, self._moved = link, put, pod, container, moved
+        self._unread = unread
         self._done = -1  # the newest start whose log was read
         self._source: Source | None = None
         self._answer: Connection | None = None
@@ -221,6 +258,8 @@ class _Reader:
                 return LogEnd(source, whole, "" if whole else "the pod was deleted before it was read")
             except KubernetesError as error:
                 whole = False
+                if error.answered and trial.failing_s > self._link.unheard_s:
+                    await self._unread(source, self._pod.node, str(error))
                 if not await self._bears(error, trial, clock() - ended_at if ended_at is not None else 0.0):
                     return LogEnd(source, False, str(error))
                 continue
@@ -241,7 +280,7 @@ class _Reader:
         if error.answered and ended_s and trial.failing_s > _UNREADABLE_S:
             return False
         try:
-            await trial.failed(error)
+            await trial.failed(error, alone=error.answered)
         except KubernetesError:
             return False
         return True
@@ -262,6 +301,7 @@ class _Reader:
             doing = f"read the log of pod {self._pod.name}"
             async with self._link.stream(doing, path, params, answer_s=None, opened=self._opened) as answer:
                 trial.passed()
+                await self._unread(source, self._pod.node, "")
                 seam.words = ""
                 async for data in answer.body():
                     data = rest + data if rest else data

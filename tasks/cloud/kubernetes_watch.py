@@ -197,7 +197,10 @@ class Watch:
         doing = f"watch {self._query.kind.full_plural}"
         loop = asyncio.get_running_loop()
         begin, before = loop.time(), self._version
-        async with self._link.stream(doing, self._path, params, opened=self._opened) as answer:
+        silence_s = min(self._link.patience.watch_silence_s, self._link.patience.silence_s)
+        async with self._link.stream(
+            doing, self._path, params, silence_s=silence_s, opened=self._opened
+        ) as answer:
             trial.passed()
             async for lines in whole_lines(answer.body()):
                 try:

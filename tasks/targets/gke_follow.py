@@ -19,7 +19,7 @@ from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_follow import Beat, Followed, follow
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
 from tasks.cloud.kubernetes_link import Patience
-from tasks.cloud.kubernetes_logs import Line
+from tasks.cloud.kubernetes_logs import Line, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.gke_target import GkeTargetConfig
@@ -165,9 +165,13 @@ class Following:
                         event = workers.said(worker, one.text)
                         if event is not None:
                             yield event
+            case Unread(why=""):
+                yield State("heard", str(one))
+            case Unread():
+                yield State("unheard", str(one), "it is asked again; the pod may still be running")
             case Contact(lost=""):
                 self._waits.unheard = False
-                yield State("running", "the cluster answers again")
+                yield State("reachable", "the cluster answers again")
             case Contact():
                 self._waits.unheard = True
                 yield State("unreachable", one.lost, "it is asked again; the workload may still be running")

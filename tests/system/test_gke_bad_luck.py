@@ -169,7 +169,7 @@ def test_the_api_may_be_away_for_two_minutes(pods: Pods) -> None:
     outcome = played(replace(once(run, pods, UP, end), target=healed.target), hold(RUN))
     said = "\n".join(pods.said)
     assert ends(outcome) == ["lost"], said
-    assert "unreachable: " in said and "running: the cluster answers again" in said
+    assert "unreachable: " in said and "reachable: the cluster answers again" in said
     assert "exited with 137" in outcome.attempts[0].cause
     log = (pods.folder / f"{RUN}/logs/worker-0001.log").read_text()
     assert log.count(f"{UP} from point 0") == 1

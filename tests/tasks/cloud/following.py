@@ -13,7 +13,7 @@ from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_follow import Followed, follow
 from tasks.cloud.kubernetes_kinds import JOB_SET, Object
 from tasks.cloud.kubernetes_link import Patience
-from tasks.cloud.kubernetes_logs import Line, LogEnd
+from tasks.cloud.kubernetes_logs import Line, LogEnd, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.timing import Timing
 from tests.cloud.kubernetes.manifests import jobset
@@ -75,6 +75,10 @@ class Told:
     @property
     def changes(self) -> list[Change]:
         return [one for one in self.items if isinstance(one, Change)]
+
+    @property
+    def unread(self) -> list[Unread]:
+        return [one for one in self.items if isinstance(one, Unread)]
 
     @property
     def contacts(self) -> list[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +16,8 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import by_endpoint
 from tasks.cloud.kubernetes_errors import PermissionDenied, Unreachable, Untrusted
 from tasks.cloud.kubernetes_kinds import JOB, POD
-from tasks.cloud.kubernetes_link import Patience
+from tasks.cloud.kubernetes_link import Link, Patience
+from tasks.cloud.kubernetes_logs import Logs, Source
 from tasks.cloud.kubernetes_watch import Change, Query, watch
 from tests.cloud.authority import Authority
 from tests.cloud.kubernetes.manifests import TPU, config_map
@@ -176,6 +181,103 @@ def test_pods_that_are_silent_for_long_are_asked_anew_and_that_is_no_failure(
     assert list(told.lines.values()) == [["up", "done"]] * 2
     assert [end.complete for end in told.ends] == [True] * 2
     assert told.contacts == []
+
+
+def test_a_server_that_falls_silent_is_told_and_so_is_that_it_is_back(
+    kube: Kubernetes, followed_cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    attentive = replace(QUICK, pulse_s=0.2)
+    following = Following(kube, made(kube, "mute", WAITS.format(file=str(go))), patience=attentive)
+    until(lambda: following.lines() == 2)
+    assert followed_cluster.process is not None
+    followed_cluster.process.send_signal(signal.SIGSTOP)  # connections stay open, and nothing comes
+    try:
+        until(lambda: following.told.contacts)
+    finally:
+        followed_cluster.process.send_signal(signal.SIGCONT)
+    until(lambda: following.told.contacts[-1] == "")
+    go.touch()
+    told = following.end()
+    assert list(told.lines.values()) == [["up", "done"]] * 2
+    # A slow machine may be silent for so long by itself, more than once.
+    assert [bool(text) for text in told.contacts] == [True, False] * (len(told.contacts) // 2)
+    assert "cannot see whether it answers in context standin" in told.contacts[0]
+
+
+def test_a_watch_of_which_not_even_a_bookmark_comes_is_opened_anew(
+    kube: Kubernetes, followed_cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    wary = replace(QUICK, watch_silence_s=0.3)
+    following = Following(kube, made(kube, "deaf", WAITS.format(file=str(go))), patience=wary)
+    until(lambda: following.lines() == 2)
+    followed_cluster.calls()
+    seen: list[str] = []
+
+    def watched_anew() -> bool:
+        seen.extend(followed_cluster.calls())
+        return seen.count("watch pods default/") >= 2
+
+    until(watched_anew)
+    go.touch()
+    told = following.end()
+    assert not [call for call in seen if call.startswith("log ")], "logs may be silent for longer"
+    assert list(told.lines.values()) == [["up", "done"]] * 2
+    assert_ordered(told)
+
+
+def test_a_log_that_only_its_node_does_not_give_is_told_as_such(
+    kube: Kubernetes, followed_cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    following = Following(kube, made(kube, "node", WAITS.format(file=str(go)), pods=1))
+    until(lambda: following.lines() == 1)
+    why = "dial tcp 10.0.0.7:10250: connect: no route to host"
+    followed_cluster.fault(verb="log", kind="pods", action="error", code=500, message=why, times=10_000)
+    followed_cluster.tell("cut", what="log")
+    until(lambda: following.told.unread)
+    followed_cluster.fault()
+    until(lambda: len(following.told.unread) == 2)
+    go.touch()
+    told = following.end()
+    assert list(told.lines.values()) == [["up", "done"]]
+    assert told.contacts == []
+    lost, back = map(str, told.unread)
+    [node] = {
+        one.object["spec"]["nodeName"]
+        for one in told.changes
+        if one.kind == POD and one.object["spec"].get("nodeName")
+    }
+    assert (
+        f"on node {node} cannot be read, though the cluster answers: cannot read the log of pod node-" in lost
+    )
+    assert lost.endswith(why) and back.endswith(f"on node {node} can be read again")
+
+
+def test_of_many_logs_that_cannot_be_read_a_few_are_told() -> None:
+    told: list[str] = []
+
+    async def put(items: Sequence[Any]) -> None:
+        told.extend(f"{one.source.pod} {one.why}" for one in items)
+
+    class Group:
+        def create_task(self, work: Any) -> None:
+            work.close()
+
+    logs = Logs(cast(Link, None), put, cast(asyncio.TaskGroup, Group()))
+    pods = [Source(f"p{number}", "u", "c") for number in range(5)]
+
+    async def main() -> None:
+        for why in ("a", "b"):
+            for one in pods:
+                await logs._is_unread(one, "n", why)
+        for one in pods[1:]:
+            await logs._is_unread(one, "n", "")
+        await logs._is_unread(pods[4], "n", "c")
+
+    asyncio.run(main())
+    assert told == ["p0 a", "p1 a", "p2 a", "p1 ", "p2 ", "p4 c"]
 
 
 def test_following_over_tls_takes_another_token_when_one_is_refused(tmp_path: Path) -> None:
