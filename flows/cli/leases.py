@@ -51,7 +51,6 @@ def leases(
     }
     if json:
         rows = []
-        told_before: set[str] = set()
         for lease in shown:
             verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
             told = {"state": there.state, "told": there.told} if there else None
@@ -62,6 +61,7 @@ def leases(
             {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
         )
     else:
+        told_before: set[str] = set()
         for lease in shown:
             verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
             print(_row(lease, there.state if there and there.state != "there" else str(lease.state), now))

@@ -211,6 +211,7 @@ def _refuse_leased(found: Sequence[Object]) -> None:
 
 def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> int:
     from tasks.cloud.kubernetes_follow import follow
+    from tasks.cloud.kubernetes_held import Held
     from tasks.cloud.kubernetes_logs import Line as LogLine
     from tasks.cloud.kubernetes_logs import Unread
     from tasks.cloud.kubernetes_watch import Change, Contact
@@ -223,8 +224,8 @@ def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> in
             case LogLine(source, _, text):
                 if pod in (None, source.pod) and container in (None, source.container):
                     print_lines([f"[{source.pod.removeprefix(f'{name}-')}] {text}"])
-            case Unread():
-                say(str(one))
+            case Unread() | Held():
+                say(f"{name}: {one}")
             case Contact(lost):
                 say(f"the cluster does not answer: {lost}" if lost else "the cluster answers again")
             case Change():

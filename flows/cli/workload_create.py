@@ -81,7 +81,7 @@ def _config(told: Namespace) -> GkeTargetConfig:
 
 
 def _wanted(told: Namespace, config: GkeTargetConfig) -> Wanted:
-    from tasks.config.envfile import resolve_env
+    from tasks.config.envfile import refused_in_pods, resolve_env
     from tasks.stages.workload_create import Wanted, generated_name
     from tasks.stages.workload_lease import DEADLINE_S
 
@@ -89,6 +89,8 @@ def _wanted(told: Namespace, config: GkeTargetConfig) -> Wanted:
         raise BadInput("two names are given", fix="leave --workload out")
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or "workload"
     env, hidden = resolve_env(told.env, told.env_file, os.environ)
+    if wrong := refused_in_pods(env):
+        raise BadInput(wrong)
     return Wanted(
         name=told.name or told.workload or config.workload_name or generated_name(config, user),
         image=_image_named(told, config),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tasks.cloud.kubernetes_access import Access
+from tasks.cloud.kubernetes_held import Going, Held
 from tasks.cloud.kubernetes_kinds import POD
 from tasks.cloud.kubernetes_link import Link, Patience
 from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, Unread, all_containers
@@ -21,8 +22,10 @@ class Beat:
     """Time has passed, whether anything else came or not."""
 
 
-Followed: TypeAlias = Change | Line | LogEnd | Unread | Contact | Beat
+Followed: TypeAlias = Change | Line | LogEnd | Unread | Contact | Held | Beat
 
+_HELD_S = 30.0
+"""How long is waited for a JobSet to go that somebody deleted and a finalizer keeps."""
 _DRAIN_S = 30.0
 """How long is waited, once the JobSet has ended, for another of its pods or logs to end."""
 
@@ -37,10 +40,12 @@ def follow(
     containers: Containers = all_containers,
     patience: Patience | None = None,
     drain_s: float = _DRAIN_S,
+    held_s: float = _HELD_S,
     beat_s: float | None = None,
 ) -> Iterator[Followed]:
     """Yields changes of the JobSet's objects and lines of its pods as they come, until `until` says so of a change and
-    what the pods had said by then is read; when for `drain_s` none of what is left ends, it ends even so.
+    what the pods had said by then is read; when for `drain_s` none of what is left ends, it ends even so. When somebody
+    deleted it, and finalizers keep it for `held_s`, Held comes, and that is the end at once.
 
     With `beat_s` a Beat comes each time that so many seconds have passed. A pod's lines come after the change that
     shows it running, and in their order. Raises KubernetesError when the server refuses, or is away for longer than
@@ -49,7 +54,7 @@ def follow(
     queries = of_job_set(namespace, name, uid)
     return iterate(
         lambda funnel: _run(
-            funnel, access, queries, until, containers, patience or Patience(), drain_s, beat_s
+            funnel, access, queries, until, containers, patience or Patience(), drain_s, held_s, beat_s
         )
     )
 
@@ -58,6 +63,11 @@ async def _beat(funnel: Funnel[Followed], every_s: float) -> None:
     while True:
         await asyncio.sleep(every_s)
         funnel.put_now(Beat())
+
+
+async def _held(going: Going, funnel: Funnel[Followed]) -> None:
+    funnel.put_now(await going.held())
+    raise _Finished
 
 
 class _Finished(Exception):
@@ -72,14 +82,16 @@ async def _run(
     containers: Containers,
     patience: Patience,
     drain_s: float,
+    held_s: float,
     beat_s: float | None,
 ) -> None:
-    ended = asyncio.Event()
+    ended, going = asyncio.Event(), Going(held_s)
 
     async def put(changes: Sequence[Change]) -> None:
         await funnel.put(changes)
         for change in changes:
             logs.changed(change)
+            going.take(change.kind, change.type, change.object)
             if until(change):
                 ended.set()
 
@@ -92,6 +104,7 @@ async def _run(
             watches = [Watch(link, query, put) for query in queries]
             if beat_s is not None:
                 group.create_task(_beat(funnel, beat_s))
+            group.create_task(_held(going, funnel))
             for watch in watches:
                 group.create_task(watch.run())
             await ended.wait()

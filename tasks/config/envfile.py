@@ -22,9 +22,12 @@ SET_IN_PODS = frozenset(
         "JOBSET_NAME", "REPLICATED_JOB_NAME", "JOB_INDEX", "JOB_COMPLETION_INDEX", "PROCESSES_IN_JOB",
         "JAX_PROCESS_COUNT", "JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT", "MEGASCALE_NUM_SLICES",
         "MEGASCALE_SLICE_ID", "MEGASCALE_COORDINATOR_ADDRESS", "NNODES", "NODE_RANK", "GPUS_PER_NODE",
+        "CONTAINER_INDEX",
     }
 )  # fmt: skip
 """What tells a pod which it is and where the others are: with another value they would not find each other."""
+_SET_BY_GKE = frozenset({"TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"})
+_OF_KUBERNETES = "KUBERNETES_"
 
 _LARGEST = 1 << 20
 
@@ -63,6 +66,30 @@ def resolve_env(
         if entry.value is None or looks_secret(entry.name):
             secret.add(entry.name)
     return values, frozenset(secret)
+
+
+def set_in_pods_by(name: str) -> str:
+    """Returns who gives pods a variable, where that must have no other value; empty: anybody may."""
+    if name in SET_IN_PODS:
+        return "slicebench itself"
+    if name in _SET_BY_GKE:
+        return "GKE"
+    return "Kubernetes" if name.startswith(_OF_KUBERNETES) else ""
+
+
+def refused_in_pods(names: Iterable[str]) -> list[Problem]:
+    """Returns what is wrong with giving pods variables of these names."""
+    return [
+        Problem(
+            "error",
+            Place("--env"),
+            f"{name} is set by {who} in each pod",
+            "with another value pods would not find each other, or their cluster",
+            "leave it out",
+        )
+        for name in names
+        if (who := set_in_pods_by(name))
+    ]
 
 
 def looks_secret(name: str) -> bool:

@@ -12,7 +12,7 @@ from runtime.contract.job import Platform
 from tasks.config import patterns, size
 from tasks.config.accelerators import accelerator
 from tasks.config.cluster_make import ClusterMake, CpuPool
-from tasks.config.envfile import SET_IN_PODS, looks_secret, wrong_variable
+from tasks.config.envfile import looks_secret, set_in_pods_by, wrong_variable
 from tasks.config.gke_fields import ExitCodes, LabelKey, LabelKeys, LabelValue, ObjectName, Processors
 from tasks.config.gke_parts import DebugDump, ImageBuild, OpsAgent, Pathways, RamDisk, Shared, TensorBoard
 from tasks.config.gke_place import ClusterPlace
@@ -246,8 +246,8 @@ class GkeTargetConfig(GkeRules, BaseModel):
         for name, value in env.items():
             if wrong := wrong_variable(name, value):
                 raise ValueError(", ".join(part for part in (*wrong[:2], "leave it out") if part))
-            if name in SET_IN_PODS:
-                raise ValueError(f"{name} is set by slicebench itself, leave it out")
+            if who := set_in_pods_by(name):
+                raise ValueError(f"{name} is set by {who}, leave it out")
         if told := next((name for name in env if looks_secret(name)), None):
             raise ValueError(
                 f"{told} sounds like a secret, which a file keeps: give --env {told}, or an --env-file"

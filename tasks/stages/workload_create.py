@@ -207,6 +207,7 @@ def to_the_end(
 ) -> Found:
     """Follows a workload to its end; tells `line` what each pod says, and `say` each state that is news."""
     from tasks.cloud.kubernetes_follow import follow
+    from tasks.cloud.kubernetes_held import Held
     from tasks.cloud.kubernetes_logs import Line, Unread
     from tasks.cloud.kubernetes_watch import Change, Contact
     from tasks.targets.gke_watch import Seen, objects_of
@@ -218,8 +219,8 @@ def to_the_end(
         match one:
             case Line(source, _, text):
                 line(source.pod.removeprefix(f"{made.name}-"), text)
-            case Unread():
-                say(str(one))
+            case Unread() | Held():
+                say(f"{made.name}: {one}")
             case Contact(lost):
                 say(f"the cluster does not answer: {lost}" if lost else "the cluster answers again")
             case Change():

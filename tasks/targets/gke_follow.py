@@ -17,6 +17,7 @@ from runtime.contract.pod import start_file, stream_file
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_follow import Beat, Followed, follow
+from tasks.cloud.kubernetes_held import Held
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
 from tasks.cloud.kubernetes_link import Patience
 from tasks.cloud.kubernetes_logs import Line, Unread
@@ -169,6 +170,8 @@ class Following:
                 yield State("heard", str(one))
             case Unread():
                 yield State("unheard", str(one), "it is asked again; the pod may still be running")
+            case Held():
+                yield State("held", str(one))
             case Contact(lost=""):
                 self._waits.unheard = False
                 yield State("reachable", "the cluster answers again")

@@ -13,6 +13,7 @@ from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
 from tasks.config.accelerators import Accelerator
 from tasks.config.duration import in_words
+from tasks.config.envfile import refused_in_pods
 from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
@@ -177,6 +178,7 @@ def _refused(spec: RunSpec, config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem("error", None, what, fix=fix)
     if problem := name_problem(workload_name(spec, config), groups(config)):
         yield problem
+    yield from refused_in_pods(spec.env)
     if config.pathways is not None and config.pathways.headless:
         what = "a headless Pathways runs no program, and what is to be measured is one"
         fix = "leave pathways.headless out; slicebench workload create starts the servers alone"

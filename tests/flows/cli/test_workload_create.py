@@ -117,6 +117,13 @@ def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch
         ("n", ["--nosuch", "--", "x"], "nothing is known to be done with: --nosuch"),
         ("n", ["--grace", "soon", "--", "x"], "--grace: 'soon' is no length of time"),
         ("n", ["--env", "1A=b", "--", "x"], "is not the name of a variable"),
+        (
+            "n",
+            ["--env", "JOB_INDEX=7", "--", "x"],
+            "JOB_INDEX is set by slicebench itself in each pod, with another",
+        ),
+        ("n", ["--env", "TPU_WORKER_ID=7", "--", "x"], "TPU_WORKER_ID is set by GKE in each pod"),
+        ("n", ["--env", "KUBERNETES_SERVICE_HOST=h", "--", "x"], "is set by Kubernetes in each pod"),
         ("n", ["--restart-on-exit-codes", "0", "--max-restarts", "1", "--", "x"], "no exit code"),
         ("n", ["--restart-on-user-code-failure", "--", "x"], "nothing is started again"),
         ("n", ["--wait-limit", "5m", "--", "x"], "say --wait as well"),

@@ -11,6 +11,7 @@ from tasks.cloud.container_errors import (
     Busy,
     ContainerError,
     Disabled,
+    Nobody,
     NotFound,
     PermissionDenied,
     QuotaExhausted,
@@ -32,7 +33,7 @@ SAID: list[tuple[int, str, type[ContainerError]]] = [
         "Kubernetes Engine API has not been used in project p before or it is disabled. Enable it by visiting https://x",
         Disabled,
     ),
-    (16, "Request had invalid authentication credentials.", PermissionDenied),
+    (16, "Request had invalid authentication credentials.", Nobody),
     (7, "Permission denied on 'locations/us-west9' (or it may not exist).", BadLocation),
     (
         7,

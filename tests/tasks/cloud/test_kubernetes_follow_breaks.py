@@ -15,7 +15,8 @@ import pytest
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import by_endpoint
 from tasks.cloud.kubernetes_errors import PermissionDenied, Unreachable, Untrusted
-from tasks.cloud.kubernetes_kinds import JOB, POD
+from tasks.cloud.kubernetes_held import Held
+from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, POD
 from tasks.cloud.kubernetes_link import Link, Patience
 from tasks.cloud.kubernetes_logs import Logs, Source
 from tasks.cloud.kubernetes_watch import Change, Query, watch
@@ -253,6 +254,21 @@ def test_a_log_that_only_its_node_does_not_give_is_told_as_such(
         f"on node {node} cannot be read, though the cluster answers: cannot read the log of pod node-" in lost
     )
     assert lost.endswith(why) and back.endswith(f"on node {node} can be read again")
+
+
+def test_a_jobset_that_is_deleted_and_kept_is_followed_no_longer(
+    kube: Kubernetes, followed_cluster: KubernetesStandIn
+) -> None:
+    one = made(kube, "kept", "import time; time.sleep(600)", pods=1)
+    kube.patch(JOB_SET, "kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    following = Following(kube, one, held_s=0.2)
+    kube.delete(JOB_SET, "kept")
+    try:
+        told = following.end()
+    finally:
+        kube.patch(JOB_SET, "kept", {"metadata": {"finalizers": None}})
+    [held] = [item for item in told.items if isinstance(item, Held)]
+    assert held.finalizers == ("example.com/keep",)
 
 
 def test_of_many_logs_that_cannot_be_read_a_few_are_told() -> None:

@@ -37,6 +37,8 @@ class Clusters:
         return True
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
+        if lease_id is not None:
+            return []
         silent = {"cluster a of p": NoLogin("log in"), "cluster b of p": InfrastructureError("no answer")}
         raise PartlyListed(self.kind, [], silent)
 
