@@ -37,7 +37,8 @@ class Held:
         if not self.pods:
             return f"{told}; whoever set that has to take it away"
         ends = "" if self.deadline_s is None else f", or its deadline of {self.deadline_s} s is over"
-        return f"{told}; {self.pods} of its pods run on until whoever set that takes it away{ends}"
+        run = "run" if self.pods > 1 else "runs"
+        return f"{told}; {self.pods} of its pods {run} on until whoever set that takes it away{ends}"
 
 
 class Going:

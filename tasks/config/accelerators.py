@@ -75,6 +75,11 @@ class Accelerator:
         return {MACHINE_LABEL: self.machine_type} if self.machine_type else {}
 
     @property
+    def may_share_hosts(self) -> bool:
+        """Whether one node of the label may have room for several of its hosts: two of l4-1 are one g2-standard-24."""
+        return self.kind == "gpu" and self.chips_per_host < _most_gpus(self.label)
+
+    @property
     def tolerations(self) -> list[dict[str, str]]:
         """What pods must tolerate of the taints that such nodes have."""
         taints = [{"key": self.resource, "operator": "Exists"}] if self.kind != "cpu" else []
@@ -238,6 +243,12 @@ def _cpu(name: str, nodes: int) -> Accelerator | None:
     if not 1 <= hosts <= _MOST_HOSTS:
         raise BadInput(f"{name}: {hosts} hosts", fix=f"take from 1 to {_MOST_HOSTS}")
     return Accelerator(name, "cpu", match["series"], match["machine"], "", "", hosts, int(match["cpus"]), 0)
+
+
+@cache
+def _most_gpus(label: str) -> int:
+    """Returns how many GPUs the largest machine has whose nodes have this label; 0: it is none of GKE's."""
+    return max((count for _, of, count, _ in _GPUS.values() if of == label), default=0)
 
 
 def _or(words: list[str]) -> str:

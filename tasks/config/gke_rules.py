@@ -128,18 +128,18 @@ class GkeRules:
 
     @property
     def uses_host_network(self) -> bool:
-        """Whether pods use their hosts' networks."""
+        """Whether pods use their hosts' networks: not where two would meet at the same ports of one host."""
         if self.host_network == "auto":
             identity = self.cluster is not None and self.cluster.make_fields.get("workload_identity")
             others = self.service_account is not None or identity or self.gpu_networks
-            return self.on_gke and not others
+            return self.on_gke and not others and not self.shape.may_share_hosts
         return self.host_network
 
     @property
     def is_privileged(self) -> bool:
-        """Whether containers are privileged."""
+        """Whether containers are privileged: not where they would see the GPUs of others on their host, too."""
         if self.privileged == "auto":
-            return self.on_gke and self.shape.kind != "cpu"
+            return self.on_gke and self.shape.kind != "cpu" and not self.shape.may_share_hosts
         return self.privileged
 
     @property

@@ -132,10 +132,12 @@ class GkeTargetConfig(GkeRules, BaseModel):
     host_network: bool | Literal["auto"] = Field(
         "auto",
         description="Whether pods use their hosts' networks: faster, but without Workload Identity. "
-        "auto: on accelerators of GKE, unless service_account, gpu_networks or make.workload_identity are given",
+        "auto: on accelerators of GKE that fill their hosts, unless service_account, gpu_networks or "
+        "make.workload_identity are given",
     )
     privileged: bool | Literal["auto"] = Field(
-        "auto", description="Whether containers are privileged; auto: on TPUs and GPUs of GKE"
+        "auto",
+        description="Whether containers are privileged; auto: on TPUs and GPUs of GKE that fill their hosts",
     )
     gpu_networks: tuple[str, ...] | None = Field(
         None,

@@ -248,10 +248,10 @@ def _affinity(config: GkeTargetConfig, workload: str) -> Object | None:
 def _apart(config: GkeTargetConfig, workload: str) -> Object | None:
     """Returns that each pod wants a host to itself, where several would fit on one: each is taken for a host.
 
-    TPUs, GPUs and processors that nobody counted fill their hosts. Where Kueue chooses hosts it does not ask for this.
+    TPUs, most GPUs and processors that nobody counted fill their hosts. Where Kueue chooses hosts this is not asked.
     """
     by_kueue = any(key.startswith(_PLACED_BY_KUEUE) for key in config.pod_annotations)
-    filled = config.shape.kind != "cpu" or config.cpu is None
+    filled = not config.shape.may_share_hosts and (config.shape.kind != "cpu" or config.cpu is None)
     if not config.on_gke or filled or by_kueue or config.slices * config.shape.hosts == 1:
         return None
     labels = {_JOBSET_NAME: workload, REPLICATED_JOB: SLICE_JOB}

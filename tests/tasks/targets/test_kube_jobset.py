@@ -281,3 +281,22 @@ def test_words_of_a_command_are_not_read_by_a_shell() -> None:
 def test_pods_of_which_two_fit_on_a_host_keep_apart(fields: dict[str, Any], apart: bool) -> None:
     affinity = pod_of(made(fields))["spec"].get("affinity", {})
     assert ("podAntiAffinity" in affinity) == apart
+
+
+@pytest.mark.parametrize(
+    ("type_", "shared"),
+    [
+        ("l4-1", True), ("l4-4", True), ("l4-8", False), ("a100-40gb-2", True), ("a100-40gb-8", False),
+        ("h100-80gb-8", False), ("gb200-4", False), ("v5litepod-8", False),
+    ],
+)  # fmt: skip
+def test_pods_that_may_share_a_host_keep_to_their_own_gpus_and_network(type_: str, shared: bool) -> None:
+    more = {} if type_ == "v5litepod-8" else {"nodes": 2}
+    networks = {"gpu_networks": []} if type_.startswith(("h100", "gb200")) else {}
+    fields = {"type": type_, "slices": 1, **more, **networks}
+    pod, main = pod_of(made(fields))["spec"], main_of(made(fields))
+    assert ("hostNetwork" not in pod) == shared
+    assert ("securityContext" not in main) == shared
+    assert ("podAntiAffinity" in pod.get("affinity", {})) == shared
+    said = {**fields, "host_network": True, "privileged": True}
+    assert pod_of(made(said))["spec"]["hostNetwork"] and main_of(made(said))["securityContext"]["privileged"]
