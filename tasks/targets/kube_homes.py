@@ -6,17 +6,21 @@ add to pods on their way (GKE tolerations of its own taints) to have been added.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from runtime.contract.counting import counted
 from tasks.cloud.labels import LEASE
+from tasks.config.accelerators import GPU_LABEL, TPU_LABEL
 from tasks.targets.kube_amount import amount
 from tasks.targets.kube_asked import Asked, in_words
 from tasks.targets.kube_objects import Object, metadata, name, spec, status
 
 _PASSES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "cloud.google.com/", LEASE)
 """How keys of taints begin that are of a node's present state, that GKE sees to itself, or of machines of ours."""
+_CHIPS = {TPU_LABEL: "google.com/tpu", GPU_LABEL: "nvidia.com/gpu"}
+_UNTOLD = math.inf
 _KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 _SHOWN = ("google.com/tpu", "nvidia.com/gpu", "cpu", "memory")
 
@@ -31,12 +35,13 @@ def homeless(one: Asked, nodes: Sequence[Object], tolerated: Iterable[Object] = 
     if not open_:
         keys = sorted({str(taint.get("key")) for node in alike for taint in spec(node).get("taints") or ()})
         return f"pods of {one.group} tolerate none of the taints of their nodes ({', '.join(keys)})"
-    if lacking := too_large(one, [status(node).get("allocatable") or {} for node in open_]):
+    has = [_room(node) for node in open_]
+    if lacking := too_large(one, has):
         return lacking
     rooms = Counter[str]()
-    for node in open_:
+    for node, room in zip(open_, has, strict=True):
         domain = (metadata(node).get("labels") or {}).get(one.apart, "") if one.apart else ""
-        rooms[domain] += _fitting(one, status(node).get("allocatable") or {})
+        rooms[domain] += _fitting(one, room)
     if one.apart:
         whole = sum(1 for domain, room in rooms.items() if domain and room >= one.pods)
         if whole < one.jobs:
@@ -110,6 +115,14 @@ def _tolerates(one: Object, taint: Object) -> bool:
     return one.get("operator") == "Exists" or (one.get("value") or "") == (taint.get("value") or "")
 
 
+def _room(node: Object) -> Mapping[str, object]:
+    """Returns what a node has for pods. One that is just up says nothing of its chips yet, and may have them all."""
+    told = status(node).get("allocatable") or {}
+    labels = metadata(node).get("labels") or {}
+    chips = [chip for key, chip in _CHIPS.items() if key in labels and not amount(told.get(chip, 0))]
+    return {**told, **dict.fromkeys(chips, _UNTOLD)}
+
+
 def _lacks(one: Asked, machine: Mapping[str, object]) -> set[str]:
     """Returns of what a machine has less than a pod asks for."""
     return {
@@ -126,7 +139,9 @@ def _fitting(one: Asked, machine: Mapping[str, object]) -> int:
     if one.alone:
         return 1
     rooms = [
-        int(amount(machine[name]) // much) for name, much in one.each.items() if much and name in machine
+        int(amount(machine[name]) // much)
+        for name, much in one.each.items()
+        if much and name in machine and machine[name] is not _UNTOLD
     ]
     return min([*rooms, int(amount(machine.get("pods", 110)))])
 

@@ -68,6 +68,8 @@ def test_a_pod_takes_its_containers_and_sidecars_or_its_largest_beginning(
         ({"memory": "200GiB"}, slices(2), "asks for 200 GiB of memory, and the largest node for it has 180 GiB"),
         ({"memory": "200GiB"}, [*slices(2), *slices(3, memory="240Gi")], ""),
         ({"cpu": "111.6"}, slices(2), "asks for 111.6 cpu, and the largest node for it has 111.5 cpu"),
+        ({}, slices(2, **{"google.com/tpu": "0"}), ""),  # its device plugin is not up yet
+        ({}, slices(1, **{"google.com/tpu": "0"}), "room for 4 pods, and there are nodes for 1"),
         ({}, slices(2, **{"google.com/tpu": "3"}), "asks for 4 google.com/tpu, .* has 3 google.com/tpu"),
         ({"slices": 1}, [node("np-0", TPU, TAINT, {"key": "theirs", "effect": "NoSchedule"})] * 4, "taints .*theirs"),
         ({"slices": 1, "tolerations": "theirs"}, [node("a", TPU, {"key": "theirs", "effect": "NoSchedule"})] * 4, ""),
