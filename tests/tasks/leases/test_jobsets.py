@@ -150,3 +150,15 @@ def test_a_cluster_that_does_not_answer_is_told(
     with pytest.raises(PartlyListed, match="nobody knows what jobset there are in context standin"):
         JobSetInventory(holding.ledger).list(holding.lease.lease_id)
     cluster.fault()
+
+
+def test_what_a_finalizer_keeps_is_told_with_its_name(cluster: KubernetesStandIn, holding: Holding) -> None:
+    plain, inventory = Plain(cluster.url), JobSetInventory(holding.ledger)
+    scope = signed(scope_of(cluster), access_to(scope_of(cluster)))
+    ref = holding.create(JOBSET, scope, "kept", lambda: made(cluster, "kept", dict(holding.resource_labels)))
+    plain.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": ["example.com/keep"]}})
+    with pytest.raises(InfrastructureError, match=r"finalizers keep it: example\.com/keep"):
+        inventory.delete(ref, force=True)
+    plain.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": None}})
+    holding.release("done", QUICK)
+    assert inventory.get(ref) is None
