@@ -42,10 +42,11 @@ class Bar:
         """The bar as a row of a table, under HEAD."""
         at_most = f"{self.at_most:.3f}".removesuffix("0")
         limit, verdict = f"≤ {at_most}", "holds" if self.holds else "MISSED"
-        if math.isinf(self.at_most):
-            limit, verdict = "none", "told"
         if self.at_least:
             limit = f"{self.at_least:.2f} to {at_most}"
+        if math.isinf(self.at_most):
+            limit = f"≥ {self.at_least:.2f}" if self.at_least else "none"
+            verdict = verdict if self.at_least else "told"
         if self.whole_interval:
             limit += ", all of the interval"
         return (

@@ -24,6 +24,11 @@ def test_what_need_not_hold_is_told_only() -> None:
     assert told.holds and told.cells[-2:] == ("none", "told")
 
 
+def test_what_must_only_be_large_holds_or_not() -> None:
+    found = [bar("x", [ours], [1.0], at_least=0.9, at_most=math.inf).cells[-2:] for ours in (0.95, 0.85)]
+    assert found == [("≥ 0.90", "holds"), ("≥ 0.90", "MISSED")]
+
+
 def test_an_interval_that_reaches_out_does_not_hold_where_all_of_it_must_lie_within() -> None:
     ours, theirs = [0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 1.0, 1.2, 1.2, 1.2], [1.0] * 10
     assert bar("x", ours, theirs, at_least=0.9, at_most=1.1).holds
