@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tasks.cloud import registry as registries
-from tasks.cloud.image_names import image_name
-from tasks.cloud.registry import OCI_MANIFEST, Registry
+from tasks.cloud.registry import Registry
 from tasks.stages.image import Made, layer
 from tests.chaos.driver import outcome
 from tests.cloud.docker_registry import missing, serve_docker_registry
+from tests.system.pushed import push_layer
 
 pytestmark = pytest.mark.system
 
@@ -32,26 +30,10 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def push_base(address: str, folder: Path) -> str:
     """Pushes an image of one small layer; returns its name."""
-    name, parts = image_name(f"{address}/base:1"), {}
-    config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:0"]}}
-    with Registry() as registry:
-        for kind, content in (("config", json.dumps(config).encode()), ("layer", b"not unpacked here")):
-            (folder / kind).write_bytes(content)
-            digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            registry.upload(name, folder / kind, digest)
-            parts[kind] = {
-                "mediaType": f"application/vnd.oci.image.{kind}.v1+json",
-                "digest": digest,
-                "size": len(content),
-            }
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": OCI_MANIFEST,
-            "config": parts["config"],
-            "layers": [parts["layer"]],
-        }
-        registry.put(name, OCI_MANIFEST, json.dumps(manifest).encode())
-    return str(name)
+    (folder / "base").write_bytes(b"not unpacked here")
+    name = f"{address}/base:1"
+    push_layer(name, folder / "base", {}, folder)
+    return name
 
 
 def test_who_is_killed_in_the_middle_of_a_push_leaves_no_tag_and_the_same_again_makes_it(
