@@ -88,13 +88,12 @@ def _tried(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -
     lease = _held(holding.ledger, container, wanted.name)
     if lease is not None and lease.lease_id == holding.lease.lease_id:  # kept, and taken to be used again
         return _again(there, wanted)
-    whole = lease if lease is not None and lease.state is State.LIVE and lease.owner is None else None
-    made_by = read_labels(there.labels) if there else None
+    whole = _whole(lease)
     if there is None:
         if not wanted.create:
             raise not_there(container, wanted)
         return _make(holding, container, wanted, ways)
-    if made_by is not None and made_by.ledger_id == holding.ledger.id:
+    if _is_made_by(there, holding.ledger):
         if whole is None:
             return _make(holding, container, wanted, ways)
         return there if _joined(holding, there, wanted) else None
@@ -162,6 +161,25 @@ def _held(ledger: Ledger, container: Container, name: str) -> Lease | None:
     """Returns the lease of a cluster, or of what was added to one, that is not being given back."""
     lease = latest(ledger, lease_name(container.project, name))
     return lease if lease is not None and lease.state in HELD else None
+
+
+def _whole(lease: Lease | None) -> Lease | None:
+    """Returns the lease of what was made for runs, if nobody is at it: neither making nor giving back."""
+    return lease if lease is not None and lease.state is State.LIVE and lease.owner is None else None
+
+
+def _is_made_by(there: Cluster, ledger: Ledger) -> bool:
+    labelled = read_labels(there.labels)
+    return labelled is not None and labelled.ledger_id == ledger.id
+
+
+def is_half_made(there: Cluster, ledger: Ledger) -> bool:
+    """Whether a cluster was begun for a run of this ledger and is not whole: the next run waits for it, or makes the
+    rest, and nothing of what it lacks at present says anything. One that is being given back counts as well.
+    """
+    name = lease_name(there.project, there.name)
+    lease = latest(ledger, name) if _is_made_by(there, ledger) else None
+    return lease is not None and lease.name == name and _whole(lease) is None
 
 
 def _again(there: Cluster | None, wanted: Wanted) -> Cluster:

@@ -21,8 +21,10 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.leases.jobsets import JOBSET, end
+from tasks.leases.opening import the_ledger
 from tasks.leases.shares import shared_by
 from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke, kube_own_queue
+from tasks.targets.cluster_sharing import is_half_made
 from tasks.targets.gke_fits import never
 from tasks.targets.gke_follow import Following, Limits
 from tasks.targets.gke_send import send_code, send_job
@@ -99,8 +101,9 @@ class GkeTarget:
             return problems
         planned = jobset(self._config, self._submission(name))
         fits = gke_cluster.never_fits_what_is_made(self._config, there, planned, container)
-        if there is None or there.state not in GOOD:  # what it will be like is not known yet
-            lacks = gke_cluster.lacking_once_made(self._config) if there is None else []
+        made = there is None or is_half_made(there, the_ledger())
+        if there is None or made or there.state not in GOOD:  # what it will be like is not known yet
+            lacks = gke_cluster.lacking_once_made(self._config) if made else []
             return [*checked(planned), *lacks, *problems, *fits]
         self._there = there
         problems += fits

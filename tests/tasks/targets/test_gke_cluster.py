@@ -13,7 +13,8 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_places import is_by_name, is_known_here, is_place, place_of_cluster
-from tasks.cloud.labels import LEASE
+from tasks.cloud.labels import LEASE, labels_for
+from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import PartlyListed
 from tasks.leases.jobsets import JOBSET, JobSetInventory
@@ -74,6 +75,20 @@ def test_pods_that_do_not_fit_the_machines_that_are_made_are_refused_before_they
         words = "does not fit machines of n2-standard-4: each pod of slice-job asks for 4 cpu"
         assert any(words in one for one in told) == refused, told
     assert gke.mutations() == []
+
+
+def test_one_that_is_being_made_for_a_run_is_not_judged_by_what_it_lacks_yet(
+    gke: Gke,
+) -> None:
+    maker = hold(lease_name("proj", "mine"))
+    gke.put("mine", location="us-east5-b", labels=labels_for(maker.lease.lease_id, maker.ledger.id))
+    place = {**PLACE, "make": {"queueing": {"install": False}}}
+    target = GkeTarget(config(type="n2-standard-4-2", cluster=place))
+    errors = lambda: [str(one) for one in target.looked_over("n") if one.severity == "error"]  # noqa: E731
+    assert errors() == []
+    maker.live()
+    maker.detach(None)  # whole, and nobody is at it any more: now what it lacks counts
+    assert errors() != []
 
 
 def test_one_that_is_missing_and_can_be_made_has_nothing_against_it(gke: Gke) -> None:
