@@ -30,6 +30,7 @@ class Generator:
     others of the suite; `tree_keys` are names that must be in it. `when`
     maps an option to what a true value demands. `workers`: the least number of workers that it makes sense with.
     `known_by`: operations of the native class that people know it by, beside saves and restores; `*` is anything.
+    `prepares`: it makes what others of its suite read; what that takes is told, and not judged.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Generator:
     own_data: bool = False
     workers: int = 1
     known_by: tuple[str, ...] = ()
+    prepares: bool = False
 
     def is_known_by(self, operation: str) -> bool:
         """Says whether people know it by an operation."""

@@ -17,7 +17,7 @@ from runtime.contract.options_training import TrainingOptions
 
 OURS: tuple[Generator, ...] = (
     ours("training.Training", TrainingOptions, resumes=True, own_data=True, known_by=("train_step*",)),
-    ours("reference.Reference", ReferenceOptions, data="needed"),
+    ours("reference.Reference", ReferenceOptions, data="needed", prepares=True),
     ours("interference.Interference", InterferenceOptions, data="unused", known_by=("train_step*",)),
     ours(
         "many_arrays.ManyArrays", ManyArraysOptions, data="unused", when={"use_colocated_python": "pathways"}

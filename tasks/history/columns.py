@@ -14,7 +14,7 @@ from tasks.history.limits import Known, share_of, together
 from tasks.history.quantities import between, seconds, size, speed
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed
-from tasks.history.verdict import FAILED, Verdict, Verdicts
+from tasks.history.verdict import FAILED, PREPARED, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from tasks.history.effect import Effect
@@ -78,7 +78,10 @@ def _columns(results: Results, summaries: _Summaries) -> tuple[str, ...]:
 
 
 def standing(point: PointOutcome, verdicts: Verdicts) -> str:
-    """Returns the verdict on a point; of one that did not pass whether it failed or was never run."""
+    """Returns the verdict on a point; of one that did not pass whether it failed or was never run; of one that prepared
+    others that it did."""
+    if point.prepared:
+        return PREPARED
     if point.status == "failed":
         return FAILED
     return (Verdict.NOT_RUN if point.status == "not_run" else verdicts.of_point(point.point)).value

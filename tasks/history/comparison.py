@@ -96,7 +96,8 @@ def judge(
     machine: Sequence[str] = (),
 ) -> Verdicts:
     """Returns the verdict on every series of the run, and on the run."""
-    series = [verdict for point in current.points for verdict in _of_point(current, point, baseline)]
+    judged = [point for point in current.points if not point.prepared]
+    series = [verdict for point in judged for verdict in _of_point(current, point, baseline)]
     verdict = overall([one.verdict for one in series])
     return Verdicts(
         run_id=current.run_id,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.generators import find
 from runtime.contract.record import record_of
 from runtime.contract.results import SCHEMA_VERSION, PointStatus
 
@@ -70,6 +71,12 @@ class PointOutcome:
     checkpoint: Mapping[str, Any] | None = None
     disruption: Mapping[str, Any] | None = None
     stopped: str = ""
+
+    @property
+    def prepared(self) -> bool:
+        """Says whether it made what others of its suite read: once, so that there is nothing to compare."""
+        known = find(self.generator) if self.status == "passed" else None
+        return known is not None and known.prepares
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,9 @@ _FIRST_THAT_APPLIES = (
 FAILED = "FAILED"
 """Stands in place of a verdict where a benchmark ran and failed: of that benchmark, and of its run."""
 
+PREPARED = "PREPARED"
+"""Likewise of one that made what others of its suite read: there is nothing to compare."""
+
 
 @dataclass(frozen=True)
 class SeriesVerdict:

@@ -60,6 +60,7 @@ def rows_of(results: Results, belonging: Belonging) -> list[Row]:
     return [
         row | common
         for point in results.points
+        if not point.prepared
         for row in _of_point(results, point, names[point.point], belonging.track)
     ]
 

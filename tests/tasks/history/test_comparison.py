@@ -10,7 +10,9 @@ import pytest
 
 from runtime.contract.results import PointStatus
 from tasks.history import changes
+from tasks.history.columns import standing
 from tasks.history.comparison import PastRun, comparable, judge, past_run
+from tasks.history.dataset.rows import Belonging, rows_of
 from tasks.history.measurement import Measurement
 from tasks.history.results import AttemptEnd, PointOutcome, Results
 from tasks.history.verdict import Verdict, overall, verdicts_from_json
@@ -251,3 +253,26 @@ def test_unchanged_code_mostly_passes() -> None:
         runs = [(level * np.exp(random.normal(0, 0.005, size=5))).tolist() for level in levels]
         passes += judge(finished(values=runs[8]), history(runs[:8])).overall is Verdict.PASS
     assert passes / 200 > 0.8
+
+
+REFERENCE = "runtime.benchmarks.reference.Reference"
+
+
+def with_reference(status: PointStatus = "passed") -> Results:
+    """A run of which the second point made what the first one read, and was timed while warming up, if ever."""
+    whole = finished()
+    made = dataclasses.replace(whole.points[0], point=1, generator=REFERENCE, status=status, cause="boom")
+    return dataclasses.replace(whole, points=[*whole.points, made])
+
+
+def test_what_prepares_others_is_not_judged() -> None:
+    verdicts = judge(with_reference(), history(STEADY))
+    assert (verdicts.overall, [one.point for one in verdicts.series]) == (Verdict.PASS, [0])
+    assert [standing(point, verdicts) for point in with_reference().points] == ["PASS", "PREPARED"]
+    assert [row["status"] for row in rows_of(with_reference(), Belonging("released"))] == ["measured"]
+
+
+def test_what_was_to_prepare_others_and_failed_is_not_run() -> None:
+    assert judge(with_reference("failed"), history(STEADY)).overall is Verdict.NOT_RUN
+    rows = rows_of(with_reference("failed"), Belonging("released"))
+    assert [row["status"] for row in rows] == ["measured", "failed"]
