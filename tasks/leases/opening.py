@@ -29,14 +29,23 @@ def the_inventories(ledger: Ledger) -> Inventories:
 def open_ledger(uri: str) -> Ledger:
     """Returns a ledger: a folder of this machine, or gs://bucket/folder.
 
-    Makes nothing and asks nothing outside. Raises BadInput for another kind of address.
+    Makes nothing and asks nothing outside. Raises BadInput for another kind of address, and for a folder that
+    cannot be.
     """
     from tasks.cloud.local_storage import LocalFolder
     from tasks.cloud.storage import open_folder
 
     folder = open_folder(uri)
     if isinstance(folder, LocalFolder):
-        return DirectoryLedger(Path(folder.uri))
+        path = Path(folder.uri)
+        # No ledger yet is an empty one; where none can ever be, "nothing is held" would be a comfort and no answer.
+        there = next(one for one in (path, *path.parents) if one.exists())
+        if not there.is_dir():
+            raise BadInput(
+                f"leases cannot be kept in {path}: {there} is no folder",
+                fix="name another one by SLICEBENCH_HOME or SLICEBENCH_LEDGER",
+            )
+        return DirectoryLedger(path)
     from tasks.cloud.gs_storage import GsFolder
     from tasks.leases.gs_ledger import GsLedger
 
