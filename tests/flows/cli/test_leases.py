@@ -20,11 +20,13 @@ from tasks.config.home import ledger_folder, runs_folder, scratch_folder
 from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.finding import Judgement
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import open_inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.presently import Present
-from tasks.leases.resource import ResourceRef
+from tasks.leases.resource import Resizing, ResourceRef
+from tasks.leases.standing import would_put_back
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
@@ -168,6 +170,29 @@ def test_a_lease_that_has_expired_says_how_long_ago(
     told = capsys.readouterr().out
     assert re.search(r"expired \d+ s ago", told), told
     assert "expires in" not in told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (Resizing(5, 2), "5 machines were asked for; until they are there, 2 are kept"),
+        (Resizing(2, 2), "only 2 machines are to stay"),
+    ],
+)
+def test_a_size_that_is_being_changed_is_told_and_what_would_become_of_it(
+    ledger: DirectoryLedger, holding: Holding, capsys: pytest.CaptureFixture[str], change: Resizing, told: str
+) -> None:
+    ref = holding.create("gke_node_pool", "p/l/c", "np-0", lambda: "uid")
+    holding.resize(ref, change)
+    holding.stand(None)
+    assert main(["leases"]) == 0
+    assert f"gke_node_pool np-0 in p/l/c ({told})" in capsys.readouterr().out
+    code, content = as_json(capsys, "leases")
+    [one] = content["leases"][0]["resources"]
+    assert (code, one["resizing"]) == (0, {"to": change.to, "back": 2})
+    asked = "" if change.back == change.to else ", not the 5 that were asked for"
+    would = would_put_back(holding.lease, Judgement("put back", "it is gone"))
+    assert would.why == f"it is gone: it would be kept as before, and np-0 has 2 machines{asked}"
 
 
 def test_what_is_gone_for_good_is_forgotten_and_told(
