@@ -95,6 +95,14 @@ class Resizable(Protocol):
         nothing else is under way: to be called until it does."""
 
 
+@runtime_checkable
+class Telling(Protocol):
+    """The same of a kind whose things may be kept from going by others, and say by what."""
+
+    def why_still(self, ref: ResourceRef) -> str:
+        """Returns what keeps a thing that was asked to go; empty where nothing is known."""
+
+
 Inventories = Mapping[str, Inventory]
 """Inventories by kind."""
 

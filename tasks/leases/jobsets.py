@@ -14,6 +14,7 @@ from datetime import datetime
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
+from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
 from tasks.cloud.kubernetes_places import ClusterGone, cluster_at, is_by_name, is_known_here
 from tasks.cloud.labels import LEDGER, read_labels
@@ -103,6 +104,16 @@ class JobSetInventory:
         if force and ref.uid is not None:
             hurry(cluster, ref.uid)
             _refuse_kept(cluster, ref)
+
+    def why_still(self, ref: ResourceRef) -> str:
+        """See Telling: the JobSet itself is held, or its pods are."""
+        try:
+            cluster = self._at(ref.scope)
+        except ClusterGone:
+            return ""
+        there = cluster.find(JOB_SET, ref.name)
+        mine = [there] if there is not None and _uid(there) == ref.uid else []
+        return why_still([*_pods(cluster, ref.uid), *mine] if ref.uid is not None else mine)
 
     def _at(self, scope: str) -> Kubernetes:
         """Returns the API of a scope's cluster; where GKE is asked for that, once for some seconds: looks are many.

@@ -112,7 +112,8 @@ def _carry_out(
         if now - begin >= deadline_s:
             deleted = tuple(ref for ref in work.seen.values() if ref not in present)
             unseen = tuple(work.unseen.values())
-            return Swept(deleted, tuple(present), tuple(work.problems), unseen)
+            problems = (*work.problems, *work.why_still(present))
+            return Swept(deleted, tuple(present), problems, unseen)
         meanwhile()
         time.sleep(pause_s)
 

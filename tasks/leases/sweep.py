@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import InfrastructureError
 from tasks.leases.beyond import waits_for
-from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed
+from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed, Telling
 from tasks.leases.patience import Patience
 from tasks.leases.resource import ResourceRef, outermost
 
@@ -78,7 +79,18 @@ class Sweep:
         """Returns what is waited for, for people."""
         left = [f"{ref.kind} {ref.name} to be gone" for ref in present[:3]]
         more = [f"{len(present) - 3} more"] if len(present) > 3 else []
-        return "; ".join((*left, *more, *self.problems)) or "what was just begun to show"
+        why = self.why_still(present)
+        return "; ".join((*left, *more, *self.problems, *why)) or "what was just begun to show"
+
+    def why_still(self, present: Sequence[ResourceRef]) -> list[str]:
+        """Returns what keeps the first of what is there from going, as far as its inventory can tell."""
+        told: dict[str, None] = {}
+        for ref in present[:3]:
+            inventory = self.inventories.get(ref.kind)
+            if isinstance(inventory, Telling):
+                with contextlib.suppress(InfrastructureError):
+                    told[inventory.why_still(ref)] = None
+        return list(filter(None, told))
 
     def _get(self, ref: ResourceRef) -> ResourceRef | None:
         inventory = self.inventories.get(ref.kind)

@@ -13,6 +13,7 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import PermissionDenied
+from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
 from tasks.stages.workload_lease import taken
 
@@ -34,9 +35,10 @@ def await_earlier(kube: Kubernetes, name: str, say: Callable[[str], None], *, se
             )
             told = left
         if time.monotonic() > until:
+            why = why_still(kube.list(POD, labels={_JOBSET_NAME: name}).items)
             raise InfrastructureError(
-                f"{told} of an earlier workload {name} still there after {_GOING_S:g} s: choose another name, or see "
-                "why by slicebench workload list"
+                f"{told} of an earlier workload {name} still there after {_GOING_S:g} s: choose another name; "
+                f"{why or 'see why by slicebench workload list'}"
             )
         time.sleep(_LOOK_S)
 

@@ -123,12 +123,20 @@ def test_a_pod_that_somebody_deletes_is_a_lost_attempt_that_says_so(pods: Pods) 
 def test_kueue_may_go_down_under_a_workload_that_runs(pods: Pods) -> None:
     cluster = pods.cluster
     assert cluster is not None
-    run = pods.run(queue="queue", priority="lowest")
+    run = once(pods.run(queue="queue", priority="lowest"), pods, UP, lambda: cluster.stop("kueue"))
+    first = run.say
+
+    def say(line: str) -> None:
+        first(line)
+        if "keeps its finalizer batch.kubernetes.io/job-tracking" in line:  # which no pod loses without Kueue
+            cluster.stop()
+
     try:
-        outcome = played(once(run, pods, UP, lambda: cluster.stop("kueue")), hold(RUN))
+        outcome = played(replace(run, say=say), hold(RUN))
     finally:
         cluster.stop()
     assert exit_code_of(outcome) == ExitCode.DONE, "\n".join(pods.said)
+    assert any("see whether Kueue runs" in line for line in pods.said), pods.said
 
 
 @pytest.mark.parametrize("ahead_s", [-7200, 7200])

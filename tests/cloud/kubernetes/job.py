@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tests.cloud.kubernetes import clock, job_pods
+from tests.cloud.kubernetes import clock, job_pods, webhooks
 from tests.cloud.kubernetes.conditions import find, holds, put
 from tests.cloud.kubernetes.job_pods import Pods
 from tests.cloud.kubernetes.refusals import Refused
@@ -20,6 +20,7 @@ KIND = "jobs.batch"
 _BY = "job-controller"
 # Between the decision that a Job fails and its failure everyone else has seen what it did to the pods.
 _BETWEEN_S = 0.03
+_AGAIN_S = 0.2
 
 
 def runner(world: World) -> Runner:
@@ -49,10 +50,15 @@ class Jobs:
     def reconcile(self, key: Key) -> float | None:
         """Looks at one Job; returns when to look again."""
         job = self._world.store.at(key)
+        held = webhooks.hold_pods(self._world, key[1])
         if job is None or job["metadata"].get("deletionTimestamp"):
-            self._release_orphans(key)
+            if held and self._orphans(key):
+                return _AGAIN_S
+            self._release(self._orphans(key))
             return None
         pods = job_pods.of(self._world, job)
+        if held and pods.ended:  # none is counted of which its finalizer does not come off
+            return _AGAIN_S
         if holds(job, "Complete") or holds(job, "Failed"):
             self._release(pods.tracked)
             return self._expire(key, job)
@@ -218,7 +224,9 @@ class Jobs:
             meta = pod["metadata"]
             self._world.store.change(("pods", meta["namespace"], meta["name"]), job_pods.untrack)
 
-    def _release_orphans(self, key: Key) -> None:
+    def _orphans(self, key: Key) -> list[Obj]:
+        """Returns the pods of a Job that is gone or going that still have its finalizer."""
+        found = []
         for pod in self._world.store.list("pods", key[1]):
             owners = pod["metadata"].get("ownerReferences") or []
             if any(one["kind"] == "Job" and one["name"] == key[2] for one in owners):
@@ -228,4 +236,5 @@ class Jobs:
                     or owner["metadata"]["uid"] != owners[0]["uid"]
                     or (owner["metadata"].get("deletionTimestamp"))
                 ):
-                    self._release([pod])
+                    found.append(pod)
+        return [one for one in found if job_pods.TRACKED in (one["metadata"].get("finalizers") or [])]

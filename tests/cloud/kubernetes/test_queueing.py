@@ -195,7 +195,10 @@ def test_installed_later_kueue_refuses_until_it_is_ready(tmp_path: Any) -> None:
         )
         api.space = "kueue-system"
         meta = {"name": "kueue-controller-manager"}
-        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "m", "image": "i"}]}}
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "m", "image": "r/kueue:v0.19.2"}]},
+        }
         spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
         api.post(
             "deployments", {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}

@@ -55,6 +55,12 @@ def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
             raise refusals.denied("vjobset.kb.io", told)
 
 
+def hold_pods(world: World, space: str) -> bool:
+    """Says whether no pod of a namespace can be changed: Kueue's webhook is asked about that, and is down."""
+    there = world.registry.serves("workloads.kueue.x-k8s.io")
+    return there and not world.runs("kueue") and space not in ("kube-system", "kueue-system")
+
+
 def _queue_name(world: World, obj: Obj) -> None:
     queue = (obj["metadata"].get("labels") or {}).get(QUEUE)
     if queue and world.registry.serves("workloads.kueue.x-k8s.io") and not SUBDOMAIN.fullmatch(queue):

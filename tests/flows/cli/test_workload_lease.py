@@ -213,6 +213,20 @@ def test_deleting_what_is_gone_already_closes_its_lease_and_deleting_it_again_fi
     assert code == 2 and "there is no workload twice" in said
 
 
+def test_what_keeps_pods_while_kueue_is_down_is_told(
+    api: Plain, cluster: KubernetesStandIn, call: Any
+) -> None:
+    assert call("create held", *python(STAYS))[0] == 0
+    api.eventually(PODS, lambda told: [one["status"]["phase"] for one in told["items"]] == ["Running"])
+    cluster.stop("kueue")
+    try:
+        code, _, said = call("delete held", "--wait", "3s")
+        assert (code, "Kueue runs" in said) == (ExitCode.INFRASTRUCTURE, True), said
+    finally:
+        cluster.stop()
+    assert call("delete held")[0] == 0
+
+
 def test_what_others_hold_by_a_finalizer_is_waited_for_no_longer_than_was_said(
     api: Plain, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +242,7 @@ def test_what_others_hold_by_a_finalizer_is_waited_for_no_longer_than_was_said(
     code, _, said = call("delete kept", "--wait", "1s")
     api.patch(f"{JOBSETS}/kept", {"metadata": {"finalizers": None}})
     assert code == ExitCode.LEAKED and "jobset kept is still there" in said, said
+    assert "JobSet kept is held by the finalizer example.com/keep" in said
     assert time.monotonic() - began < 60.0  # a JobSet may take five minutes where nobody says anything
     assert lease_of("kept").state is State.LEAKED
     assert call("delete kept")[0] == 0
