@@ -142,9 +142,10 @@ def delete(
     show_calls(verbose)
     from tasks.leases.opening import the_ledger
     from tasks.leases.patience import Patience
+    from tasks.stages.workload_gone import delete as ask_to_go
+    from tasks.stages.workload_gone import wait_gone
     from tasks.stages.workload_lease import close, give_back, left_behind
-    from tasks.stages.workloads import chosen, wait_gone
-    from tasks.stages.workloads import delete as ask_to_go
+    from tasks.stages.workloads import chosen
     from tasks.targets.kube_objects import name as name_of
 
     desk, ledger = office(where, patient=True), the_ledger()

@@ -27,6 +27,7 @@ from tasks.cloud.container_errors import (
 from tasks.cloud.google_calls import is_left_out, refuse_far_endpoint
 from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 if TYPE_CHECKING:
     import httpx
@@ -141,6 +142,7 @@ class Compute:
                     return _ours(there, labels, error)
                 if pause is None:
                     raise
+                tried(str(error))
                 time.sleep(pause)
             else:
                 return self.policy(region, name)
@@ -188,9 +190,10 @@ class Compute:
         for pause in pauses(self._timing, f"compute: {doing}"):
             try:
                 return self._send("GET", doing, path, project=project)
-            except Unavailable:
+            except Unavailable as error:
                 if pause is None:
                     raise
+                tried(str(error))
                 time.sleep(pause)
         raise AssertionError("the last pause is None")
 

@@ -22,6 +22,7 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.kubernetes_kinds import Object
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 LARGEST = 32 << 20
 """Bytes that manifests may have; those of Kueue are about two million."""
@@ -107,9 +108,10 @@ def _content(wanted: Wanted, timing: Timing) -> bytes:
                 return _download(wanted.address, wanted, timing)
         except _Answered:
             raise
-        except InfrastructureError:
+        except InfrastructureError as error:
             if pause is None:
                 raise
+            tried(str(error))
             time.sleep(pause)
     raise AssertionError("the last pause is None")
 

@@ -33,6 +33,7 @@ from tasks.cloud.kubernetes_kinds import (
 from tasks.cloud.kubernetes_objects import clean, complete, items_of, name_of, ours, what_it_is
 from tasks.cloud.kubernetes_transport import APPLY_PATCH, MERGE_PATCH, Ask, Wire, unless_missing, waiting
 from tasks.cloud.timing import Timing, even_pauses
+from tasks.cloud.waits import tried
 
 _PAGE = 500
 _STRICT = {"fieldManager": AGENT, "fieldValidation": "Strict"}
@@ -191,6 +192,7 @@ class Kubernetes:
                             return there
                     if pause is None:
                         raise
+                    tried(str(error))
                     time.sleep(waiting(error, pause))
         except KubernetesError as error:
             error.in_doubt = in_doubt

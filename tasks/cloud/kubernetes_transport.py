@@ -95,6 +95,7 @@ class Wire:
                     wait = waiting(error, pause)
                     if time.monotonic() + wait > deadline:
                         raise
+                    waits.tried(str(error))
                     time.sleep(wait)
                     pause = min(2 * pause, self.timing.longest_pause_s)
 

@@ -16,6 +16,7 @@ from tasks.cloud.image_names import ImageName
 from tasks.cloud.registry_errors import Denied, RegistryError, Throttled, Unavailable, error_for, is_google
 from tasks.cloud.registry_login import Login, login_for
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 if TYPE_CHECKING:
     import httpx
@@ -92,6 +93,7 @@ class Wire:
             except Unavailable as error:
                 if pause is None or not (again or isinstance(error, Throttled)):
                     raise
+                tried(str(error))
                 self.pause(pause if error.wait_s is None else error.wait_s)
         raise AssertionError("unreachable")
 

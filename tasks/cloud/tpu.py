@@ -34,6 +34,7 @@ from tasks.cloud.tpu_model import (
 )
 from tasks.cloud.tpu_naming import Made, ours
 from tasks.cloud.tpu_transport import client, retry, told
+from tasks.cloud.waits import tried
 
 ALL_ZONES = "-"
 Seen = TypeVar("Seen")
@@ -240,6 +241,7 @@ class CloudTpu:
                         return ours(there, labels, error)
                 if pause is None:
                     raise
+                tried(str(error))
                 time.sleep(pause)
             else:
                 try:

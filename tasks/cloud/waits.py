@@ -21,11 +21,13 @@ class _Wait:
         self.what, self.since = what, time.monotonic()
         self.until = self.since + within_s
         self.told_at = self.since
+        self.why = ""
 
     def __str__(self) -> str:
         now = time.monotonic()
         left_s = max(0.0, self.until - now)
-        return f"still waiting after {now - self.since:.0f} s, for {_words(left_s)} more at most: {self.what}"
+        why = f"; the last try: {self.why}" if self.why else ""
+        return f"still waiting after {now - self.since:.0f} s, for {_words(left_s)} more at most: {self.what}{why}"
 
 
 class _Watch:
@@ -119,6 +121,13 @@ def waiting(what: str, within_s: float | None) -> Iterator[None]:
         finally:
             watch.end(wait)
             _outer.set(None)
+
+
+def tried(why: str) -> None:
+    """Within a wait, says what the last try came to: an answer that it is tried again after is one, too."""
+    outer = _outer.get()
+    if outer is not None:
+        outer.why = " ".join(why.split())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tasks.explain import (
+    kube_ended,
     kube_evicted,
     kube_nodes,
     kube_queues,
@@ -50,5 +51,6 @@ KUBE_RULES: Sequence[KubeRule] = (
     kube_running.init_hang,
     kube_running.crash_loop,
     kube_running.program_failed,
+    kube_ended.end_not_seen,
     kube_told.webhook_of_scene,
 )

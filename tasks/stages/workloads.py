@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, InfrastructureError, Place
+from runtime.contract.errors import BadInput, Place
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied
 from tasks.cloud.kubernetes_gke import GkeName
-from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import (
     ALL_NAMESPACES,
     CLUSTER_QUEUE,
@@ -44,8 +41,6 @@ _OF_JOBSETS = JOBSET_UID
 """A selector: whatever has this label."""
 
 _TAIL = 60
-_LONG_S = 10.0
-"""For so long pods may end without a word: it is told then what keeps them."""
 """Lines of a pod's log that are looked through for what is known."""
 
 _READ = 3
@@ -175,42 +170,6 @@ def whose(jobset: Object) -> str:
     if label(jobset, SUBMISSION) or not (lease := label(jobset, LEASE)):
         return ""
     return f"lease {lease} of {label(jobset, OWNER) or 'somebody'}"
-
-
-def delete(desk: Desk, jobset: Object) -> None:
-    """Asks a JobSet to go. Another one that gets its name meanwhile is left alone."""
-    desk.kube.delete(JOB_SET, name(jobset), desk.namespace, uid=uid_of(jobset))
-
-
-def wait_gone(desk: Desk, jobsets: Sequence[Object], limit_s: float, say: Callable[[str], None]) -> None:
-    """Waits until no pod of the JobSets is left: quota is free before the hardware is. Raises InfrastructureError."""
-    begin, told, why = time.monotonic(), -1, ""
-    while True:
-        left = [pod for one in jobsets for pod in desk.all(POD, f"{JOBSET_UID}={uid_of(one)}")]
-        if not left:
-            return
-        waited = time.monotonic() - begin
-        still = _why_still(desk, left, jobsets) if waited > min(limit_s, _LONG_S) else ""
-        if waited > limit_s:
-            raise InfrastructureError(
-                f"{counted(len(left), 'pod')} still there after {limit_s:g} s, the first {name(left[0])}: "
-                f"{still or 'nobody has asked it to go yet'}"
-            )
-        if len(left) != told:
-            say(f"{counted(len(left), 'pod')} still ending")
-            told = len(left)
-        if still and still != why:
-            say(f"still waiting after {waited:.0f} s, for {limit_s - waited:.0f} s more at most: {still}")
-            why = still
-        time.sleep(min(1.0, max(0.05, limit_s / 50)))
-
-
-def _why_still(desk: Desk, pods: Sequence[Object], jobsets: Sequence[Object]) -> str:
-    """Returns what keeps pods of JobSets that were deleted: one that is held itself never asks its pods to go."""
-    if why := why_still(pods):
-        return why
-    there = {uid_of(one): desk.kube.find(JOB_SET, name(one), desk.namespace) for one in jobsets}
-    return why_still([one for uid, one in there.items() if one is not None and uid_of(one) == uid])
 
 
 def _aimed(desk: Desk, command: str) -> str:

@@ -202,6 +202,12 @@ def started_at(pod: Object) -> float | None:
     return max(times, default=None)
 
 
+def ended_at(pod: Object) -> float | None:
+    """Returns when the last of a pod's containers ended, in seconds since the epoch; None while that is not known."""
+    ends = [seconds((_state(one).get("terminated") or {}).get("finishedAt")) for one in _main_containers(pod)]
+    return max((at for at in ends if at is not None), default=None)
+
+
 def _end(pod: Object, container: Object) -> End | None:
     """Returns the last bad end of a container: one that waits to be started again tells it in lastState."""
     told = _state(container).get("terminated")

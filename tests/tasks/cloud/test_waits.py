@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.tpu import CloudTpu
 from tasks.cloud.tpu_transport import ENDPOINT_VARIABLE as TPU
 from tasks.cloud.waits import telling, untold, waiting
+from tests.waiting import PATIENCE_S
 
 LONG = Timing(try_s=60.0, total_s=0.0)
 SHORT = Timing(try_s=0.2, total_s=0.0)
@@ -216,3 +218,33 @@ def test_nothing_is_told_where_nobody_listens() -> None:
     before = threading.active_count()
     with waiting("x", 1.0):
         assert threading.active_count() == before
+
+
+def test_what_the_last_try_came_to_is_told_while_it_is_tried_again() -> None:
+    """Nobody knows what to see to from "still waiting" alone: a webhook that is down says which."""
+    told: list[str] = []
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = any("no endpoints" in line for line in told)
+            body = (
+                b'{"metadata": {}, "items": []}'
+                if known
+                else b'{"message": "no endpoints available", "code": 503}'
+            )
+            self.send_response(200 if known else 503)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *told: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        access = Access("context c", f"http://127.0.0.1:{server.server_address[1]}")
+        often = Timing(try_s=60.0, total_s=PATIENCE_S, first_pause_s=0.01, longest_pause_s=0.05)
+        with telling(told.append, after_s=0.01, again_s=0.01):
+            assert Kubernetes(access, timing=often).list(JOB_SET).items == []
+        server.shutdown()
+    assert any("; the last try: cannot list jobsets" in line for line in told)
