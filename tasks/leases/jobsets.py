@@ -93,7 +93,7 @@ class JobSetInventory:
         return bool((there.get("status") or {}).get("terminalState"))
 
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
-        """See Inventory. Pods have their own grace; forced, a second, and what keeps it then is an error."""
+        """See Inventory. Not forced, pods have their own grace; forced, a second."""
         try:
             cluster = self._at(ref.scope)
         except ClusterGone:
@@ -103,7 +103,6 @@ class JobSetInventory:
         cluster.delete(JOB_SET, ref.name, uid=ref.uid)
         if force and ref.uid is not None:
             hurry(cluster, ref.uid)
-            _refuse_kept(cluster, ref)
 
     def why_still(self, ref: ResourceRef) -> str:
         """See Telling: the JobSet itself is held, or its pods are."""
@@ -148,16 +147,6 @@ class JobSetInventory:
     def _is_ours(self, jobset: Object) -> bool:
         labelled = read_labels(jobset["metadata"].get("labels") or {})
         return labelled is not None and labelled.ledger_id == self._ledger.id
-
-
-def _refuse_kept(cluster: Kubernetes, ref: ResourceRef) -> None:
-    """Raises InfrastructureError that names the finalizers which keep a JobSet that is being deleted."""
-    there = cluster.find(JOB_SET, ref.name)
-    meta = there["metadata"] if there is not None and _uid(there) == ref.uid else {}
-    if meta.get("deletionTimestamp") and (kept := meta.get("finalizers")):
-        raise InfrastructureError(
-            f"it is being deleted, and finalizers keep it: {', '.join(kept)}; whoever set them has to take them away"
-        )
 
 
 def _stays_until(jobset: Object) -> float | None:

@@ -49,7 +49,5 @@ def wait_gone(desk: Desk, jobsets: Sequence[Object], limit_s: float, say: Callab
 
 def _why_still(desk: Desk, pods: Sequence[Object], jobsets: Sequence[Object]) -> str:
     """Returns what keeps pods of JobSets that were deleted: one that is held itself never asks its pods to go."""
-    if why := why_still(pods):
-        return why
     there = {uid_of(one): desk.kube.find(JOB_SET, name(one), desk.namespace) for one in jobsets}
-    return why_still([one for uid, one in there.items() if one is not None and uid_of(one) == uid])
+    return why_still([*pods, *(one for uid, one in there.items() if one is not None and uid_of(one) == uid)])

@@ -31,6 +31,7 @@ def one(
         ([one("JobSet", "", ("a.com/b", "foregroundDeletion"))], "JobSet n is held by the finalizer a.com/b"),
         ([one("JobSet", "", ("foregroundDeletion",))], ""),
         ([one("Pod", "Running", ("a.com/b",), going=False)], ""),
+        ([one("Pod", "Running"), one("JobSet", "", ("a.com/b",))], "JobSet n is held by"),
         ([one("Pod", "Running", going=False), one("JobSet", "", ("a.com/b",))], "JobSet n is held by"),
         ([], ""),
     ],
