@@ -11,6 +11,7 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_errors import (
     Broken,
     ContainerError,
+    QuotaExhausted,
     ReservationShort,
     StockedOut,
 )
@@ -44,7 +45,10 @@ class NotWhole(InfrastructureError):
     """Some slices could not be made; `there` names the node pools that are there, `causes` says why by pool."""
 
     def __init__(self, name: str, there: Sequence[str], causes: Mapping[str, ContainerError]) -> None:
-        told = "; ".join(f"{pool}: {error}" for pool, error in causes.items())
+        pools: dict[str, list[str]] = {}
+        for pool, error in causes.items():
+            pools.setdefault(str(error), []).append(pool)
+        told = "; ".join(f"{', '.join(failed)}: {why}" for why, failed in pools.items())
         has = f"{len(there)} of {len(there) + len(causes)} node pools of {name} are there"
         super().__init__(f"{has}: {told}")
         self.there, self.causes = tuple(there), causes
@@ -173,6 +177,10 @@ class Works:
         if name == CPU_POOL:
             self._make_one(name, cpu_pool_request(self.config, self.holding.resource_labels))
             return
+        spent = next((one for one in self._failed.values() if isinstance(one, QuotaExhausted)), None)
+        if spent is not None:  # nor is there any for the next one
+            self._fail(name, spent)
+            return
         shape = self.config.shape
         assert shape is not None
         *others, last = self.config.reservations or ("",)
@@ -187,7 +195,7 @@ class Works:
                     self._fail(name, error)
                 else:
                     self.say(f"{error}; trying the next reservation")
-            except (StockedOut, Broken) as error:
+            except (StockedOut, QuotaExhausted, Broken) as error:
                 self._fail(name, error)
                 return
             else:

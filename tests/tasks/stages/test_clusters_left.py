@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import QuotaExhausted, StockedOut
+from tasks.cloud.container_errors import StockedOut
 from tasks.leases.clusters import POOL
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
@@ -63,6 +63,15 @@ def test_a_stockout_of_some_slices(gke: Gke) -> None:
     assert len(create(office(), "mine", config(slices=4)).slices) == 4
 
 
+def test_a_quota_for_some_slices_lets_these_be_kept(gke: Gke) -> None:
+    gke.set(quotas={f"CT5LP/{REGION}": 16})
+    with pytest.raises(NotWhole, match="1 of 4 node pools of mine are there: np-1, np-2, np-3: "):
+        create(office(), "mine", config(slices=4), partly=True)
+    assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING"}
+    assert (lease().owner, lease().unconfirmed) == (None, False)
+    assert len([one for one in gke.mutations() if one["method"] == "CreateNodePool"]) <= 2
+
+
 def test_a_resize_that_fails_leaves_what_works_and_is_repeatable(gke: Gke) -> None:
     create(office(), "mine", config(slices=2))
     gke.set(stockouts=[ZONE])
@@ -70,8 +79,9 @@ def test_a_resize_that_fails_leaves_what_works_and_is_repeatable(gke: Gke) -> No
         resize(office(), "mine", 3)
     assert gke.pools("mine") == {"cpu": "RUNNING", "np-0": "RUNNING", "np-1": "RUNNING"}
     gke.set(stockouts=[], quotas={f"CT5LP/{REGION}": 32})
-    with pytest.raises(QuotaExhausted):
+    with pytest.raises(NotWhole, match="2 of 3 node pools of mine are there: np-2: .*uota") as told:
         resize(office(), "mine", 3)
+    assert told.value.trouble == "quota"
     assert (lease().owner, lease().unconfirmed, len(gke.pools("mine"))) == (None, False, 3)
     gke.set(quotas={})
     assert len(resize(office(), "mine", 3).slices) == 3
