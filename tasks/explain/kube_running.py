@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from tasks.cloud.kubernetes_going import why_still
 from tasks.explain.kube_scene import KubeScene, events, line, of_cause, of_condition, of_event, trouble
 from tasks.explain.kube_told import NO_NAME
 from tasks.explain.scene import Line, Scene, Trouble
@@ -209,7 +210,10 @@ def deleted(scene: KubeScene) -> Trouble | None:
     """Somebody deleted the JobSet, or one of its pods."""
     cause = scene.found.cause
     if scene.found.reason == "Deleted":
-        evidence = [line(scene.objects.deleted or scene.objects.jobset, scene.found.message)]
+        one = scene.objects.deleted or scene.objects.jobset
+        evidence = [line(one, scene.found.message)]
+        if scene.objects.jobset is not None and (why := why_still([scene.objects.jobset])):
+            evidence.append(line(one, why))
         return trouble(
             "deleted", "somebody deleted it before it ended", evidence, ("slicebench workload list",)
         )

@@ -117,6 +117,7 @@ def _jobset(told: Told) -> Told:
     rjobs = [{"name": "s", "replicas": told.get("replicas", 1), "template": {"spec": job}}]
     status = {"conditions": _conditions(told.get("conditions", {})), **told.get("status", {})}
     meta = _meta("w", "js", deleted=told.get("deleted"), labels={**labels, **told.get("labels", {})})
+    meta = {**meta, "finalizers": told.get("finalizers", [])}
     spec = {"suspend": told.get("suspend", False), "replicatedJobs": rjobs}
     return {"kind": "JobSet", "metadata": meta, "spec": spec, "status": status}
 
