@@ -63,7 +63,8 @@ def test_a_local_coordinator_listens_on_loopback_only(coordinator: str, bound: s
 
 def test_workers_do_not_talk_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "other")
-    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "")  # so that it is put back as well, where it was not set
+    monkeypatch.delenv("NO_PROXY")
     monkeypatch.setenv("https_proxy", "http://proxy:1")
     distributed._keep_proxies_out_of("10.0.0.2:5")
     assert os.environ["no_proxy"] == "other,10.0.0.2"

@@ -45,7 +45,8 @@ def test_a_workload_policy_comes_before_the_cluster_and_goes_after_it(gke: Gke) 
     assert pool["placement_policy"] == {"policy_name": POLICY, "tpu_topology": "2x2x2"}
     resize(office(), "mine", 3)
     assert made(gke)[4:] == ["CreateNodePool"]
-    assert delete(office(), "mine") == 2  # the cluster with its pools, and the policy
+    gone = [ref.kind for ref in delete(office(), "mine")]
+    assert gone.count("gce_resource_policy") == 1 and gone.count("gke_cluster") == 1
     assert made(gke)[5:] == ["DeleteCluster", "DeleteResourcePolicy"]
     assert gke.inventory() == []
 

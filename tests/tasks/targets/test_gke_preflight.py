@@ -52,20 +52,22 @@ def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyP
     said: list[str] = []
     fits = [Problem("warning", None, "it may never fit")]
     cluster: Any = Cluster([HELD])
-    monkeypatch.setattr(workload_create, "_await_earlier", lambda *told: None)
+    monkeypatch.setattr(workload_create, "await_earlier", lambda *told, **more: None)
     monkeypatch.setattr(workload_create, "refused", lambda *told, **more: [])
     monkeypatch.setattr(workload_create, "jobset", lambda *told: {})
     monkeypatch.setattr(workload_create, "never", lambda *told: fits)
-    workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
+    workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}), said.append)  # type: ignore[arg-type]
     assert [one.partition(" (")[0] for one in said] == [
         "warning: queue q of context c takes nothing at present",
         "warning: it may never fit",
     ]
     fits = [Problem("error", None, "it never fits")]
     with pytest.raises(BadInput, match="it never fits"):
-        workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
+        workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}), said.append)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="has no queue other"):
-        workload_create.check(cluster, config(queue="other"), SimpleNamespace(name="n"), said.append)  # type: ignore[arg-type]
+        workload_create.check(
+            cluster, config(queue="other"), SimpleNamespace(name="n", secrets={}), said.append
+        )  # type: ignore[arg-type]
 
 
 class Nodes(Cluster):

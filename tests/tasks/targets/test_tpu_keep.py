@@ -240,5 +240,5 @@ def test_a_tpu_that_slicebench_made_stays_while_a_run_uses_it(bench: Bench, tmp_
     shared = ledger.read("tpu-mine-e1")
     assert shared is not None
     assert (shared.holders, shared.state, len(bench.cloud.inventory())) == ((), State.LIVE, 1)
-    assert delete(office, "mine") == 1
+    assert [one.name for one in delete(office, "mine")] == ["mine"]
     assert bench.cloud.inventory() == []
