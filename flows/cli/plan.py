@@ -13,7 +13,7 @@ from flows.cli.run import NO_FLAGS, Flags, request_of
 from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import show_calls
 from runtime.contract.counting import counted
-from runtime.contract.errors import ExitCode, Problem
+from runtime.contract.errors import ExitCode, refusal
 
 
 def plan(
@@ -56,11 +56,8 @@ def plan(
         print("\n".join(_lines(told, build_said=str(build))))
     users = dict.fromkeys(point.generator for point in spec.points if point.implementation == "user")
     say(*build.notes, *map(not_looked_at, users), *map(str, problems))
-    return ExitCode.BAD_INPUT if _stops(problems) else ExitCode.DONE
-
-
-def _stops(problems: list[Problem]) -> bool:
-    return any(problem.severity == "error" for problem in problems)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    return refusal(errors).exit_code if errors else ExitCode.DONE
 
 
 def _left(most_s: float) -> str:

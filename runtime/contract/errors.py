@@ -65,13 +65,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, in words a user can act on."""
+    """One thing that is wrong, in words a user can act on.
+
+    `unanswered`: whether anything is wrong is not known, for a service does not answer.
+    """
 
     severity: Literal["error", "warning"]
     place: Place | None
     what: str
     why: str = ""
     fix: str = ""
+    unanswered: bool = False
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
@@ -105,6 +109,13 @@ class InfrastructureError(SlicebenchError):
     """A machine, service or file system failed."""
 
     exit_code = ExitCode.INFRASTRUCTURE
+
+
+def refusal(errors: Sequence[Problem]) -> SlicebenchError:
+    """Returns what is raised for errors: where the only trouble is services that do not answer, no input is bad."""
+    if all(error.unanswered for error in errors):
+        return InfrastructureError("\n".join(map(str, errors)))
+    return BadInput(errors)
 
 
 class WorkloadFailed(SlicebenchError):

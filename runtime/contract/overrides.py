@@ -109,7 +109,7 @@ def _parsed(assignment: str, example: str) -> tuple[list[str], Node]:
 def _without_line(problem: Problem) -> Problem:
     """A line and column would count within the value only."""
     place = Place(problem.place.file) if problem.place else None
-    return Problem(problem.severity, place, problem.what, problem.why, problem.fix)
+    return replace(problem, place=place)
 
 
 def _assign(text: str, root: Node, path: Sequence[str], value: Any, assignment: str) -> str:

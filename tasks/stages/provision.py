@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import Problem, refusal
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.holding import Holding
@@ -52,13 +52,13 @@ def look_over(target: Target, plan: Plan, spec: RunSpec) -> list[Problem]:
 def provision(run: Run, lease: Holding) -> Workers:
     """Returns the workers. Called again it adopts what the lease already has.
 
-    Raises BadInput, with every problem found, before anything is made.
+    Raises BadInput, with every problem found, before anything is made; InfrastructureError where nobody answers.
     """
     plan = run.plan
     problems = look_over(run.target, plan, run.spec)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
-        raise BadInput(errors)
+        raise refusal(errors)
     for problem in problems:
         run.say(str(problem))
     for scope, name in plan.locks:

@@ -202,7 +202,8 @@ def lacking_once_made(config: GkeTargetConfig) -> list[Problem]:
     except BadInput as error:
         problems += error.problems
     except InfrastructureError as error:
-        problems.append(Problem("error", None, f"what goes into cluster {place.name} cannot be had: {error}"))
+        what = f"what goes into cluster {place.name} cannot be had: {error}"
+        problems.append(Problem("error", None, what, unanswered=True))
     return problems
 
 
@@ -218,7 +219,7 @@ def look(config: GkeTargetConfig, container: Container) -> tuple[Cluster | None,
         fix = "have somebody grant roles/container.developer, to make clusters roles/container.admin"
         return None, [Problem("error", None, str(error), fix=fix)]
     except InfrastructureError as error:
-        return None, [Problem("error", None, f"GKE cannot be asked: {error}")]
+        return None, [Problem("error", None, f"GKE cannot be asked: {error}", unanswered=True)]
     return there, problems
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from runtime.contract.nearest import nearest
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_errors import AlreadyExists, KubernetesError, NotServed, PermissionDenied, Refused
+from tasks.cloud.kubernetes_errors import (
+    AlreadyExists,
+    KubernetesError,
+    NotServed,
+    PermissionDenied,
+    Refused,
+    Unavailable,
+)
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
     JOB,
@@ -58,14 +65,15 @@ def preflight(
     except BadInput as error:
         return list(error.problems)
     except InfrastructureError as error:
-        return [Problem("error", None, f"the cluster does not answer: {error}")]
+        return [Problem("error", None, f"the cluster does not answer: {error}", unanswered=True)]
     try:
         problems = [*_lacking(cluster, config), *_forbidden(cluster, config)]
         if any(one.severity == "error" for one in problems):
             return problems
         return [*problems, *_refused(cluster, config, planned), *fits(cluster, made)]
     except KubernetesError as error:
-        return [Problem("error", None, f"the cluster cannot be looked over: {error}")]
+        unanswered = isinstance(error, Unavailable)
+        return [Problem("error", None, f"the cluster cannot be looked over: {error}", unanswered=unanswered)]
 
 
 def _lacking(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:

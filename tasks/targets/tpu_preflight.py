@@ -12,7 +12,7 @@ from functools import partial
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.nearest import nearest
 from tasks.cloud.tpu import CloudTpu
-from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError
+from tasks.cloud.tpu_errors import NotFound, PermissionDenied, TpuError, Unavailable
 from tasks.cloud.tpu_model import GONE_BUT_THERE, NEVER_ACTIVE, Queued
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.tpu_entries import refuse_os_login
@@ -60,7 +60,7 @@ def standing_problems(tpu: CloudTpu, config: TpuVmTargetConfig, name: str) -> li
     except BadInput as error:
         return list(error.problems)
     except TpuError as error:
-        return [Problem("error", None, str(error), fix=fix_of(error, tpu.project))]
+        return [_as_problem(error, tpu)]
     dead = NEVER_ACTIVE if isinstance(found, Queued) else GONE_BUT_THERE
     for one, ends in ((found, dead), *((node, GONE_BUT_THERE) for node in nodes)):
         if one.state in ends:
@@ -92,7 +92,7 @@ def zone_problems(tpu: CloudTpu, config: TpuVmTargetConfig, zone: str) -> list[P
         types, queued = tpu.types(zone), tpu.queued(zone)
         versions = tpu.runtime_versions(zone) if config.runtime_version else ()
     except TpuError as error:
-        return [Problem("error", None, str(error), fix=fix_of(error, tpu.project))]
+        return [_as_problem(error, tpu)]
     problems = []
     if config.type not in types:
         what = f"{config.type} is not offered in {zone}"
@@ -142,7 +142,7 @@ def _taken(tpu: CloudTpu, zones: Sequence[str], plan: Plan) -> list[Problem]:
             except NotFound:
                 continue
             except TpuError as error:
-                problems.append(Problem("error", None, str(error), fix=fix_of(error, tpu.project)))
+                problems.append(_as_problem(error, tpu))
                 continue
             what = f"{ref.name} is there already in {zone}, {there.state}"
             why = "the run goes on with it if it is its own"
@@ -150,3 +150,8 @@ def _taken(tpu: CloudTpu, zones: Sequence[str], plan: Plan) -> list[Problem]:
                 why = "the run waits until it is gone"
             problems.append(Problem("warning", None, what, why))
     return problems
+
+
+def _as_problem(error: TpuError, tpu: CloudTpu) -> Problem:
+    fix = fix_of(error, tpu.project)
+    return Problem("error", None, str(error), fix=fix, unanswered=isinstance(error, Unavailable))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.contract.errors import BadInput, Problem
+from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from tasks.leases.holding import Holding
 from tasks.leases.locks import Locked
 from tasks.stages.context import Run
@@ -52,6 +52,17 @@ def test_a_second_run_on_the_same_hardware_is_refused_before_it_is_touched(tmp_p
     lease.release("over")
     provision(second, hold(second))
     assert host.acquired == ["run-1-e1", "run-2-e1"]
+
+
+def test_a_service_that_does_not_answer_is_no_bad_input(tmp_path: Path) -> None:
+    silent = Problem("error", None, "GKE cannot be asked", unanswered=True)
+    for found, error in (
+        ([silent], InfrastructureError),
+        ([silent, Problem("error", None, "no such")], BadInput),
+    ):
+        run = on(Host(found), tmp_path, error.__name__.lower())
+        with pytest.raises(error, match="GKE cannot be asked"):
+            provision(run, hold(run))
 
 
 def test_what_the_look_over_finds_stops_the_run_before_anything_is_touched_unless_it_is_skipped(
