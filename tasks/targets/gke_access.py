@@ -52,10 +52,15 @@ def reach_cluster(
 
 def _cluster(project: str, location: str | None, name: str) -> Cluster:
     from tasks.cloud.container import Container
+    from tasks.cloud.container_errors import NotFound
 
     api = Container(project)
     if location:
-        return api.cluster(location, name)
+        try:
+            return api.cluster(location, name)
+        except NotFound:
+            what = f"there is no cluster {name} in {location} of {project}"
+            raise BadInput(what, fix="slicebench cluster list") from None
     found = [one for one in api.clusters() if one.name == name]
     if len(found) > 1:
         where = ", ".join(one.location for one in found)

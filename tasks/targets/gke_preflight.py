@@ -107,6 +107,12 @@ def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem(
             "error", None, f"namespace {config.namespace} of {name} has no service account {account}"
         )
+    secret = config.image_pull_secret
+    if secret is not None and _missing(cluster, SECRET, secret):
+        what = f"namespace {config.namespace} of {name} has no Secret {secret}"
+        yield Problem(
+            "error", None, what, "no image could be pulled by it", "write another image_pull_secret:"
+        )
     if config.pathways is not None and config.pathways.head_node_pool is not None:
         yield from _head_pool(cluster, config.pathways.head_node_pool)
 

@@ -39,6 +39,8 @@ CPU = ("--type", "cpu", "--nodes", "1", "--queue", "none", "--priority", "none",
 def test_a_workload_lives_its_life_on_a_cluster_by_name(gke: Gke, call: Any) -> None:
     code, _, said = call("workload create w", *CPU, "--", "x", cluster="nosuch")
     assert code == 2 and "there is no cluster nosuch in proj" in said
+    code, _, said = call("workload list", "--location", "us-east5", cluster="nosuch")
+    assert code == 2 and "there is no cluster nosuch in us-east5 of proj" in said
     code, out, _ = call("workload create w", *CPU, "--env", "A_TOKEN=hunter2", "--json", *python(STAYS))
     told = json.loads(out)
     [ref] = lease_of("w").resources

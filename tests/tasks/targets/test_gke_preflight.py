@@ -48,6 +48,14 @@ def test_a_queue_that_takes_nothing_at_present_is_a_warning(
     assert found == ([f"{told}, a workload waits until it does"] if warned else [])
 
 
+@pytest.mark.parametrize("secret", ["q", "nope"])
+def test_a_secret_to_pull_by_has_to_be_there(secret: str) -> None:
+    found = [str(one) for one in named(Cluster([]), config(queue="q", image_pull_secret=secret))]  # type: ignore[arg-type]
+    assert [one.partition(",")[0] for one in found] == (
+        ["namespace default of context c has no Secret nope"] if secret == "nope" else []
+    )
+
+
 def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     fits = [Problem("warning", None, "it may never fit")]
