@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tasks.config.gke_target import GkeLimits
 
 
+_NETWORKS: dict[tuple[str | None, int], int] = {("tcpx", 8): 4, ("tcpxo", 8): 8, ("rdma", 8): 9}
+"""Networks beside the cluster's own, by how GPUs reach each other and how many a host has: one for each card of the
+host, and with RDMA one more (cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx)."""
+
+
 class GkeRules:
     """The part of a target that is worked out. What is read here are the fields of GkeTargetConfig, which has them."""
 
@@ -93,6 +98,12 @@ class GkeRules:
             yield "gpu_networks are the pod's own: they do not go with host_network: true"
         if self.gpu_networks is not None and shape.gpu_direct is None:
             yield f"gpu_networks are for GPUs that reach each other directly, not for {self.type}"
+        least = _NETWORKS.get((shape.gpu_direct, shape.chips_per_host), 0)
+        if self.gpu_networks and len(self.gpu_networks) < least:
+            yield (
+                f"GPUs of {self.type} reach each other over {least} networks beside the cluster's own, and "
+                f"gpu_networks names {len(self.gpu_networks)}: through the rest they would be slow, and nobody says so"
+            )
         hosts = shape.hosts * self.slices
         if shape.gpu_direct is not None and hosts > 1 and self.gpu_networks is None:
             yield (

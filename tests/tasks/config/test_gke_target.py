@@ -27,7 +27,7 @@ from tests.tasks.targets.local_runs import point
 CLUSTER = {"name": "c", "project": "p", "location": "us-west4-a"}
 BOARD = {"instance": "projects/p/locations/l/tensorboards/1", "logdir": "gs://bucket/logs", "image": "r/tb:1"}
 DUMP = {"to": "gs://bucket/dumps"}
-H100 = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b"]}
+H100 = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b", "c", "d"]}
 
 # field → two targets that differ in it alone.
 FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -231,6 +231,10 @@ def test_no_field_is_left_out_and_each_says_what_it_does() -> None:
         ({"devices_per_worker": 4}, "follows from the type"),
         ({"type": "h100-80gb-8", "nodes": 2}, "GPUDirect-TCPX: name .* gpu_networks"),
         ({"gpu_networks": ["a"]}, "not for v5litepod-16"),
+        (
+            {**H100, "gpu_networks": ["a"]},
+            "over 4 networks beside the cluster's own, and gpu_networks names 1",
+        ),
         ({**H100, "host_network": True}, "do not go with host_network: true"),
         ({"restart_exit_codes": "1"}, "max_restarts: 0"),
         ({"restart_on_user_code_failure": True}, "max_restarts: 0"),

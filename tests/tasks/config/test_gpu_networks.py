@@ -20,7 +20,7 @@ from tests.tasks.targets.kube_made import made, pod_of
 
 JOINED = sorted(name for name in GPUS if accelerator(name).gpu_direct is not None)
 HOSTS: list[dict[str, Any]] = [{"nodes": 2, "slices": 1}, {"slices": 2}]
-NETWORKS = ["vpc1", "vpc2"]
+NETWORKS = [f"vpc{number}" for number in range(1, 10)]
 VARIABLES = {
     "tcpx": {"USE_GPUDIRECT": "tcpx", "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
     "tcpxo": {"USE_GPUDIRECT": "tcpxo", "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices"},

@@ -181,7 +181,7 @@ CENTRAL = {"location": "us-central1", "zone": "us-central1-a"}
         ({"cluster": {"make": {"pool_fields": {"config.spott": True}}}}, "did you mean 'spot'"),
         ({"cluster": {"make": {"max_run": "8d"}, "capacity": "flex_start"}}, "7d at most"),
         (
-            {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": ["a"], "cluster": CENTRAL},
+            {"type": "h100-80gb-8", "nodes": 2, "gpu_networks": list("abcd"), "cluster": CENTRAL},
             "has none of the networks that gpu_networks names",
         ),
     ],

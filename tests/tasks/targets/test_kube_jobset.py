@@ -169,7 +169,7 @@ def test_a_network_of_the_host_needs_names_from_the_cluster() -> None:
 
 
 def test_a_variable_of_the_users_wins() -> None:
-    fields = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a"]}
+    fields = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": list("abcd")}
     assert seen(main_of(made(fields)))["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
     mine = {"LD_LIBRARY_PATH": "/mine", "JAX_COORDINATOR_PORT": "7000"}
     assert mine.items() <= seen(main_of(made({**fields, "env": {"LD_LIBRARY_PATH": "x"}}, env=mine))).items()
