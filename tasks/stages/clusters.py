@@ -19,6 +19,7 @@ from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import latest
+from tasks.leases.made import made_under, told
 from tasks.leases.patience import USUAL
 from tasks.leases.resizing import bring_back
 from tasks.leases.resource import ResourceRef
@@ -228,12 +229,17 @@ def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding
         with holding.renewing():  # what is under way on it may take long
             give_back_half_made(holding, USUAL)
             _works(office, name, config, holding).settle()
-            for told in bring_back(holding, USUAL):
-                office.say(told)
+            for line in bring_back(holding, USUAL):
+                office.say(line)
         if holds_nothing(kept) or not holds_nothing(holding.lease):
             holding.detach(kept.stands_until)
             return
+    made = made_under(holding.lease)
+    if made:
+        office.say(f"giving back {told(made)}: it was not made whole")
     done = holding.release("it was not made whole")
+    if made and done.lease.state is State.GONE:
+        office.say("given back: nothing of it is left")
     if done.lease.state is not State.GONE:
         office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
 

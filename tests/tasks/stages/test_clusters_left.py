@@ -63,6 +63,17 @@ def test_a_stockout_of_some_slices(gke: Gke) -> None:
     assert len(create(office(), "mine", config(slices=4)).slices) == 4
 
 
+def test_what_goes_again_is_told(gke: Gke) -> None:
+    said: list[str] = []
+    gke.set(quotas={f"CT5LP/{REGION}": 0})
+    with pytest.raises(NotWhole):
+        create(office(said.append), "mine", config(slices=1))
+    assert said[-2:] == [
+        "giving back 1 resource (gke_cluster mine): it was not made whole",
+        "given back: nothing of it is left",
+    ]
+
+
 def test_a_quota_for_some_slices_lets_these_be_kept(gke: Gke) -> None:
     gke.set(quotas={f"CT5LP/{REGION}": 16})
     with pytest.raises(NotWhole, match="1 of 4 node pools of mine are there: np-1, np-2, np-3: "):
@@ -98,8 +109,11 @@ def test_a_resize_that_fails_leaves_what_works_and_is_repeatable(gke: Gke) -> No
 )
 def test_one_that_fails_is_given_back_whole(gke: Gke, settings: dict[str, Any], words: str) -> None:
     gke.set(**settings)
+    said: list[str] = []
     with pytest.raises(Exception, match=words):
-        create(office(), "mine", config())
+        create(office(said.append), "mine", config())
+    if any(line.startswith("giving back ") for line in said):
+        assert said[-1] == "given back: nothing of it is left"
     assert (gke.inventory(), lease().state) == ([], State.GONE)
 
 
