@@ -16,6 +16,7 @@ from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.container_transport import told
 from tasks.cloud.labels import LEASE, LEASE_REST, LEDGER
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 Seen = TypeVar("Seen")
 Made = TypeVar("Made", Cluster, Pool)
@@ -58,6 +59,7 @@ class Asking:
                         return _ours(there, labels, error), making()
                     if pause is None:
                         raise
+                    tried(str(error))
                     time.sleep(pause)
                 else:
                     return look(), str(operation.name)

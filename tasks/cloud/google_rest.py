@@ -12,18 +12,20 @@ import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.container_errors import (
     Busy,
     ContainerError,
-    PermissionDenied,
+    Nobody,
     Unavailable,
     error_for,
     error_of_operation,
 )
 from tasks.cloud.google_calls import refuse_far_endpoint
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 if TYPE_CHECKING:
     import httpx
@@ -61,9 +63,10 @@ class Rest:
         for pause in pauses(self.timing, f"{self._api}: {doing}"):
             try:
                 return self.send(method, doing, path, body)
-            except Unavailable:
+            except Unavailable as error:
                 if pause is None:
                     raise
+                tried(str(error))
                 time.sleep(pause)
         raise AssertionError("the last pause is None")
 
@@ -72,7 +75,7 @@ class Rest:
         found: list[Document] = []
         token = ""
         while True:
-            more = f"{'&' if '?' in path else '?'}pageToken={token}" if token else ""
+            more = f"{'&' if '?' in path else '?'}pageToken={quote(token, safe='')}" if token else ""
             page = self.get(doing, f"{path}{more}")
             found += page.get(field, ())
             token = page.get("nextPageToken", "")
@@ -159,9 +162,9 @@ def _client(endpoint: str | None, pid: int) -> tuple[str, httpx.Client, GoogleTo
 
 
 def _token(tokens: GoogleTokens, refused: bool) -> str:
-    from tasks.cloud.kubernetes_errors import PermissionDenied as NoLogin
+    from tasks.cloud.kubernetes_errors import PermissionDenied as NotLoggedIn
 
     try:
         return tokens(refused)
-    except NoLogin as error:
-        raise PermissionDenied(str(error)) from error
+    except NotLoggedIn as error:
+        raise Nobody(str(error)) from error

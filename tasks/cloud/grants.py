@@ -14,6 +14,7 @@ from tasks.cloud.container_errors import Busy, NotFound, Refused, Unavailable
 from tasks.cloud.google_rest import Document, Rest
 from tasks.cloud.things import Thing
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 On = Literal["project", "account", "bucket"]
 
@@ -116,6 +117,7 @@ class Grants:
             except (Busy, Unavailable, Refused) as error:
                 if pause is None or (isinstance(error, Refused) and "does not exist" not in str(error)):
                     raise
+                tried(str(error))
                 time.sleep(pause)
 
     @property

@@ -17,6 +17,7 @@ from tasks.cloud.google_rest import Rest
 from tasks.cloud.labels import EXPIRES, read_labels
 from tasks.cloud.things import Sort, Thing, same_owner
 from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases import environments as kinds
 from tasks.leases.holding import Holding
@@ -214,6 +215,7 @@ def _make(desk: Desk, sort: Sort, wanted: Wanted, labels: Mapping[str, str]) -> 
                 raise AlreadyExists(f"{wanted} was made by somebody else: choose another name") from error
             if pause is None or isinstance(error, AlreadyExists):
                 raise
+            tried(str(error))
         else:
             there = sort.look(wanted.scope, wanted.name)
             if there is not None:
