@@ -13,6 +13,9 @@ from tasks.targets.environment_wanted import Wanted
 Do = Literal["make", "change", "keep", "use", "refuse"]
 """`use`: it was there before, and is as it should be: it stays when the environment goes."""
 
+_NAMES = ("rangeName", "name")
+"""By which parts of a list are known: others may have made more of them, in whatever order."""
+
 _LINKS = ("https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/")
 
 
@@ -68,12 +71,29 @@ def step_for(
 
 def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str]) -> Iterator[Difference]:
     """Yields each field that is asked for and is not so. What is not asked for may be as it likes."""
+    there = _in_order(there, wanted.fields)
     for path, value in leaves(wanted.fields):
         has = value_at(there, path)
         if same(path, has, value) or _has_room(wanted, path, has):
             continue
         can = any(path == one or path.startswith(f"{one}.") for one in in_place)
         yield Difference(path, has, value, can and _may_become(path, has, value))
+
+
+def _in_order(there: Any, wanted: Any) -> Any:
+    """Returns what is there, with lists of named parts in the order that is wanted; None for a part that is missing."""
+    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        return {
+            **there,
+            **{key: _in_order(there[key], value) for key, value in wanted.items() if key in there},
+        }
+    if not isinstance(there, list | tuple) or not isinstance(wanted, list | tuple) or not wanted:
+        return there
+    for key in _NAMES:
+        if all(isinstance(one, Mapping) and key in one for one in wanted):
+            named = {one.get(key): one for one in there}
+            return [named.get(one[key]) for one in wanted]
+    return there
 
 
 def leaves(fields: Any, above: str = "") -> Iterator[tuple[str, Any]]:
