@@ -40,8 +40,9 @@ class Buckets:
         self.rest.send("DELETE", f"delete bucket {name}", f"storage/v1/b/{name}")
 
     def is_empty(self, name: str) -> bool:
-        """Whether there is no object in a bucket. Raises NotFound."""
-        told = self.rest.get(f"look into bucket {name}", f"storage/v1/b/{name}/o?maxResults=1")
+        """Whether there is no object in a bucket, nor one that was written over. Raises NotFound."""
+        path = f"storage/v1/b/{name}/o?versions=true&maxResults=1"
+        told = self.rest.get(f"look into bucket {name}", path)
         return not told.get("items")
 
     def empty(self, name: str) -> None:
