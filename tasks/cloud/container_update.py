@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tasks.cloud.container import Container, failure_of
-from tasks.cloud.container_errors import Busy, Unavailable
+from tasks.cloud.container import Container
+from tasks.cloud.container_errors import Busy, Unavailable, error_of_operation
 from tasks.cloud.container_transport import client, told
 
 PARTS = ("release_channel", "logging_config", "monitoring_config", "workload_identity_config")
@@ -38,4 +38,4 @@ def change(
             raise Unavailable(f"cannot {doing}: it takes more than {limit_s:.0f} s")
         time.sleep(timing.first_pause_s)
     if seen.code or seen.error:
-        raise failure_of(seen)
+        raise error_of_operation(seen.code, seen.error, doing)

@@ -24,10 +24,11 @@ from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
 from tasks.stages.environment_plan import Plan, differs
+from tasks.targets.environment_diff import Difference
 from tasks.targets.environment_wanted import wanted
 
-_IN_CLUSTER = frozenset({"account role", "namespace", "kubernetes account", "queue"})
-"""What comes after the cluster: its pool of identities must be there, or it is inside."""
+_AFTER_CLUSTER = frozenset({"account role"})
+"""What names the cluster's pool of identities, which must be there."""
 
 
 def up(desk: Desk, config: EnvironmentConfig) -> None:
@@ -127,10 +128,10 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
     steps = [desk.step(config, one) for one in found]
     if refused := [step for step in steps if step.do == "refuse"]:
         raise BadInput(Plan("", (), (), refused, (), {}).problems)
-    for step in (one for one in steps if one.wanted.kind not in _IN_CLUSTER):
+    for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), partly=True)
-    for step in (one for one in steps if one.wanted.kind in _IN_CLUSTER):
+    for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     _change_cluster(desk, config)
     for what, fields in differs(desk, config).items():
@@ -142,8 +143,12 @@ def _change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
     """Changes what of the cluster is not as wanted, and may be changed while it is there."""
     cluster = next(one for one in wanted(config, desk.project) if one.kind == "cluster")
     unlike = differs(desk, config).get(str(cluster), ())
-    for part in sorted({one.path.partition(".")[0] for one in unlike if one.can}):
-        desk.say(f"change {cluster}: {'; '.join(str(one) for one in unlike if one.path.startswith(part))}")
+    parts: dict[str, list[Difference]] = {}
+    for one in unlike:
+        if one.can:
+            parts.setdefault(one.path.partition(".")[0], []).append(one)
+    for part, changes in sorted(parts.items()):
+        desk.say(f"change {cluster}: {'; '.join(map(str, changes))}")
         place = cluster.scope.partition("/")[2]
         change(desk.container, place, cluster.name, part, cluster.fields[part])
 
