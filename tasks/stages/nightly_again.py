@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from runtime.contract.counting import counted
+from runtime.contract.errors import BadInput
 from runtime.contract.expand import REFERENCE
 from runtime.contract.suite import Point
 from runtime.contract.suite_reader import read_suite
@@ -26,12 +27,15 @@ def repeated(request: RunRequest, keys: Collection[str]) -> Repeated:
     """Returns what is run again of a run in which the benchmarks of these keys stood out; of none: all of it.
 
     The first benchmark of the suite is always among them: what a process does once, it has done before the others
-    begin, as it had in the first run. So are those that take turns with one that stood out. Raises BadInput where the
-    suite cannot be read any more.
+    begin, as it had in the first run. So are those that take turns with one that stood out. Where the suite cannot be
+    read any more it is all of it too: the run itself says what is wrong.
     """
     if not keys:
         return Repeated()
-    spec = resolve(request, os.environ)
+    try:
+        spec = resolve(request, os.environ)
+    except BadInput:
+        return Repeated()
     turns = read_suite(spec.suite_text, spec.suite_path).interleave
     chosen = [one for group in _groups(spec.points, turns) for one in group if _repeats(group, keys)]
     made = [one for one in spec.points if one.generator == REFERENCE]

@@ -45,3 +45,7 @@ def test_what_is_repeated(
     whole = {one.benchmark: one.key for one in expand(read_suite(SUITE.format(""), "s.yaml"))}
     found = repeated(RunRequest(suite=str(path)), {whole[name] for name in stood_out})
     assert found == Repeated(tuple(whole[name] for name in again), words)
+
+
+def test_of_a_suite_that_cannot_be_read_any_more_it_is_left_to_the_run_to_say_so(tmp_path: Path) -> None:
+    assert repeated(RunRequest(suite=str(tmp_path / "gone.yaml")), {"key"}) == Repeated()
