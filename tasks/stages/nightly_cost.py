@@ -97,7 +97,7 @@ def cost_of(end: RunEnd, planned: Price) -> Cost:
     used = _used(read_json(folder, f"{STAGES_FOLDER}/provision.json"))
     if not used:
         return planned.of(hours)
-    edges = [begins, *(one.since for one in used[1:]), given_back]
+    edges = [begins, *(max(begins, one.since) for one in used[1:]), given_back]
     total = Cost(
         planned.of(hours).chip_hours, 0.0, tuple(dict.fromkeys(one.words for one in used if one.words))
     )

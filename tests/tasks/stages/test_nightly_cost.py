@@ -89,6 +89,11 @@ WEST = {"since": 2 * 3600.0, "zone": "us-central1-b", "capacity": "spot", "price
         (None, 300.0, ()),
         ([EAST], 30.0, ("spot in us-east5-b",)),
         ([EAST, WEST], 50.0, ("spot in us-east5-b", "spot in us-central1-b")),
+        (
+            [{**EAST, "since": 1.0}, {**WEST, "since": 1800.0}],
+            60.0,
+            ("spot in us-east5-b", "spot in us-central1-b"),
+        ),
         ([{**EAST, "price_per_hour": None}], None, ("spot in us-east5-b",)),
         ([{"since": 1.0}], 0.0, ()),
         (["damaged"], 300.0, ()),
