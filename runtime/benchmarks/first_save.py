@@ -77,7 +77,8 @@ def _only(cache: epath.Path | None) -> Iterator[Callable[[], None]]:
         for name, value in before.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
+    if cache is not None:  # after a failure not all would meet here; then it goes with the repeat's folder
         ocp.multihost.sync_global_processes("programs_cached")
-        if cache is not None and jax.process_index() == 0:
+        if jax.process_index() == 0:
             folders.remove(cache)  # it is no part of the checkpoints
             folders.remove(cache.parent / "filling")
