@@ -127,17 +127,17 @@ def stand(lease: Lease, until: float | None) -> Lease:
     return replace(lease, stands=True, stands_until=until)
 
 
+def fall(lease: Lease) -> Lease:
+    """Takes that back: what was made goes with who works on it."""
+    _require(lease, HELD, "no longer keep")
+    return replace(lease, stands=False, stands_until=None, note="")
+
+
 def take(lease: Lease, owner: Owner, now: float, expires_at: float | None) -> Lease:
     """Gives the lease to another owner: a run that is resumed, hardware that was kept."""
     _require(lease, HELD, "take over")
     renewed_at = max(now, lease.renewed_at)
     return replace(lease, owner=owner, held_by=owner, renewed_at=renewed_at, expires_at=expires_at)
-
-
-def fall(lease: Lease) -> Lease:
-    """Takes that back: what was made goes with who works on it."""
-    _require(lease, HELD, "no longer keep")
-    return replace(lease, stands=False, stands_until=None, note="")
 
 
 def detach(lease: Lease, now: float, expires_at: float | None, note: str = "") -> Lease:

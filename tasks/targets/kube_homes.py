@@ -154,7 +154,7 @@ def _kind(template: Object) -> str:
 
 
 def kinds_of(nodes: Iterable[Object], keys: Iterable[str]) -> str:
-    """Returns in words which values of some labels nodes have, each once; empty: they have none of them."""
+    """Returns in words which values of some labels nodes have, each once; the nodes' names where they have none."""
     wanted = tuple(keys)
     found = set()
     for node in nodes:
