@@ -28,6 +28,10 @@ class TimeIsUp(InfrastructureError):
     """It takes longer than it may. What was made is in the environment's record: the same again goes on."""
 
 
+class _Over(BaseException):
+    """The time is over. Were it an InfrastructureError, whoever looks again after a failure would take it for one."""
+
+
 def _name() -> str:
     from prefect.runtime import flow_run
 
@@ -94,13 +98,15 @@ def within(limit_s: float, said: str) -> Iterator[None]:
     """Ends the block after so many seconds, by TimeIsUp, so that it cleans up. In the main thread only."""
 
     def over(number: signal.Signals) -> None:
-        raise TimeIsUp(
-            f"it takes more than {said}: what was made is written down, do the same again to go on"
-        )
+        raise _Over
 
     with answered((signal.SIGALRM,), over):
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         try:
             yield
+        except _Over:
+            raise TimeIsUp(
+                f"it takes more than {said}: what was made is written down, do the same again to go on"
+            ) from None
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from flows import environment as flows
 from flows.environment import TimeIsUp, environment, within
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 
 FILE = "minimal"
 
@@ -73,6 +74,13 @@ def test_a_block_that_is_quicker_is_let_alone(tmp_path: Path) -> None:
         pass
     with pytest.raises(TimeIsUp), within(0.01, "no time"):
         time.sleep(60)
+
+
+def test_who_looks_again_after_failures_does_not_take_the_end_for_one() -> None:
+    with pytest.raises(TimeIsUp), within(0.01, "no time"):
+        for _ in range(2):
+            with suppress(InfrastructureError):
+                time.sleep(3)
 
 
 def test_a_limit_must_be_a_time() -> None:
