@@ -49,7 +49,7 @@ def interrupting(say: Callable[[str], None]) -> Iterator[None]:
         # Whoever was interrupted within a line of his own cannot be given another: Python refuses it.
         with suppress(RuntimeError):
             if heard == 1:
-                say(f"{number.name}: ending what is under way, and giving back what was made")
+                say(f"{number.name}: ending what is under way, a moment …")
             if heard == 2:
                 say(f"giving back what was made, a moment … {HURRY}")
         if heard != 2:
