@@ -65,7 +65,8 @@ def preflight(
     except BadInput as error:
         return list(error.problems)
     except InfrastructureError as error:
-        return [Problem("error", None, f"the cluster does not answer: {error}", unanswered=True)]
+        unanswered = isinstance(error, Unavailable)  # and not that nobody here knows the way to it
+        return [Problem("error", None, f"the cluster does not answer: {error}", unanswered=unanswered)]
     try:
         problems = [*_lacking(cluster, config), *_forbidden(cluster, config)]
         if any(one.severity == "error" for one in problems):

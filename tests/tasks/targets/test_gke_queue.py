@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.errors import ExitCode, InfrastructureError
 from runtime.contract.pod import start_file
 from tasks.leases.holding import Holding
 from tasks.stages.attempts import read_attempts
@@ -185,7 +185,7 @@ def test_without_kueue_nothing_is_made(pods: Pods) -> None:
     pods.cluster.stop("kueue")
     holding = hold(RUN)
     try:
-        with pytest.raises(BadInput, match="webhook"):
+        with pytest.raises(InfrastructureError, match="webhook"):
             play(pods.run(queue="queue", priority="lowest"), holding)
     finally:
         pods.cluster.stop()
