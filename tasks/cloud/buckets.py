@@ -32,7 +32,7 @@ class Buckets:
         self.rest.send("POST", f"make bucket {name}", f"storage/v1/b?project={scope}", body)
 
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Sort."""
+        """See Changeable."""
         self.rest.send("PATCH", f"change bucket {name}", f"storage/v1/b/{name}", fields)
 
     def delete(self, scope: str, name: str) -> None:

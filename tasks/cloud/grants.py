@@ -6,7 +6,7 @@ Somebody else may write a policy at any time, so it is written with the etag tha
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +27,6 @@ class Grants:
 
     on: On
     timing: Timing | None = None
-    in_place: Sequence[str] = ()
 
     def look(self, scope: str, name: str) -> Thing | None:
         """See Sort."""
@@ -57,10 +56,6 @@ class Grants:
             return True
 
         self._rewrite(f"give {role} to {member}", scope, add)
-
-    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Sort."""
-        raise NotImplementedError("a role is given or it is not")
 
     def delete(self, scope: str, name: str) -> None:
         """See Sort. What is left of an account that went before it goes as well."""

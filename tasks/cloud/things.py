@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tasks.cloud.compute import read as read_description
 from tasks.cloud.compute import written
@@ -32,21 +32,26 @@ class Thing:
 class Sort(Protocol):
     """One kind of things."""
 
-    @property
-    def in_place(self) -> Sequence[str]:
-        """Fields (or what is above them) that the API changes on what is there."""
-
     def look(self, scope: str, name: str) -> Thing | None:
         """Returns the thing, or None where there is none. Raises ContainerError."""
 
     def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
         """Makes it, and waits until it is there. Raises ContainerError, AlreadyExists among others."""
 
-    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """Gives what is there other values of some fields, which are whole at their first level."""
-
     def delete(self, scope: str, name: str) -> None:
         """Asks it to go, without waiting. Raises ContainerError; NotFound where it is gone."""
+
+
+@runtime_checkable
+class Changeable(Sort, Protocol):
+    """One kind of things of which something is changed while they are there."""
+
+    @property
+    def in_place(self) -> Sequence[str]:
+        """Fields (or what is above them) that the API changes on what is there."""
+
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """Gives what is there other values of some fields, which are whole at their first level."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class ServiceAccounts:
         self.rest.send("POST", f"make service account {name}", f"v1/projects/{scope}/serviceAccounts", body)
 
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Sort."""
+        """See Changeable."""
         body = {"serviceAccount": fields, "updateMask": ",".join(fields)}
         self.rest.send("PATCH", f"change service account {name}", self._path(scope, name), body)
 
@@ -144,7 +149,6 @@ class ServiceAccounts:
 class Repositories:
     """Repositories of Artifact Registry. `scope` is "project/location"."""
 
-    in_place: Sequence[str] = ()
     rest: Rest = field(default_factory=lambda: Rest("artifactregistry.googleapis.com"))
 
     def look(self, scope: str, name: str) -> Thing | None:
@@ -161,10 +165,6 @@ class Repositories:
         operation = self.rest.send("POST", doing, path, {**fields, "labels": dict(labels)})
         self.rest.follow(doing, operation, "v1")
 
-    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Sort."""
-        raise NotImplementedError("nothing of a repository is changed")
-
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""
         self.rest.send("DELETE", f"delete repository {name}", f"{self._folder(scope)}/{name}")
@@ -178,7 +178,6 @@ class Repositories:
 class Tensorboards:
     """TensorBoards of Vertex AI, by the names that they show. `scope` is "project/location"."""
 
-    in_place: Sequence[str] = ()
     timing: Timing | None = None
 
     def look(self, scope: str, name: str) -> Thing | None:
@@ -196,10 +195,6 @@ class Tensorboards:
             "POST", doing, self._folder(scope), {**fields, "labels": dict(labels)}
         )
         self._rest(scope).follow(doing, operation, "v1")
-
-    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Sort."""
-        raise NotImplementedError("nothing of a TensorBoard is changed")
 
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""

@@ -15,7 +15,7 @@ from tasks.cloud.container_errors import AlreadyExists, PermissionDenied, Thrott
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.labels import EXPIRES, read_labels
-from tasks.cloud.things import Sort, Thing, same_owner
+from tasks.cloud.things import Changeable, Sort, Thing, same_owner
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
 from tasks.config.environment import EnvironmentConfig
@@ -82,7 +82,8 @@ class Desk:
             why = f"the name is taken by somebody whose bucket you may not look at ({error}): choose another name"
             return Step("refuse", wanted, why=why)
         ours, whose = self._whose(config, kind, wanted, there)
-        return step_for(wanted, there, ours=ours, in_place=sort.in_place, whose=whose)
+        in_place = sort.in_place if isinstance(sort, Changeable) else ()
+        return step_for(wanted, there, ours=ours, in_place=in_place, whose=whose)
 
     def _whose(
         self, config: EnvironmentConfig, kind: str, wanted: Wanted, there: Thing | None
@@ -188,6 +189,7 @@ def carry_out(desk: Desk, holding: Holding, step: Step) -> None:
             desk.say(f"warning: {wanted} stays as it is: {one} cannot be changed on what is there")
     changed = sorted({one.path.partition(".")[0] for one in step.differences if one.can})
     if changed:
+        assert isinstance(sort, Changeable), "nothing else has differences that can be changed"
         desk.say(f"change {wanted}: {'; '.join(str(one) for one in step.differences if one.can)}")
         sort.change(wanted.scope, wanted.name, {name: wanted.fields[name] for name in changed}, there)
 
