@@ -47,7 +47,7 @@ class Buckets:
 
     def empty(self, name: str) -> None:
         """Deletes all objects of a bucket, with what was written over."""
-        for one in self.rest.pages(
+        for one in self.rest.listed(
             f"look into bucket {name}", f"storage/v1/b/{name}/o?versions=true", "items"
         ):
             path = f"storage/v1/b/{name}/o/{quote(str(one['name']), safe='')}?generation={one['generation']}"

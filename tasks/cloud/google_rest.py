@@ -1,4 +1,4 @@
-"""Google's APIs over REST, as far as environments need them: one way to ask, to wait for operations, and to fail.
+"""Google's APIs over REST, as far as clusters and environments need them: one way to ask, to wait, and to fail.
 
 Networks, accounts, policies, buckets, images and TensorBoards are made by some thirty methods of seven APIs. Their
 client libraries are as many packages, of which two (Compute Engine, Vertex AI) take longer to import than all else that
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -49,10 +49,12 @@ Document = Mapping[str, Any]
 class Rest:
     """One API, by its host. Methods raise ContainerError; NotFound only when the service says that there is none."""
 
-    def __init__(self, host: str, *, timing: Timing | None = None) -> None:
+    def __init__(self, host: str, *, timing: Timing | None = None, stand_in: str = ENDPOINT_VARIABLE) -> None:
+        """`stand_in` is the environment variable that says where this API's stand-in is, if there is one."""
         self.host = host
         self.timing = timing or Timing()
         self._api = host.partition(".")[0].rpartition("-")[2]
+        self._stand_in = stand_in
 
     def get(self, doing: str, path: str) -> Document:
         """Asks, as often as it takes. `doing` completes "cannot …"."""
@@ -70,23 +72,26 @@ class Rest:
                 time.sleep(pause)
         raise AssertionError("the last pause is None")
 
-    def pages(self, doing: str, path: str, field: str) -> list[Document]:
+    def listed(self, doing: str, path: str, field: str) -> list[Document]:
         """Returns all of a list, however many pages it has."""
-        found: list[Document] = []
+        return [one for page in self.pages(doing, path) for one in page.get(field, ())]
+
+    def pages(self, doing: str, path: str) -> Iterator[Document]:
+        """Yields the pages of a list as they come."""
         token = ""
         while True:
             more = f"{'&' if '?' in path else '?'}pageToken={quote(token, safe='')}" if token else ""
             page = self.get(doing, f"{path}{more}")
-            found += page.get(field, ())
+            yield page
             token = page.get("nextPageToken", "")
             if not token:
-                return found
+                return
 
     def send(self, method: str, doing: str, path: str, body: Document | None = None) -> Document:
         """Sends a request once."""
         import httpx
 
-        server, client, tokens = _client(os.environ.get(ENDPOINT_VARIABLE) or None, os.getpid())
+        server, client, tokens = _client(self._stand_in, os.environ.get(self._stand_in) or None, os.getpid())
         url = f"{server or 'https:/'}/{self.host}/{path}"
         try:
             with calling(self._api, doing, 2 * self.timing.try_s) as call:
@@ -150,11 +155,11 @@ class Rest:
 
 
 @functools.cache
-def _client(endpoint: str | None, pid: int) -> tuple[str, httpx.Client, GoogleTokens | None]:
+def _client(variable: str, endpoint: str | None, pid: int) -> tuple[str, httpx.Client, GoogleTokens | None]:
     import httpx
 
     if endpoint:
-        refuse_far_endpoint(ENDPOINT_VARIABLE, endpoint)
+        refuse_far_endpoint(variable, endpoint)
         return f"http://{endpoint}", httpx.Client(trust_env=False), None  # no proxy between us and ourselves
     from tasks.cloud.kubernetes_access import GoogleTokens
 

@@ -94,7 +94,7 @@ class OfCompute:
 
     def of_network(self, project: str, network: str) -> Sequence[Document]:
         """Returns the things of this kind that are in a network of a project."""
-        found = self.rest.pages(f"list {self.part}", f"{self._folder(project)}/{self.part}", "items")
+        found = self.rest.listed(f"list {self.part}", f"{self._folder(project)}/{self.part}", "items")
         ends = f"/projects/{project}/global/networks/{network}"
         return [one for one in found if str(one.get("network", "")).endswith(ends)]
 
@@ -183,7 +183,7 @@ class Tensorboards:
     def look(self, scope: str, name: str) -> Thing | None:
         """See Sort. Several may have one name: those of a lease of ours come first."""
         path = self._folder(scope)
-        found = self._rest(scope).pages(f"look for TensorBoard {name}", path, "tensorboards")
+        found = self._rest(scope).listed(f"look for TensorBoard {name}", path, "tensorboards")
         alike = [one for one in found if one.get("displayName") == name]
         alike.sort(key=lambda one: LEASE not in one.get("labels", {}))
         return Thing(str(alike[0]["name"]), alike[0], alike[0].get("labels", {})) if alike else None

@@ -1,6 +1,7 @@
 """Serves what clusters need of Compute Engine's API over HTTP: regions, machine types, reservations, resource policies.
 
 It shares the memory of the stand-in for GKE, whose node pools use the policies; faults strike its calls as well.
+A request for `https://HOST/PATH` is sent to `http://127.0.0.1:PORT/HOST/PATH`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.cloud.container.catalog import MACHINES, REGIONS, ZONES, machines_in,
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
 
-_PATH = re.compile(r"/compute/v1/projects/(?P<project>[^/]+)/(?P<rest>.+)")
+_PATH = re.compile(r"/compute\.googleapis\.com/compute/v1/projects/(?P<project>[^/]+)/(?P<rest>.+)")
 _STATUS = {"UNAVAILABLE": 503, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500}
 _URL = "https://www.googleapis.com/compute/v1"
 

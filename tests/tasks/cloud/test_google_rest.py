@@ -20,7 +20,7 @@ def test_the_token_of_a_page_comes_back_as_it_was_given(monkeypatch: pytest.Monk
         return pages[parse_qs(urlsplit(path).query).get("pageToken", [""])[0]]
 
     monkeypatch.setattr(rest, "get", get)
-    assert rest.pages("list", "storage/v1/b/x/o?versions=true", "items") == [1, 2]
+    assert rest.listed("list", "storage/v1/b/x/o?versions=true", "items") == [1, 2]
 
 
 def test_want_of_a_login_is_told_apart_from_want_of_a_role() -> None:
