@@ -126,6 +126,7 @@ class Works:
         self._book.open(there)
         for step in planned.steps:
             self._do(step)
+        self._await_sizes()
         made = self.container.cluster(self._book.location(), self.name)
         self._settled(made)
         if self._failed:
@@ -268,6 +269,11 @@ class Works:
         except ContainerError as error:
             self._give_back(POOL, self._book.pool_scope, name)
             self._fail(name, error)
+
+    def _await_sizes(self) -> None:
+        """Waits for machines that somebody asked for who is dead: where as many are wanted, no step is."""
+        for ref in [ref for ref in self.holding.lease.resources if ref.resizing is not None]:
+            self._asked.await_pool(ref.name)
 
     def is_ours(self, there: Cluster) -> bool:
         """Whether the cluster was made under this lease, and not there before."""

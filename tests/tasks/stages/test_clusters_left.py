@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -210,6 +210,24 @@ def test_a_size_that_was_being_changed_is_what_the_lease_says(
         resize(office(), "mine", stays)
     assert (machines(), lease().shape["machines"], lease().owner) == (stays, str(stays), None)
     assert not any(ref.resizing for ref in lease().resources)
+
+
+def test_a_size_that_somebody_asked_for_is_there_before_the_lease_says_so(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(office(), "mine", config(**MACHINES, nodes=2))
+    killed_at(monkeypatch, Asked, "follow", lambda: resize(office(), "mine", 4))
+    gke.spoil("mine", "np-0", "RECONCILING")
+    said: list[Sequence[str]] = []
+
+    def come(asked: Asked, name: str) -> None:
+        said.append([ref.name for ref in lease().resources if ref.resizing])
+        gke.spoil("mine", name, "RUNNING")
+
+    monkeypatch.setattr(Asked, "await_pool", come)
+    resize(office(), "mine", 4)
+    assert said == [["np-0"]]
+    assert (machines(), any(ref.resizing for ref in lease().resources)) == (4, False)
 
 
 def test_machines_that_cannot_be_had_leave_those_that_were_there(
