@@ -63,7 +63,7 @@ def down(
     """Gives an environment back, and looks that it is gone; returns what went.
 
     The bucket stays unless it is asked for. `agree` is shown what goes on in the cluster, if anything does. Raises
-    BadInput where there is none, or where the bucket is not empty and may not be emptied; Declined, Taken, Leaked.
+    BadInput where there is none, or where its bucket is not empty and may not be emptied; Declined, Taken, Leaked.
     """
     name, cluster = kinds.lease_name(desk.project, config.called), config.cluster.name
     lease, made = (latest(desk.ledger, one) for one in (name, cluster_lease(desk.project, cluster)))
@@ -73,7 +73,7 @@ def down(
             f"nothing of environment {config.called} is there: its record is {desk.ledger.uri}",
             fix="name the file, project and record that it was made with",
         )
-    if bucket:
+    if left:
         _refuse_full(desk, config)
     gone: list[ResourceRef] = []
     holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
@@ -184,7 +184,9 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
         there = bucket.look(desk.project, config.bucket.name)
         if there is not None:
             ref = holding.create(kinds.BUCKET, desk.project, config.bucket.name, lambda: there.uid)
-    if ref is not None and config.bucket.force_destroy:
+    if ref is None:
+        desk.say(f"there is no bucket {config.bucket.name} that was made for it: one of others stays")
+    elif config.bucket.force_destroy:
         Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing)).empty(ref.name)
 
 

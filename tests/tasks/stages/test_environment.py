@@ -265,6 +265,20 @@ def test_the_bucket_stays_unless_it_is_asked_for_and_is_emptied_only_by_leave(pr
     assert "buckets" not in records(project)
 
 
+def test_a_bucket_of_others_stays_and_may_be_full(project: Gke) -> None:
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
+    held.stand(None)
+    held.detach(None)
+    rest = Rest("storage.googleapis.com", timing=QUICK)
+    rest.send("POST", "make it", "storage/v1/b?project=proj", {"name": "artifacts", "location": "US-EAST5"})
+    with project.store.changing() as state:
+        state["project"]["objects"]["artifacts/run/x"] = {"name": "run/x", "generation": "5", "content": ""}
+    said: list[str] = []
+    down(desk(said.append), environment(), bucket=True)
+    assert records(project)["buckets"] == ["artifacts"]
+    assert "there is no bucket artifacts that was made for it: one of others stays" in said
+
+
 def test_of_two_who_apply_at_once_one_is_refused(project: Gke, capfd: pytest.CaptureFixture[str]) -> None:
     held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
     with held.renewing():
