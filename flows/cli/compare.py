@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from flows.cli.history import History
 from flows.cli.report import Which
 from flows.cli.runs import Output
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, print_json, say, tell_plot
 from flows.cli.wrong_flags import refuse_empty
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import open_folder
@@ -60,13 +60,18 @@ def compare(
     if any(pair.usual is None for pair in found.pairs):
         say(_UNKNOWN)
     if plot:
-        from tasks.config.home import comparisons_folder
-        from tasks.history.report.compared import render_compared
-
-        folder, name = open_folder(page or str(comparisons_folder())), f"{found.here}-to-{found.there}.html"
-        folder.write(name, render_compared(found, _UNKNOWN).encode())
-        say(f"plot: {folder.uri}/{name}")
+        tell_plot(lambda: _plotted(found, page), asked=page is not None)
     return ExitCode.DONE
+
+
+def _plotted(found: Comparison, page: str | None) -> str:
+    """Draws two runs on a page; returns where it lies."""
+    from tasks.config.home import comparisons_folder
+    from tasks.history.report.compared import render_compared
+
+    folder, name = open_folder(page or str(comparisons_folder())), f"{found.here}-to-{found.there}.html"
+    folder.write(name, render_compared(found, _UNKNOWN).encode())
+    return f"{folder.uri}/{name}"
 
 
 def _headings(found: Comparison) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, print_json, say, tell_plot
 from flows.cli.wrong_flags import checked_range, refuse_empty
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
@@ -106,7 +106,7 @@ def show(
         from tasks.config.home import series_folder
         from tasks.stages.history_site import write_page
 
-        say(f"plot: {write_page(open_folder(to or str(series_folder())), shown)}")
+        tell_plot(lambda: write_page(open_folder(to or str(series_folder())), shown), asked=to is not None)
     _tell(looked)
     return ExitCode.DONE
 

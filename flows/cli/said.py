@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from flows.said import print_json as print_json
 from flows.said import say as say
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import ExitCode, InfrastructureError
 
 if TYPE_CHECKING:
     from tasks.leases.resource import ResourceRef
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 Json = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
 ]
+
+
+def tell_plot(write: Callable[[], str], *, asked: bool) -> None:
+    """Writes a page that goes with what is said, and says where it lies. A failure only where it was asked for."""
+    try:
+        say(f"plot: {write()}")
+    except InfrastructureError as error:
+        if asked:
+            raise
+        say(f"warning: no plot could be drawn: {error}")
 
 
 def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool) -> int:

@@ -43,6 +43,18 @@ def test_a_page_goes_where_it_is_wanted_or_nowhere(runs: Path, capsys: pytest.Ca
     assert "plot" not in capsys.readouterr().err
 
 
+def test_a_page_that_nobody_asked_for_is_no_failure(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs / "home").mkdir()
+    (runs / "home" / "comparisons").write_text("no folder")
+    monkeypatch.setenv("SLICEBENCH_HOME", str(runs / "home"))
+    words = ["compare", "run-1", "--to", "run-0", "--output", str(runs)]
+    assert main(words) == 0
+    assert "no plot could be drawn: " in capsys.readouterr().err
+    assert main([*words, "--page", str(runs / "home" / "comparisons")]) == 3
+
+
 def test_programs_get_the_repeats_and_runs_are_found_by_their_folders(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
