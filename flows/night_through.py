@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from flows.api import FlowRunState, PrefectApi, Unreachable
+from flows.api import FlowRunState, PrefectApi
 from flows.server import known_server
-from flows.signals import answered
-from flows.through import PATIENCE_FOR_A_WORKER_S, NoServer
+from flows.watching import NoServer, Outage, Say, Watched, deployment_on
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import open_folder, read_json
 from tasks.config.locate import locate
@@ -22,8 +20,6 @@ DEPLOYMENT = "nightly/weeknights"
 """It has a schedule for one file; any other one may be played by it."""
 
 LOOK_S = 1.0
-
-Say = Callable[[str], None]
 
 
 def play_through_server(file: str, night: Night, say: Say) -> tuple[ExitCode, Mapping[str, Any]]:
@@ -38,18 +34,14 @@ def play_through_server(file: str, night: Night, say: Say) -> tuple[ExitCode, Ma
     if not server.is_here:
         raise NoServer(f"{server} is not on this machine, as the files of a night are")
     with PrefectApi(server) as api:
-        try:
-            deployment = api.deployment_id(DEPLOYMENT)
-        except InfrastructureError as error:
-            raise NoServer(str(error)) from error
-        if deployment is None:
-            raise NoServer(f"{server} has no deployment {DEPLOYMENT}")
+        deployment = deployment_on(api, DEPLOYMENT)
+        following = _Following(api, night, say)
         parameters = {"file": str(locate(file, "nightly").absolute()), "night": night.date}
         flow_run = api.create_flow_run(deployment, f"{suite_stem(file)} {night.date}", parameters)
         if elsewhere := _of_the_worker(night):
             say(f"the value of {', '.join(elsewhere)} is taken from the environment of the Prefect worker")
         say(f"flow run {suite_stem(file)} {night.date}: {server.ui_url}/runs/flow-run/{flow_run.id}")
-        return _Following(api, flow_run, night, say).to_the_end()
+        return following.to_the_end(flow_run)
 
 
 def _of_the_worker(night: Night) -> list[str]:
@@ -61,66 +53,52 @@ def _of_the_worker(night: Night) -> list[str]:
 class _Following:
     """One night being watched: what has come to its end, by its own record."""
 
-    def __init__(self, api: PrefectApi, flow_run: FlowRunState, night: Night, say: Say) -> None:
-        self._api, self._flow_run, self._say = api, flow_run, say
+    def __init__(self, api: PrefectApi, night: Night, say: Say) -> None:
+        """Before it is started: one that is gone on with has a record already."""
+        self._api, self._say = api, say
         self._folder = open_folder(night.uri)
-        self._before = read_json(self._folder, NIGHT_FILE)  # of a night that is gone on with
+        self._before = self._record = read_json(self._folder, NIGHT_FILE)
+        self._storage = Outage(
+            InfrastructureError, "the night goes on by itself", "what the night writes can be read again", say
+        )
         self._told: set[str] = set()
-        self._asked_to_stop = 0
-        self._cancelled = False
-        self._away = False
-        self._waiting_since: float | None = time.monotonic()
 
-    def to_the_end(self) -> tuple[ExitCode, Mapping[str, Any]]:
-        with answered((signal.SIGINT, signal.SIGTERM), self._stop):
-            while not self._flow_run.ended:
-                if self._asked_to_stop > 1:
-                    return ExitCode.INTERRUPTED, self._record()
+    def to_the_end(self, flow_run: FlowRunState) -> tuple[ExitCode, Mapping[str, Any]]:
+        watched = Watched(self._api, flow_run, "night", self._say)
+        with watched.stopping():
+            while not watched.state.ended:
+                if watched.is_left:
+                    return ExitCode.INTERRUPTED, self._written()
+                watched.ask()
                 self._look()
-                if not self._flow_run.ended:
+                if not watched.state.ended:
                     time.sleep(LOOK_S)
-        self._tell_cells()
-        return self._ended()
+        self._look()
+        return self._ended(watched.state)
 
-    def _ended(self) -> tuple[ExitCode, Mapping[str, Any]]:
-        record, message = self._record(), self._flow_run.message
-        if record == self._before:
-            record = {}  # it came to nothing: what is written there is of an earlier pass
+    def _ended(self, state: FlowRunState) -> tuple[ExitCode, Mapping[str, Any]]:
+        record = self._written()
         written = record.get("exit_code")
         if written in set(ExitCode):
             return ExitCode(written), record
-        if self._flow_run.state_type == "CANCELLED":
+        if state.state_type == "CANCELLED":
             return ExitCode.INTERRUPTED, record
-        name, _, cause = message.partition(": ")
-        self._say(cause if name in ExitCode.__members__ else message or "the flow run ended without a word")
+        name, _, cause = state.message.partition(": ")
+        told = cause if name in ExitCode.__members__ else state.message
+        self._say(told or "the flow run ended without a word")
         return ExitCode.__members__.get(name, ExitCode.INFRASTRUCTURE), record
 
+    def _written(self) -> Mapping[str, Any]:
+        """Returns what this pass has written; nothing while what is there is an earlier one's."""
+        if self._record == self._before or not isinstance(self._record, Mapping):
+            return {}
+        return self._record
+
     def _look(self) -> None:
-        try:
-            if self._asked_to_stop and not self._cancelled:
-                self._api.cancel(self._flow_run.id)
-                self._cancelled = True
-            self._flow_run = self._api.flow_run(self._flow_run.id)
-            if self._away:
-                self._say("the Prefect server is back")
-            self._away = False
-        except Unreachable as error:
-            if not self._away:
-                self._say(f"{error}; the night goes on by itself")
-            self._away = True
-        self._mention_waiting()
-        self._tell_cells()
-
-    def _record(self) -> Mapping[str, Any]:
-        found = read_json(self._folder, NIGHT_FILE)
-        return found if isinstance(found, Mapping) else {}
-
-    def _tell_cells(self) -> None:
         """Tells the cells that have come to their end since the last look."""
-        record = self._record()
-        if record == self._before:
-            return
-        for cell in record.get("cells") or ():
+        with self._storage.borne():
+            self._record = read_json(self._folder, NIGHT_FILE)
+        for cell in self._written().get("cells") or ():
             runs = len(cell.get("runs") or ())
             line = f"{cell['title']}: {str(cell['status']).replace('_', ' ')}" + (
                 f": {cell['cause']}" if cell.get("cause") else ""
@@ -129,24 +107,3 @@ class _Following:
             if key not in self._told:
                 self._told.add(key)
                 self._say(line + (", run again" if cell.get("again") else ""))
-
-    def _mention_waiting(self) -> None:
-        if self._flow_run.state_type not in ("SCHEDULED", "PENDING"):
-            self._waiting_since = None
-        elif (
-            self._waiting_since is not None
-            and time.monotonic() - self._waiting_since > PATIENCE_FOR_A_WORKER_S
-        ):
-            self._waiting_since = None
-            self._say(
-                "no worker has taken the flow run yet. Another night may be in the way, or no worker runs "
-                "(start one: slicebench up)"
-            )
-
-    def _stop(self, number: signal.Signals) -> None:
-        self._asked_to_stop += 1
-        self._say(
-            "cancelling; waiting until everything is given back (once more: leave now)"
-            if self._asked_to_stop == 1
-            else "left; `slicebench leases` shows what is still being given back"
-        )

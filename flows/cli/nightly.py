@@ -59,7 +59,7 @@ def _played(file: str, opened: Night, direct: bool) -> tuple[ExitCode, Mapping[s
     """Plays the night through a server here, else in this process; returns how it ended, with night.json."""
     if not direct:
         from flows.night_through import play_through_server
-        from flows.through import NoServer
+        from flows.watching import NoServer
 
         try:
             return play_through_server(file, opened, say)

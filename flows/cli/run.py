@@ -227,7 +227,8 @@ def _run_somewhere(request: RunRequest, folder: Folder, terminal: Terminal, wher
 
         return run_directly(request, terminal)
     from flows.here import run_here
-    from flows.through import NoServer, run_through_server
+    from flows.through import run_through_server
+    from flows.watching import NoServer
 
     if where == _THROUGH_SERVER:
         try:

@@ -40,6 +40,34 @@ def test_a_server_that_goes_away_and_comes_back_is_told_once_and_the_run_goes_on
     assert told[1] == "the Prefect server is back"
 
 
+def test_a_folder_that_cannot_be_read_for_a_while_is_told_once_and_the_run_followed_on(
+    server: PrefectStub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[bool] = []
+    log = tmp_path / "r1" / "run.log"
+
+    def away() -> bool:
+        calls.append(False)
+        if len(calls) == 3:
+            log.mkdir(parents=True)  # which no file can be read of
+        if len(calls) == 6:
+            log.rmdir()
+            log.write_text("12:00:00 all is well\n")
+        if len(calls) == 7:
+            outcome(tmp_path / "r1")
+            server.end("COMPLETED")
+        return False
+
+    server.away = away
+    server.on_start = lambda flow_run: server.end("RUNNING")
+    assert main(["run", "quickstart", "--output", str(tmp_path), "--run-id", "r1"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [
+        line for line in told if line.endswith("run.log: Is a directory; the run goes on by itself")
+    ] != []
+    assert told.count("what the run writes can be read again") == told.count("all is well") == 1
+
+
 def test_a_run_that_wrote_down_how_it_ended_is_asked_about_at_once(
     server: PrefectStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +108,7 @@ def test_a_flow_run_that_does_not_begin_says_what_it_waits_for(
     state: str,
     told: str,
 ) -> None:
-    monkeypatch.setattr("flows.through.PATIENCE_FOR_A_WORKER_S", 0.0)
+    monkeypatch.setattr("flows.watching.PATIENCE_FOR_A_WORKER_S", 0.0)
     calls: list[bool] = []
 
     def away() -> bool:

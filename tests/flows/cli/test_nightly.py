@@ -92,6 +92,30 @@ def test_where_a_server_is_up_a_night_is_a_flow_run_of_it(
     assert json.loads(out)["exit_code"] == 4
 
 
+def test_a_record_that_cannot_be_read_for_a_while_is_told_once_and_the_night_followed_on(
+    file: Path, server: PrefectStub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks: list[int] = []
+    record = file.parent / "runs" / "n-20261130" / "night.json"
+
+    def goes_on() -> bool:
+        looks.append(1)
+        if len(looks) == 3:
+            record.mkdir(parents=True)  # which no file can be read of
+        if len(looks) == 6:
+            record.rmdir()
+            _write(file, exit_code=0)
+            server.end("COMPLETED", "DONE: ")
+        return False
+
+    server.on_start = lambda flow_run: server.end("RUNNING")
+    server.away = goes_on
+    assert _play(file) == 0
+    told = capsys.readouterr().err
+    assert told.count("night.json: Is a directory; the night goes on by itself") == 1
+    assert told.count("what the night writes can be read again") == told.count("local · pinned: passed") == 1
+
+
 @pytest.mark.parametrize(
     ("state", "message", "code", "told"),
     [
