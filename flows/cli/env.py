@@ -164,7 +164,7 @@ def read(file: str, overrides: tuple[str, ...]) -> EnvironmentConfig:
     """Returns what a file says, with what is said in its place. Raises BadInput."""
     from tasks.config.locate import locate
 
-    path = locate(file, "environments")
+    path = locate(file, "environments")  # a name that is none is refused before pydantic is loaded
     from tasks.config.environment_file import load_environment
 
     return load_environment(path, overrides)

@@ -140,7 +140,9 @@ def _counts(lease: Lease) -> bool:
 
 def _present(ledger: Ledger, shown: Sequence[Lease]) -> Mapping[str, Present]:
     """Returns what is there of leases that live by nobody's process, as far as their clusters answer."""
-    kinds = {"jobset", "gke_cluster"}
+    from tasks.leases.resource import CLUSTER, JOBSET
+
+    kinds = (JOBSET, CLUSTER)
     if not any(one.owner is None and ref.kind in kinds for one in shown for ref in one.resources):
         return {}
     from tasks.leases.presently import presently

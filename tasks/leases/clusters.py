@@ -1,6 +1,7 @@
 """The inventories of GKE: clusters and node pools, known by their labels, in all locations of the projects that the
 ledger names. Those in ERROR or half made are there: they cost money or hold quota.
 
+The scope of a cluster is "project/location", that of a node pool "project/location/cluster".
 A pool in a cluster of its own lease goes with that; one in a cluster that was there before goes by itself.
 """
 
@@ -18,14 +19,10 @@ from tasks.cloud.labels import Labelled, read_labels
 from tasks.cloud.timing import Timing
 from tasks.leases.inventory import Found, Pace
 from tasks.leases.ledger import Ledger
+from tasks.leases.resource import CLUSTER as CLUSTER
+from tasks.leases.resource import POOL as POOL
 from tasks.leases.resource import ResourceRef
 from tasks.leases.tpus import in_projects, projects_of
-
-CLUSTER = "gke_cluster"
-"""The kind. Its scope is "project/location"."""
-
-POOL = "gke_node_pool"
-"""The kind. Its scope is "project/location/cluster"."""
 
 OPERATION = "gke_operation"
 """What a lease waits for, written down as something that is not its own: whoever goes on with it waits as well."""

@@ -18,9 +18,9 @@ from tasks.leases.inventory import Found
 from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import HELD, Lease
 from tasks.leases.ledger import Ledger
-from tasks.leases.resource import JOBSET, ResourceRef
+from tasks.leases.resource import CLUSTER, JOBSET, ResourceRef
 
-CLUSTER, DELETED = "gke_cluster", "its cluster is deleted"
+DELETED = "its cluster is deleted"
 
 WITHIN_S = 3.0
 """Longer than a cluster on another continent needs for the three calls that are made of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+CLUSTER = "gke_cluster"
+POOL = "gke_node_pool"
 JOBSET = "jobset"
 POLICY = "gce_resource_policy"
 QUEUE = "kueue_queue"

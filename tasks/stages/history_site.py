@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tasks.cloud.storage import Folder
 from tasks.history.dataset.lines import Shown, machine_words
 from tasks.history.dataset.store import Dataset
-from tasks.history.report.of_series import entry
-from tasks.history.report.of_series import series_page as page_of_series
+from tasks.history.report.of_series import entry, series_page
 from tasks.history.report.series_page import render_series
 from tasks.history.report.site_page import Entry, Section, render_site
 from tasks.stages.history import Looked, judged_of_all
@@ -20,7 +19,7 @@ _SERIES = "series"
 _AT_ONCE = 8
 
 
-def series_page(series: str) -> str:
+def page_name(series: str) -> str:
     """Returns the name of the page of a series in the site."""
     return f"{_SERIES}/{series}.html"
 
@@ -28,7 +27,7 @@ def series_page(series: str) -> str:
 def write_page(folder: Folder, shown: Shown) -> str:
     """Writes the page of one series; returns where it lies."""
     name = f"{shown.one.id}.html"
-    folder.write(name, render_series(page_of_series(shown)).encode())
+    folder.write(name, render_series(series_page(shown)).encode())
     return f"{folder.uri}/{name}"
 
 
@@ -42,8 +41,8 @@ def write_site(folder: Folder, dataset: Dataset, looked: Looked) -> int:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         writing = []
         for shown in _all_shown(dataset, looked):
-            link = series_page(shown.one.id)
-            page = render_series(page_of_series(shown), home=f"../{INDEX}")
+            link = page_name(shown.one.id)
+            page = render_series(series_page(shown), home=f"../{INDEX}")
             writing.append(pool.submit(folder.write, link, page.encode()))
             links.append(link)
             machine = (machine_words(shown.one), shown.one.about["track"])

@@ -19,7 +19,7 @@ from tasks.history.report.night import render_night
 from tasks.history.report.spark import spark
 from tasks.history.verdict import Verdict, overall
 from tasks.stages.files import REPORT_FILE
-from tasks.stages.history_site import INDEX, series_page
+from tasks.stages.history_site import INDEX, page_name
 from tasks.stages.nightly_cost import Cost
 from tasks.stages.nightly_record import CellEnd, NightRecord
 
@@ -162,7 +162,7 @@ def _cell(cell: CellEnd) -> Line:
 
 def _page_of_series(record: NightRecord, one: SeriesTold, folder: str) -> str:
     """Returns the link to the page of a series; empty where it has none: what was measured in turns is no series."""
-    return leading(folder, f"{record.site}/{series_page(one.series)}") if record.site and one.recent else ""
+    return leading(folder, f"{record.site}/{page_name(one.series)}") if record.site and one.recent else ""
 
 
 def _series(one: SeriesTold, link: str) -> Line:

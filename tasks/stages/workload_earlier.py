@@ -1,4 +1,4 @@
-"""What of an earlier workload of a name still ends when its JobSet is gone: it is waited for, being in ours' way.
+"""Waits for what is left of an earlier workload of the same name, whose JobSet is gone: a new one would be in its way.
 
 Its pods answer to the same host names, and may hold the hardware. Its Secret has the name of ours, and goes when the
 cluster gets round to it: seconds after its JobSet.

@@ -46,7 +46,7 @@ IAP_RANGE = "35.235.240.0/20"
 """From where Identity-Aware Proxy reaches machines."""
 NAT = "nat"
 WORKLOAD_IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
-BUCKET_ROLE = "roles/storage.legacyBucketReader"
+BUCKET_READER_ROLE = "roles/storage.legacyBucketReader"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _storage(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
     yield Wanted("bucket", project, bucket.name, fields)
     for account in (config.accounts.nodes, config.accounts.workloads):
         member = f"serviceAccount:{email(account.name, project)}"
-        yield _grant("bucket role", bucket.name, BUCKET_ROLE, member)
+        yield _grant("bucket role", bucket.name, BUCKET_READER_ROLE, member)
     if config.registry is not None:
         place = config.registry.location or config.region
         yield Wanted("repository", f"{project}/{place}", config.registry.name, {"format": "DOCKER"})

@@ -19,7 +19,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.spec import RunSpec
 from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id
-from tasks.leases.resource import JOBSET, ResourceRef
+from tasks.leases.resource import CLUSTER, JOBSET, POLICY, POOL, ResourceRef
 from tasks.targets.cluster_requests import pool_name
 from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import Group, jobset_name, name_problem
@@ -34,8 +34,7 @@ _GOES_WITHIN_S = 600
 TRIAL_S = 900
 """For a pod that tries an image."""
 
-SECRET, CLUSTER, NODE_POOL = "secret", "gke_cluster", "gke_node_pool"
-POLICY = "gce_resource_policy"
+SECRET = "secret"
 
 
 def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
@@ -64,7 +63,7 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         bytes_per_save=max((bytes_of(point.checkpoint) for point in fitting.points), default=0),
         points=fitting.points,
         left_out=fitting.problems,
-        keepable=(CLUSTER, NODE_POOL) if _makes_cluster(config) else (),
+        keepable=(CLUSTER, POOL) if _makes_cluster(config) else (),
         locks=[("gke", scope)] if config.lock else (),
         lock_wait_s=spec.wait_for_lock_s,
         attempts=config.limits.attempts,
@@ -144,7 +143,7 @@ def _resources(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Iterator[R
         if most := cluster.make_fields.get("max_run"):
             ends = f"its machines go {most} after they came; the pool stays"
         for number in range(config.slices if config.shape.kind == "tpu" else 1):
-            yield ResourceRef(NODE_POOL, f"{at}/{cluster.name}", pool_name(number), dead_man=ends)
+            yield ResourceRef(POOL, f"{at}/{cluster.name}", pool_name(number), dead_man=ends)
     name, where = workload_name(spec, config), f"{scope}/{config.namespace}"
     yield ResourceRef(JOBSET, where, name, dead_man=dead_man(config))
     if spec.secret_env:
