@@ -1,0 +1,54 @@
+"""Decrypts an object from a file that holds its bytes and one that holds what the service says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from runtime.contract.errors import BadInput
+from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.keys import KeyRing
+from runtime.gcs_proxy.seal import Opener, opened
+
+
+def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> None:
+    """Writes the plaintext to `output`, which is there only once all of it was found authentic.
+
+    Raises BadInput, Malformed, KeyDenied, KeyUnavailable.
+    """
+    told = _resource(resource)
+    bucket, name = told["bucket"], told["name"]
+    found = envelope.read(told.get("metadata") or {})
+    plain = found.layout.plain_size(sealed.stat().st_size)
+    opener = Opener(keys.data_key(found, bucket, name), found.object_id, found.layout, plain)
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with sealed.open("rb") as source, partial.open("wb") as target:
+            for part in opened(opener, _segments(source, found.layout.segment_bytes)):
+                target.write(part)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _segments(source: BinaryIO, size: int) -> Iterator[bytes]:
+    while segment := source.read(size):
+        yield segment
+
+
+def _resource(path: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {error}") from error
+    if not isinstance(told, dict) or not all(
+        isinstance(told.get(field), str) for field in ("bucket", "name")
+    ):
+        raise BadInput(
+            f"{path} is not what the JSON API says of an object: it has no bucket and name",
+            fix="gcloud storage objects describe gs://BUCKET/OBJECT --raw --format=json",
+        )
+    return told
