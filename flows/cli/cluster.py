@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tasks.targets.cluster_plan import ClusterPlan
 
 Project = Annotated[str | None, Parameter(help="Google Cloud project; else from the environment or gcloud")]
-Location = Annotated[str, Parameter(help="Region or zone, where several have a cluster of the name")]
+Location = Annotated[
+    str, Parameter(("--location", "--zone"), help="Region or zone, where several have a cluster of the name")
+]
 Name = Annotated[str, Parameter(help="Its exact name")]
 Force = Annotated[
     bool, Parameter(negative="", show_default=False, help="Take away what works without asking")

@@ -23,7 +23,9 @@ def cache_image(
         Parameter(negative="", help="Nodes of this pool only (repeat the flag); else all with accelerators"),
     ] = (),
     timeout: Annotated[str, Parameter(help="How long nodes may take: 30m")] = "30m",
-    location: Annotated[str | None, Parameter(help="Region or zone, where several have the name")] = None,
+    location: Annotated[
+        str | None, Parameter(("--location", "--zone"), help="Region or zone, where several have the name")
+    ] = None,
     project: Annotated[str | None, Parameter(help="Google Cloud project; else from the environment")] = None,
     json: Json = False,
     verbose: Verbose = False,

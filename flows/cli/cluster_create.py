@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from flows.cli import cluster
 from flows.cli.cluster import DryRun, Force, Name, Project, agreeing, show, show_plan
 from flows.cli.cluster_groups import Accelerators, Controllers, Fields, Network, Place
-from flows.cli.said import Json, say
+from flows.cli.said import Json, say, surely
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import ExitCode
 
@@ -60,7 +60,9 @@ def create(
         return show_plan(preview(desk, name, config), json)
     with interrupting(say):
         standing = make(desk, name, config, ttl_s=ttl_s, agree=agreeing(force), partly=partly)
-    show(standing, json)
+    back = f"give it back with: slicebench cluster delete {name}"
+    with surely(f"cluster {name} is made; {back}"):
+        show(standing, json)
     if not json:
-        say(f"give it back with: slicebench cluster delete {name}")
+        say(back)
     return ExitCode.DONE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, print_json, say, surely
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import BadInput, ExitCode
 
@@ -118,7 +118,8 @@ def build(
                 device or "tpu", base, tag, python, orbax_classes, builder, no_cache, force, smoke,
             )  # fmt: skip
             made = make(wanted, registry, say)
-    _show(made, json)
+    with surely(f"made: {made.image}"):
+        _show(made, json)
     return ExitCode.DONE
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import atexit
 import gc
 import json
-import os
+import re
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
+from flows.cli.outlets import Unwritable, let_go_of_stdout, outlets
+from flows.said import aimed, aiming
+from runtime.contract.errors import BadInput, ExitCode, SlicebenchError, worst
 from tasks.cloud.waits import telling
 
 # Python looks twice through all objects before it ends, which takes a quarter of a second after a run; what is frozen
@@ -20,6 +23,8 @@ atexit.register(gc.freeze)
 _GARBAGE = 20_000
 """How many objects more than before let Python look for garbage. It would at 700, and what imports make is none: that
 takes a tenth of a short command."""
+
+_NEGATIVE_LENGTH = re.compile(r"-\d[\d.]*[a-z]+")
 
 if TYPE_CHECKING:
     import cyclopts
@@ -167,8 +172,25 @@ def main(argv: list[str] | None = None) -> int:
     gc.set_threshold(_GARBAGE)
     words = sys.argv[1:] if argv is None else argv
     words = in_full(words)
-    with telling(_tell_wait):
-        return _command(words)
+    with outlets(), aiming(words), telling(_tell_wait):
+        return _written(lambda: _command(words))
+
+
+def _written(command: Callable[[], int]) -> int:
+    """Returns the command's code once all that it said is written; another one when that cannot be."""
+    code = int(ExitCode.DONE)
+    try:
+        code = command()
+        sys.stdout.flush()
+    except Unwritable as error:
+        let_go_of_stdout()
+        print(f"slicebench: {error}", file=sys.stderr)
+        # Codes above those of ours are a program's own.
+        return worst((ExitCode(code), error.exit_code)) if code in set(ExitCode) else code
+    except BrokenPipeError:
+        # The reader of our output left (`slicebench runs | head`); nothing more can be told it.
+        let_go_of_stdout()
+    return code
 
 
 def _command(words: list[str]) -> int:
@@ -179,22 +201,42 @@ def _command(words: list[str]) -> int:
 
             return create(words[2:])
         return _through_cyclopts(words)
+    except Unwritable:
+        raise
     except SlicebenchError as error:
         return _refuse(error, words)
     except KeyboardInterrupt:
         print("slicebench: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output left (`slicebench runs | head`); nothing more can be told it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
 
 
 def in_full(words: list[str]) -> list[str]:
-    """Returns the words with what goes without saying: `history SERIES` is `history show SERIES`."""
+    """Returns the words with what goes without saying: `history SERIES` is `history show SERIES`, and values that look
+    like flags are those of the flags before them.
+    """
     verbs = GROUPS["history"][1]
     series = len(words) > 1 and words[0] == "history" and words[1] not in verbs and words[1][:1] != "-"
-    return ["history", "show", *words[1:]] if series else words
+    return list(_with_values(["history", "show", *words[1:]] if series else words))
+
+
+def _with_values(words: list[str]) -> Iterator[str]:
+    """Yields the words with -5m at the flag before it: parsers take it for a flag, and would say that a value lacks."""
+    own = words[: words.index("--")] if "--" in words else words
+    kept: str | None = None
+    for word in own:
+        if (
+            kept is not None
+            and kept.startswith("--")
+            and "=" not in kept
+            and _NEGATIVE_LENGTH.fullmatch(word)
+        ):
+            kept = f"{kept}={word}"
+            continue
+        if kept is not None:
+            yield kept
+        kept = word
+    yield from () if kept is None else (kept,)
+    yield from words[len(own) :]
 
 
 def _tell_wait(text: str) -> None:
@@ -232,8 +274,8 @@ def _refuse_unknown_word(words: list[str]) -> None:
 def _refuse(error: SlicebenchError, words: list[str]) -> int:
     """Tells the error: to people on stderr, and with --json as one object on stdout."""
     if "--json" in words:
-        print(json.dumps({"error": str(error), "exit_code": int(error.exit_code)}))
-    for line in str(error).splitlines():
+        print(json.dumps({"error": aimed(str(error)), "exit_code": int(error.exit_code)}))
+    for line in aimed(str(error)).splitlines():
         print(f"slicebench: {line}", file=sys.stderr)
     return error.exit_code
 

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from flows.said import print_json as print_json
 from flows.said import say as say
+from flows.said import surely as surely
 from runtime.contract.errors import ExitCode, InfrastructureError
 
 if TYPE_CHECKING:

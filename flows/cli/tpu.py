@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say, tell_gone
+from flows.cli.said import Json, print_json, say, surely, tell_gone
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -71,9 +71,11 @@ def create(
     ttl_s = lifetime(ttl)
     with interrupting(say):
         standing = make(office(project), name, config, ttl_s, wait=wait)
-    _show(standing, json)
+    back = f"give it back with: slicebench tpu delete {name}"
+    with surely(f"TPU {name} is made; {back}"):
+        _show(standing, json)
     if not json:
-        say(f"give it back with: slicebench tpu delete {name}")
+        say(back)
     return ExitCode.DONE
 
 

@@ -137,7 +137,7 @@ def delete(
     from flows.cli.tpu import seconds
 
     if bool(names) == (filter_by_job is not None):
-        raise BadInput("say which workloads: names, or --filter-by-job", fix="slicebench workload list")
+        raise BadInput("say which workloads: names, or --filter-by-job", fix="see slicebench workload list")
     limit_s = seconds(wait, "--wait")
     show_calls(verbose)
     from tasks.leases.opening import the_ledger

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flows.cli.workload_flags import fields_of, one_cluster, parsed, seconds
-from flows.said import print_json, say
+from flows.cli.workload_flags import fields_of, one_cluster, parsed
+from flows.said import print_json, say, surely
 from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -127,6 +127,10 @@ def _image_named(told: Namespace, config: GkeTargetConfig) -> str:
             f"--docker-image is taken as it is, and {' and '.join(making)} would make another one",
             fix="leave one of them out",
         )
+    if config.pathways is not None and config.pathways.headless:
+        if said := [*(["--docker-image"] if told.docker_image else []), *making]:
+            raise BadInput("a headless Pathways takes no image", fix=f"leave {' and '.join(said)} out")
+        return "none"
     if told.docker_image:
         from tasks.cloud.image_names import image_name
 
@@ -134,8 +138,6 @@ def _image_named(told: Namespace, config: GkeTargetConfig) -> str:
         return str(told.docker_image)
     if config.image and not making:
         return config.image
-    if config.pathways is not None and config.pathways.headless:
-        return "none"
     if not (repository := _repository(told)):
         raise BadInput(
             "which image? --docker-image names one, or --repository says where one goes that is made of "
@@ -223,10 +225,9 @@ def _wait_limit(told: Namespace) -> int | None:
         return None
     if not told.wait:
         raise BadInput("--wait-limit says how long --wait waits", fix="say --wait as well")
-    limit_s = seconds(told.wait_limit, "--wait-limit")
-    if limit_s < 1:
+    if told.wait_limit < 1:
         raise BadInput("--wait-limit must be a second or more", fix="say --no-wait to wait for nothing")
-    return limit_s
+    return int(told.wait_limit)
 
 
 def _waited(
@@ -249,14 +250,16 @@ def _tell(
     links = _links(config, made, gke)
     if told.json:
         ended = {} if code is None else {"exit_code": code}
-        print_json(
-            {"workload": made.name, "uid": made.uid, "namespace": config.namespace, "image": asked.image,
-             "lease": made.lease_id, "expires_at": made.expires_at, "links": dict(links), **ended}
-        )  # fmt: skip
+        with surely(f"workload {made.name} was submitted"):
+            print_json(
+                {"workload": made.name, "uid": made.uid, "namespace": config.namespace, "image": asked.image,
+                 "lease": made.lease_id, "expires_at": made.expires_at, "links": dict(links), **ended}
+            )  # fmt: skip
         return
     if code is not None:
         return
-    print(made.name)
+    with surely(f"workload {made.name} was submitted"):
+        print(made.name)
     say(f"submitted to {config.context or flags}; it runs on without us{_how_long(asked.deadline_s)}")
     for label, link in links:
         say(f"  see {label}: {link}")

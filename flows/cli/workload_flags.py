@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _in_our_words(self, message: str) -> str:
         if message.startswith("unrecognized arguments: "):
-            return f"nothing is known to be done with: {message.partition(': ')[2]}"
+            return _unknown(message.partition(": ")[2].split(" "))
         if not message.startswith("argument "):
             return message
         names, _, told = message.removeprefix("argument ").partition(": ")
@@ -40,7 +40,22 @@ class _Parser(argparse.ArgumentParser):
         if told.startswith("invalid int value: "):
             given = told.partition(": ")[2].strip("'")
             return f"{flag} must be a whole number, not {given}"
-        return f"{flag} needs a value" if told.startswith("expected one argument") else f"{flag}: {told}"
+        if not told.startswith("expected one argument"):
+            return f"{flag}: {told}"
+        after = self.typed[self.typed.index(flag) + 1 :] if flag in self.typed else ()
+        if after and after[0].startswith("-") and after[0] not in self._option_string_actions:
+            return f"{flag} needs a value, and {after[0]} looks like a flag: write {flag}={after[0]} if it is none"
+        return f"{flag} needs a value"
+
+
+def _unknown(words: Sequence[str]) -> str:
+    """Says of words that are nothing known what they may have been meant for."""
+    from runtime.contract.nearest import nearest
+
+    if (wrong := next((word for word in words if word.startswith("--")), None)) is None:
+        return f"nothing is known to be done with: {' '.join(words)}"
+    near = nearest(wrong.partition("=")[0], flags())
+    return f"Unknown option: {wrong.partition('=')[0]}{f', did you mean {near}' if near else ''}"
 
 
 def one_cluster(told: object) -> None:
@@ -48,7 +63,7 @@ def one_cluster(told: object) -> None:
     places = [f"--{flag}" for flag in ("context", "cluster", "target") if getattr(told, flag)]
     if len(places) != 1:
         raise BadInput(
-            f"{' and '.join(places)} name a cluster each" if places else "which cluster?",
+            f"{' and '.join(places)} name a cluster each" if places else "no cluster is named",
             fix="say one of --context, --cluster and --target",
         )
 
@@ -167,18 +182,21 @@ def _add_ends(add: Any) -> None:
     add("--restart-on-exit-codes", help="… for these codes too: 1,3-5; else for signals and 42")
     add("--restart-on-user-code-failure", action="store_true", help="… for every code")
     add(
-        "--deadline", help="The cluster ends it so long after it was admitted: 90m, 4h; none: never; else 24h"
-    )
+        "--deadline", type=_length_or_none,
+        help="The cluster ends it so long after it was admitted: 90m, 4h; none: never; else 24h",
+    )  # fmt: skip
+    add("--grace", type=_length, help="From SIGTERM to SIGKILL; else 30s")
     add(
-        "--grace",
         "--termination-grace-period-seconds",
         dest="grace",
-        help="From SIGTERM to SIGKILL; else 30s",
+        type=_seconds_of_xpk,
+        help="The same, as xpk has it",
     )
-    add("--ttl", "--ttl-seconds-after-finished", dest="ttl", help="How long it stays after its end; else 12h")
+    add("--ttl", type=_length, help="How long it stays after its end; else 12h")
+    add("--ttl-seconds-after-finished", dest="ttl", type=_seconds_of_xpk, help="The same, as xpk has it")
     add("--wait", action=argparse.BooleanOptionalAction, default=False,
         help="Show what its workers say, and end with its exit code; Ctrl-C leaves it running")  # fmt: skip
-    add("--wait-limit", help="Wait no longer than that, with exit code 3; it runs on")
+    add("--wait-limit", type=_length, help="Wait no longer than that, with exit code 3; it runs on")
     add("--dry-run", action="store_true", help="Print the JobSet, and make nothing; asks no cluster")
     add("--json", action="store_true", help="Print one JSON object on stdout")
     add("--verbose", action="store_true", help="Show every call to the outside")
@@ -212,20 +230,26 @@ def fields_of(told: argparse.Namespace) -> dict[str, Any]:
     return fields
 
 
-def seconds(text: str, flag: str) -> int:
-    """Returns the seconds of a length of time; a number alone is seconds, as xpk takes it."""
+def _length(text: str) -> int:
+    """Returns the seconds of a length of time."""
     from tasks.config import duration
 
     try:
-        return int(text) if text.isdecimal() else round(duration.seconds(text))
+        return round(duration.seconds(text))
     except ValueError as error:
-        raise BadInput(f"{flag}: {error}") from None
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _length_or_none(text: str) -> int | str:
+    return text if text == "none" else _length(text)
+
+
+def _seconds_of_xpk(text: str) -> int:
+    """Returns the seconds of flags that have them in their name: a number alone, as xpk takes it, is enough there."""
+    return int(text) if text.isdecimal() else _length(text)
 
 
 def _limits(told: argparse.Namespace) -> dict[str, int | None]:
     given = {"workload_s": "deadline", "termination_grace_s": "grace", "ttl_s": "ttl"}
     said = {field: getattr(told, flag) for field, flag in given.items() if getattr(told, flag) is not None}
-    return {
-        field: None if (field, text) == ("workload_s", "none") else seconds(text, f"--{given[field]}")
-        for field, text in said.items()
-    }
+    return {field: None if length == "none" else length for field, length in said.items()}

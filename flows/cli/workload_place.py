@@ -29,7 +29,10 @@ class Where:
         None
     )
     cluster: Annotated[str | None, Parameter(help="A cluster of GKE, by its name")] = None
-    location: Annotated[str | None, Parameter(help="Its zone or region, where several have the name")] = None
+    location: Annotated[
+        str | None,
+        Parameter(("--location", "--zone"), help="Its zone or region, where several have the name"),
+    ] = None
     project: Annotated[str | None, Parameter(help="Its project; else from the environment or gcloud")] = None
     target: Annotated[str | None, Parameter(help="The cluster and namespace of a target of kind gke")] = None
     namespace: Annotated[str | None, Parameter(help="Else the target's or the context's, else default")] = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from flows.cli.outlets import Unwritable
 from flows.said import say
 from flows.signals import answered
 from runtime.contract.errors import ExitCode
@@ -46,6 +47,9 @@ def waited(
     except KeyboardInterrupt:
         _left(made, flags, "no longer waited for")
         return ExitCode.INTERRUPTED
+    except (Unwritable, BrokenPipeError):
+        _left(made, flags, "what it says is no longer shown")
+        raise
     except _Over:
         _left(made, flags, f"it has not ended within {limit_s} s")
         return ExitCode.INFRASTRUCTURE

@@ -5,7 +5,8 @@ RegistryError           (InfrastructureError)
 ├── Denied              log in, or be granted something
 ├── Rejected            the request is wrong: the same one will never be taken
 └── Unavailable         nobody knows whether it happened: look, then ask again
-    └── Throttled       it did not happen: wait, ask again
+    ├── Throttled       it did not happen: wait, ask again
+    └── Nameless        it did not happen: nobody knows the host's name, which is asked again for a moment only
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Unavailable(RegistryError):
 
 class Throttled(Unavailable):
     """Too many requests: this one was not carried out."""
+
+
+class Nameless(Unavailable):
+    """The host's name stands for no address: it is wrong, or whoever tells names does not answer."""
 
 
 _GOOGLE = re.compile(r"(?:[a-z0-9-]+\.)?gcr\.io|[a-z0-9-]+-docker\.pkg\.dev")

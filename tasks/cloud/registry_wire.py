@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +15,15 @@ from urllib.parse import urljoin, urlsplit
 
 from tasks.cloud.calls import calling
 from tasks.cloud.image_names import ImageName
-from tasks.cloud.registry_errors import Denied, RegistryError, Throttled, Unavailable, error_for, is_google
+from tasks.cloud.registry_errors import (
+    Denied,
+    Nameless,
+    RegistryError,
+    Throttled,
+    Unavailable,
+    error_for,
+    is_google,
+)
 from tasks.cloud.registry_login import Login, login_for
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
@@ -28,6 +38,8 @@ _LONGEST_ANSWER = 8 << 20
 """Bytes of an answer that is taken into memory: manifests are limited to 4 MiB by the registries themselves."""
 _CONNECT_S = 10.0
 _LONGEST_WAIT_S = 60.0
+_NAMELESS_S = 8.0
+"""A name that nobody knows is mostly a wrong one; a resolver that is just busy answers within that."""
 _PATIENT = Timing(try_s=60.0)
 """Registries may take long to hash what they were sent."""
 _CHALLENGE = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -86,14 +98,18 @@ class Wire:
 
         `scope`: what a token must allow on the repository. Raises RegistryError.
         """
+        nameless_until = time.monotonic() + _NAMELESS_S
         for pause in pauses(self.timing, f"registry: {method} {_shown(url)}"):
             try:
                 with self.sending(name, method, url, scope, headers or {}, body) as response:
                     return Answer(response.status_code, _plain(response), _read(response), str(response.url))
             except Unavailable as error:
-                if pause is None or not (again or isinstance(error, Throttled)):
+                if pause is None or not (again or isinstance(error, (Throttled, Nameless))):
                     raise
-                tried(str(error))
+                left_s = nameless_until - time.monotonic() if isinstance(error, Nameless) else math.inf
+                if pause > left_s:
+                    raise
+                tried(str(error), left_s)
                 self.pause(pause if error.wait_s is None else error.wait_s)
         raise AssertionError("unreachable")
 
@@ -130,7 +146,8 @@ class Wire:
             raise RegistryError(f"cannot {doing}: {error}") from error
         except httpx.HTTPError as error:
             told = str(error) or type(error).__name__
-            raise Unavailable(f"cannot {doing}: {told}; is {name.host} the right registry?") from error
+            kind = Nameless if is_nameless(error) else Unavailable
+            raise kind(f"cannot {doing}: {told}; is {name.host} the right registry?") from error
 
     def _send(
         self,
@@ -206,6 +223,15 @@ class Wire:
                 raise error
             self.pause(pause)
         raise AssertionError("unreachable")
+
+
+def is_nameless(error: BaseException | None) -> bool:
+    """Whether all that failed is that a host's name stands for no address."""
+    while error is not None:
+        if isinstance(error, socket.gaierror):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def next_url(answer: Answer) -> str:

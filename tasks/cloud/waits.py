@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -11,6 +12,8 @@ from contextvars import ContextVar
 
 _AFTER_S = 8.0
 """How long people bear it without a word."""
+_FAILED_S = 2.0
+"""The same where a try has failed already: there is something to say."""
 _AGAIN_S = 30.0
 
 
@@ -77,8 +80,15 @@ class _Watch:
             more = f" (and {len(due) - 1} more)" if len(due) > 1 else ""
             return f"{due[0]}{more}"
 
+    def hear(self) -> None:
+        """A try has failed: a wait may be due sooner than was thought."""
+        with self._changed:
+            self._changed.notify()
+
     def _due_at(self, wait: _Wait) -> float:
-        return wait.told_at + (self._after_s if wait.told_at == wait.since else self._again_s)
+        if wait.told_at != wait.since:
+            return wait.told_at + self._again_s
+        return wait.since + (min(_FAILED_S, self._after_s) if wait.why else self._after_s)
 
 
 _watch: _Watch | None = None
@@ -123,11 +133,17 @@ def waiting(what: str, within_s: float | None) -> Iterator[None]:
             _outer.set(None)
 
 
-def tried(why: str) -> None:
-    """Within a wait, says what the last try came to: an answer that it is tried again after is one, too."""
+def tried(why: str, left_s: float = math.inf) -> None:
+    """Within a wait, says what the last try came to: an answer that it is tried again after is one, too.
+
+    `left_s`: after that it is given up, if it stays so.
+    """
     outer = _outer.get()
     if outer is not None:
+        outer.until = min(outer.until, time.monotonic() + left_s)
         outer.why = " ".join(why.split())
+        if _watch is not None:
+            _watch.hear()
 
 
 @contextmanager

@@ -193,7 +193,7 @@ def _jobset(desk: Desk, workload: str) -> Object:
         return found
     there = [name(one) for one in desk.kube.list(JOB_SET, desk.namespace).items]
     near = difflib.get_close_matches(workload, there, n=3)
-    fix = f"did you mean {' or '.join(near)}?" if near else "slicebench workload list"
+    fix = f"did you mean {' or '.join(near)}?" if near else "see slicebench workload list"
     raise BadInput(
         f"there is no workload {workload} in namespace {desk.namespace} of {desk.kube.access.name}", fix=fix
     )

@@ -60,11 +60,11 @@ def _cluster(project: str, location: str | None, name: str) -> Cluster:
             return api.cluster(location, name)
         except NotFound:
             what = f"there is no cluster {name} in {location} of {project}"
-            raise BadInput(what, fix="slicebench cluster list") from None
+            raise BadInput(what, fix="see slicebench cluster list") from None
     found = [one for one in api.clusters() if one.name == name]
     if len(found) > 1:
         where = ", ".join(one.location for one in found)
         raise BadInput(f"there are several clusters {name} in {project}: in {where}", fix="say --location")
     if not found:
-        raise BadInput(f"there is no cluster {name} in {project}", fix="slicebench cluster list")
+        raise BadInput(f"there is no cluster {name} in {project}", fix="see slicebench cluster list")
     return found[0]

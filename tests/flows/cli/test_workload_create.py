@@ -71,7 +71,7 @@ def test_waiting_shows_each_workers_lines_and_ends_with_the_programs_code(api: P
 
 
 def test_nobody_waits_longer_than_he_said(api: Plain, create: Any) -> None:
-    code, _, said = create("limited", "--wait", "--wait-limit", "1", *python(STAYS))
+    code, _, said = create("limited", "--wait", "--wait-limit", "1s", *python(STAYS))
     assert code == 3 and "has not ended within 1 s; it runs on" in said
     assert api.names(JOBSETS) == ["limited"]
 
@@ -114,7 +114,13 @@ def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch
         ("n", ["--type", "v5litepod-16", "--topology", "2x2x2", "--", "x"], "2x2x2"),
         ("n", ["--slices", "0", "--", "x"], "slices"),
         ("n", ["--slices", "many", "--", "x"], "--slices must be a whole number, not many"),
-        ("n", ["--nosuch", "--", "x"], "nothing is known to be done with: --nosuch"),
+        ("n", ["--nosuch", "--", "x"], "Unknown option: --nosuch, see"),
+        ("n", ["--comand", "x"], "Unknown option: --comand, did you mean --command"),
+        ("n", ["--deadline", "5", "--", "x"], "--deadline: '5' is no length of time: write 90s"),
+        ("n", ["--deadline", "-5m", "--", "x"], "--deadline: '-5m' is no length of time: write 90s"),
+        ("n", ["--ttl", "60", "--", "x"], "--ttl: '60' is no length of time"),
+        ("n", ["--wait", "--wait-limit", "5", "--", "x"], "--wait-limit: '5' is no length of time"),
+        ("n", ["--env", "-x", "--", "x"], "-x looks like a flag: write --env=-x if it is none"),
         ("n", ["--grace", "soon", "--", "x"], "--grace: 'soon' is no length of time"),
         ("n", ["--env", "1A=b", "--", "x"], "is not the name of a variable"),
         (
@@ -261,7 +267,7 @@ def seconds_to_hear_and_go(api: Plain, create: Any, name: str, mark: Path) -> tu
         "mark.write_text('ready')\n"
         "time.sleep(99)"
     )
-    assert create(name, "--grace", "20", *python(program))[0] == 0
+    assert create(name, "--grace", "20s", *python(program))[0] == 0
     until(lambda: mark.exists() and mark.read_text() == "ready")
     asked = time.time()
     api.delete(f"{JOBSETS}/{name}")

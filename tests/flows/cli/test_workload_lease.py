@@ -68,7 +68,7 @@ def set_expiry(workload: str, at: float | None) -> None:
 
 
 def test_it_lasts_until_the_deadline_and_names_all_that_was_made(api: Plain, call: Any) -> None:
-    limits = ["--deadline", "2h", "--grace", "7", "--env", "A_TOKEN=x"]
+    limits = ["--deadline", "2h", "--grace", "7s", "--env", "A_TOKEN=x"]
     code, out, _ = call("create leased", "--json", *limits, *python(STAYS))
     told, lease = json.loads(out), lease_of("leased")
     assert (code, told["lease"], told["expires_at"]) == (0, lease.lease_id, lease.expires_at)

@@ -37,7 +37,7 @@ def test_a_target_file_says_what_flags_do_not(tmp_path: Path, capsys: pytest.Cap
     file.write_text(
         "kind: gke\ncontext: c\ntype: v6e-16\nslices: 4\nlimits: {ttl_s: 60}\nramdisk: {by: multi_tier}\n"
     )
-    words = ["workload", "create", "n", "--target", str(file), "--slices", "2", "--grace", "9", "--dry-run"]
+    words = ["workload", "create", "n", "--target", str(file), "--slices", "2", "--grace", "9s", "--dry-run"]
     assert main([*words, "--docker-image", IMAGE, "--", "x"]) == 0
     spec = yaml.safe_load(capsys.readouterr().out)["spec"]
     assert (spec["ttlSecondsAfterFinished"], spec["replicatedJobs"][0]["replicas"]) == (60, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,18 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput
+from tasks.cloud import registry_wire
 from tasks.cloud.image_names import ImageName, image_name
 from tasks.cloud.registry import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Registry
-from tasks.cloud.registry_errors import Denied, RegistryError, Throttled, Unavailable, error_for, is_google
+from tasks.cloud.registry_errors import (
+    Denied,
+    Nameless,
+    RegistryError,
+    Throttled,
+    Unavailable,
+    error_for,
+    is_google,
+)
 from tasks.cloud.registry_login import Login, login_for
 from tasks.cloud.registry_wire import Wire
 from tasks.cloud.timing import Timing, pauses
@@ -320,3 +330,20 @@ def test_errors_say_what_to_do() -> None:
     assert "artifactregistry.writer" in str(error_for(403, b"", name, "push"))
     assert isinstance(error_for(400, b'{"errors":[{"code":"TOOMANYREQUESTS"}]}', name, "push"), Throttled)
     assert "HTTP 418" in str(error_for(418, b"<html>", name, "push"))
+
+
+def test_a_host_whose_name_nobody_knows_is_not_asked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def unknown(*where: object, **_: object) -> object:
+        asked.append(where)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(registry_wire, "_NAMELESS_S", 0.0)
+    with (
+        Registry(Wire(pause=lambda _: None)) as registry,
+        pytest.raises(Nameless, match="not known; is nowhere"),
+    ):
+        registry.resolve(image_name("nowhere.invalid/a/b:v1"))
+    assert len(asked) == 1
