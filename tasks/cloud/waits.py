@@ -20,8 +20,8 @@ _AGAIN_S = 30.0
 class _Wait:
     """Something that is waited for; by `until` it has come, or is given up."""
 
-    def __init__(self, what: str, within_s: float) -> None:
-        self.what, self.since = what, time.monotonic()
+    def __init__(self, what: str, within_s: float, *, firm: bool = False) -> None:
+        self.what, self.since, self.firm = what, time.monotonic(), firm
         self.until = self.since + within_s
         self.told_at = self.since
         self.why = ""
@@ -111,19 +111,20 @@ def telling(
 
 
 @contextmanager
-def waiting(what: str, within_s: float | None) -> Iterator[None]:
+def waiting(what: str, within_s: float | None, *, firm: bool = False) -> Iterator[None]:
     """Around something that may take long; it ends by itself within so many seconds. None: it may take any time.
 
-    Of waits within one another the outermost is told, as long as the innermost may take.
+    Of waits within one another the outermost is told, as long as the innermost may take; `firm`: no longer than that.
     """
     watch, outer = _watch, _outer.get()
     if within_s is None or watch is None:
         yield
     elif outer is not None:
-        outer.until = max(outer.until, time.monotonic() + within_s)
+        if not outer.firm:
+            outer.until = max(outer.until, time.monotonic() + within_s)
         yield
     else:
-        wait = _Wait(what, within_s)
+        wait = _Wait(what, within_s, firm=firm)
         _outer.set(wait)
         watch.begin(wait)
         try:

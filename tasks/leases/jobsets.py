@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
@@ -24,12 +25,15 @@ from tasks.leases.inventory import Found, Pace, PartlyListed
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import JOBSET as JOBSET
 from tasks.leases.resource import ResourceRef
+from tasks.leases.together import together
 
 _NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
 _ENDS = ("Completed", "Failed")
 _TIMING = Timing(total_s=30.0)
 """Short: whoever releases looks again and again, and renews in between."""
 _LOOK_S, _KILLED_S = 0.2, 5.0
+_AT_ONCE = 8
+"""Clusters that are listed at once: one that is away holds up no other."""
 _SAME_S = 3.0
 """For so long a cluster is taken to be where it was; that it is deleted shows later by as much."""
 
@@ -52,18 +56,26 @@ class JobSetInventory:
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
         """See Inventory. Looks wherever the lease made some; for a lease that is not known, wherever any did."""
-        found: list[Found] = []
-        silent: dict[str, InfrastructureError] = {}
-        for scope in scopes_with(self._ledger, JOBSET, lease_id):
-            try:
-                found += (one for one in self.labelled_in(scope) if lease_id in (None, one.lease_id))
-            except ClusterGone:
-                continue
-            except InfrastructureError as error:
-                silent[scope.partition("/")[0]] = error
+        scopes = list(scopes_with(self._ledger, JOBSET, lease_id))
+        answers = together([partial(self._answer, scope) for scope in scopes], _AT_ONCE)
+        found = [one for those in answers if not isinstance(those, InfrastructureError) for one in those]
+        silent = {
+            scope.partition("/")[0]: error
+            for scope, error in zip(scopes, answers, strict=True)
+            if isinstance(error, InfrastructureError)
+        }
+        mine = [one for one in found if lease_id in (None, one.lease_id)]
         if silent:
-            raise PartlyListed(self.kind, found, silent)
-        return found
+            raise PartlyListed(self.kind, mine, silent)
+        return mine
+
+    def _answer(self, scope: str) -> Sequence[Found] | InfrastructureError:
+        try:
+            return self.labelled_in(scope)
+        except ClusterGone:
+            return ()
+        except InfrastructureError as error:
+            return error
 
     def labelled_in(self, scope: str) -> Sequence[Found]:
         """Returns all of this ledger's in one scope. Raises ClusterGone, InfrastructureError."""

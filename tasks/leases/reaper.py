@@ -8,22 +8,24 @@ whatever clocks say.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from runtime.contract.errors import ExitCode, InfrastructureError, worst
 from tasks.leases import steps
-from tasks.leases.blind import not_logged_in, places_without_login, without
+from tasks.leases.blind import without
 from tasks.leases.carrying_out import carry_out
 from tasks.leases.death import record_death
 from tasks.leases.finding import Finding, Judgement
 from tasks.leases.idle import unless_idle
-from tasks.leases.inventory import Found, Inventories, PartlyListed
+from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State, is_lock
 from tasks.leases.ledger import Conflict, Ledger, Listing
+from tasks.leases.looking import look, not_asked_again
 from tasks.leases.orphans import find_orphans, reap_orphan
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.pruning import prune
@@ -32,6 +34,9 @@ from tasks.leases.together import together
 
 _AT_ONCE = 8
 """How many leases are given back at once: each may take as long as its slowest kind."""
+
+_DRY_WITHIN_S = 30.0
+"""Who only asks what would go waits for all clouds and clusters together no longer than that."""
 
 _AGAIN_S = 60.0
 """What leaked before is asked again, and looked at for so long only: the next reaper looks again."""
@@ -59,22 +64,26 @@ def reap(
     """
     # Labels are listed before leases: what carries one was written down first, so its lease is in the later
     # list.
-    labelled, silent, findings, unseen = _labelled(inventories)
-    inventories = without(inventories, unseen)
+    looked = look(ledger, inventories, _DRY_WITHIN_S if dry_run else math.inf)
+    inventories = without(inventories, looked.unseen)
+    asked = not_asked_again(inventories, looked)
+    if dry_run:
+        inventories = asked
     listing = ledger.listing()
+    findings = [*looked.findings]
     findings += [Finding(error.where, "unreadable", str(error)) for error in listing.unreadable]
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
-    judged = [(lease, unless_idle(lease, verdict, inventories)) for lease, verdict in judged]
+    judged = [(lease, unless_idle(lease, verdict, asked)) for lease, verdict in judged]
     judged = watch(ledger, judged, confirm_s, sleep)
     judged = [
-        (lease, heard_of_its_cluster(lease, verdict, inventories, labelled, silent, now()))
+        (lease, heard_of_its_cluster(lease, verdict, asked, looked.labelled, looked.silent, now()))
         for lease, verdict in judged
     ]
     if not dry_run:
         findings += _deaths_of_late(standing, now())
     told = [one for one in judged if one[0].state is not State.GONE and not is_lock(one[0])]
-    orphans = find_orphans(listing, labelled)
+    orphans = find_orphans(listing, looked.labelled)
 
     def job(lease: Lease, verdict: Judgement) -> Callable[[], Finding]:
         # What would not go before is not waited for long: it holds up nothing else, time after time.
@@ -136,35 +145,6 @@ def _of_the_last_out(
             findings = [one for one in findings if one.lease_id != lease.lease_id]
             findings.append(carry(lease, verdict))
     return findings
-
-
-def _labelled(
-    inventories: Inventories,
-) -> tuple[list[Found], frozenset[str], list[Finding], Mapping[str, Collection[str]]]:
-    """Returns what carries our labels, which places did not answer, what is to be said about that, and by kind where
-    nobody can look from here.
-    """
-    labelled: list[Found] = []
-    silent: frozenset[str] = frozenset()
-    findings: list[Finding] = []
-    unseen: dict[str, Collection[str]] = {}
-    why = ""
-    for kind, inventory in inventories.items():
-        try:
-            labelled += inventory.list(None)
-        except PartlyListed as error:
-            labelled += error.found
-            silent |= error.silent
-            if blind := places_without_login(error):
-                unseen[kind] = blind
-                why = why or str(next(error.errors[place] for place in blind))
-            if rest := {place: one for place, one in error.errors.items() if place not in blind}:
-                findings.append(Finding(f"all {kind}", "not listed", str(PartlyListed(kind, (), rest))))
-        except InfrastructureError as error:
-            findings.append(Finding(f"all {kind}", "not listed", str(error)))
-    if unseen:
-        findings.append(not_logged_in(unseen, why))
-    return labelled, silent, findings, unseen
 
 
 def _let_dead_holders_go(ledger: Ledger, listing: Listing, dry_run: bool) -> list[Lease]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,7 +32,11 @@ def together(jobs: Sequence[Callable[[], T]], at_once: int) -> list[T]:
             except Exception as error:  # noqa: BLE001 (raised again below, in the caller's thread)
                 errors[place] = error
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(jobs)))]
+    # Each in what surrounds the caller: what is waited for in there is part of what the caller waits for.
+    threads = [
+        threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+        for _ in range(min(at_once, len(jobs)))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
