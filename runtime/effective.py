@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.contract.expand import plain
+from runtime.contract.keys import plain
 from runtime.contract.progress import PointPhase
 from runtime.contract.results import PointResult, PointStatus
 from runtime.contract.suite import Point

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tasks.cloud.kubernetes_kinds import Object
-    from tasks.stages.workloads import Desk
+    from tasks.stages.workload_desk import Desk
 
 _LEAST_S = 3.0
 """For so long it is looked at least whether a JobSet is gone whose pods are: others may hold it by finalizers."""
@@ -67,7 +67,7 @@ def list_(
 def explain(name: Name, /, *, where: Where = NOWHERE, json: Json = False, verbose: Verbose = False) -> int:
     """Say what a workload is doing, what keeps it, by what evidence, and which command comes next."""
     show_calls(verbose)
-    from tasks.stages.workloads import explanation
+    from tasks.stages.workload_explained import explanation
 
     told = explanation(office(where), name)
     if json:
@@ -106,7 +106,7 @@ def logs(
     desk = office(where)
     if follow:
         return _follow(desk, name, pod, container)
-    from tasks.stages.workloads import logs as read
+    from tasks.stages.workload_logs import logs as read
 
     found = list(read(desk, name, worker=worker, pod=pod, container=container, tail=tail))
     if json:
@@ -213,8 +213,8 @@ def _refuse_leased(found: Sequence[Object]) -> None:
 def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> int:
     from tasks.cloud.kubernetes_follow import follow
     from tasks.cloud.kubernetes_held import Held
-    from tasks.cloud.kubernetes_logs import Line as LogLine
-    from tasks.cloud.kubernetes_logs import Unread
+    from tasks.cloud.kubernetes_told import Line as LogLine
+    from tasks.cloud.kubernetes_told import Unread
     from tasks.cloud.kubernetes_watch import Change, Contact
     from tasks.stages.workloads import chosen
     from tasks.targets.kube_objects import uid_of

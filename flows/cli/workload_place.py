@@ -14,7 +14,7 @@ from tasks.targets.kube_names import is_dns_label
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
-    from tasks.stages.workloads import Desk
+    from tasks.stages.workload_desk import Desk
 
 
 @Parameter(name="*")
@@ -60,7 +60,7 @@ def office(where: Where, *, patient: bool = False) -> Desk:
         )
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.timing import Timing
-    from tasks.stages.workloads import Desk
+    from tasks.stages.workload_desk import Desk
     from tasks.targets.gke_access import reach_cluster, reach_context
 
     if where.context:

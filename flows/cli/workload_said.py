@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.explain.scene import Line, Trouble
-    from tasks.stages.workloads import Explained
+    from tasks.stages.workload_explained import Explained
     from tasks.targets.kube_rows import Row
 
 _HEADINGS = ("NAME", "CREATED", "PRIORITY", "NEEDED", "RUNNING", "DONE", "STATUS", "MESSAGE", "SINCE")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from runtime.contract.errors import BadInput, Place, Problem
-from runtime.contract.expand import check_points
 from runtime.contract.findings import Findings, told
 from runtime.contract.generator import NATIVE_PREFIX, ORBAX_PREFIX, Generator
 from runtime.contract.generators import find, known_names
 from runtime.contract.nearest import nearest
+from runtime.contract.points_check import check_points
 from runtime.contract.suite import BenchmarkSpec, CheckpointSpec, Implementation, MeshSpec, PageCache, Suite
 from runtime.contract.suite_data import check_shardings, read_checkpoint, read_mesh, read_simdevice
 from runtime.contract.suite_disruption import check_disruptions, read_disruption

@@ -142,7 +142,7 @@ class Kubernetes:
         tail: int | None = None,
         timestamps: bool = False,
     ) -> str:
-        """Returns what a container has said so far, at most its last `tail` lines. Following is kubernetes_logs'."""
+        """Returns what a container has said so far, at most its last `tail` lines. Following is kubernetes_follow's."""
         params: dict[str, str | int] = {}
         if container:
             params["container"] = container

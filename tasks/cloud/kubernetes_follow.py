@@ -12,8 +12,9 @@ from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_held import Going, Held
 from tasks.cloud.kubernetes_kinds import POD
 from tasks.cloud.kubernetes_link import Link, Patience
-from tasks.cloud.kubernetes_logs import Containers, Line, LogEnd, Logs, Unread, all_containers
+from tasks.cloud.kubernetes_logs import Containers, Logs, all_containers
 from tasks.cloud.kubernetes_stream import Funnel, iterate
+from tasks.cloud.kubernetes_told import Line, LogEnd, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact, Query, Watch, of_job_set
 
 

@@ -1,81 +1,22 @@
-"""Follows the logs of many pods at once: each line once, through cuts, restarts of the server and deleted pods.
-
-A log counts as read to its end when the server ended it by itself after the container was known to have ended: an
-answer that ends earlier may have been cut, by a server that goes down or after its hour, and is asked for again.
-"""
+"""Follows the logs of many pods at once: of each of their containers, until all have ended or are gone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
-from tasks.cloud.kubernetes_errors import KubernetesError, NotFound
-from tasks.cloud.kubernetes_http import Connection
 from tasks.cloud.kubernetes_kinds import POD, Object
-from tasks.cloud.kubernetes_link import Link, Silence, Trial
-from tasks.cloud.kubernetes_seam import Seam
+from tasks.cloud.kubernetes_link import Link
+from tasks.cloud.kubernetes_reader import PodNews, Reader
+from tasks.cloud.kubernetes_told import Put, Source, Unread
 from tasks.cloud.kubernetes_watch import Change
 
-_LONGEST = 1 << 20
-"""Bytes of one line; what is beyond is dropped, so that a program that never ends a line cannot fill our memory."""
 _LINGER_S = 10.0
 """How long a log may be silent once its container has ended, before it is asked for anew."""
-_LOOK_S = 0.5
-"""How long is waited for news of a pod whose log ended by itself, before it is asked for again."""
 _TOLD = 3
 """Of so many logs that cannot be read at once it is told: where no node can be reached, it is all of them."""
-_UNREADABLE_S = 60.0
-"""How long a node may fail to give the log of a container that has ended, before that is given up."""
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Whose log: one start of one container. `restart` counts from 0."""
-
-    pod: str
-    uid: str
-    container: str
-    restart: int = 0
-
-
-class Line(NamedTuple):
-    """A line of a log. `at` is when it was written, by the node's clock: 2026-01-31T23:59:59.123456789Z."""
-
-    source: Source
-    at: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogEnd:
-    """Nothing more comes of a log. `complete`: it was read to its end; else `why` not."""
-
-    source: Source
-    complete: bool
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A log cannot be read at present, and why, though the server answers: its node may not. An empty text: it can."""
-
-    source: Source
-    node: str
-    why: str
-
-    def __str__(self) -> str:
-        of = f"the log of pod {self.source.pod}{f' on node {self.node}' if self.node else ''}"
-        if not self.why:
-            return f"{of} can be read again"
-        return f"{of} cannot be read, though the cluster answers: {self.why}"
-
-
-Told = Line | LogEnd | Unread
-Put = Callable[[Sequence[Told]], Awaitable[None]]
 Containers = Callable[[Object], Sequence[str]]
 
 
@@ -91,8 +32,8 @@ class Logs:
         self, link: Link, put: Put, group: asyncio.TaskGroup, containers: Containers = all_containers
     ) -> None:
         self._link, self._put, self._group, self._containers = link, put, group, containers
-        self._pods: dict[str, _Pod] = {}
-        self._readers: set[_Reader] = set()
+        self._pods: dict[str, PodNews] = {}
+        self._readers: set[Reader] = set()
         self._moved = asyncio.Event()
         self._unread: set[Source] = set()
         group.create_task(self._sweep())
@@ -106,9 +47,9 @@ class Logs:
         if pod is None:
             if change.type == "DELETED":
                 return
-            pod = self._pods[uid] = _Pod(change.object)
+            pod = self._pods[uid] = PodNews(change.object)
             for container in self._containers(change.object):
-                reader = _Reader(self._link, self._put, pod, container, self._moved, self._is_unread)
+                reader = Reader(self._link, self._put, pod, container, self._moved, self._is_unread)
                 self._readers.add(reader)
                 task = self._group.create_task(reader.run())
                 task.add_done_callback(partial(self._ended, reader))
@@ -117,7 +58,7 @@ class Logs:
         if pod.gone:
             del self._pods[uid]
 
-    def _ended(self, reader: _Reader, task: asyncio.Task[None]) -> None:
+    def _ended(self, reader: Reader, task: asyncio.Task[None]) -> None:
         self._readers.discard(reader)
 
     async def _is_unread(self, source: Source, node: str, why: str) -> None:
@@ -155,179 +96,3 @@ class Logs:
         """Returns how many pods have not ended, and how many logs are not read to their end."""
         pods = sum(not pod.ended for pod in self._pods.values())
         return pods + sum(reader.behind for reader in self._readers)
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """Of the newest start of a container: which it is, whether it began, and whether it has ended."""
-
-    restart: int = 0
-    begun: bool = False
-    ended: bool = False
-
-
-class _Pod:
-    """What is known of a pod; `news` is set, and another one takes its place, when that changes."""
-
-    def __init__(self, pod: Object) -> None:
-        self.name, self.uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
-        self.namespace = str(pod["metadata"]["namespace"])
-        self.node = ""
-        self.gone = self.ended = False
-        self.news = asyncio.Event()
-        self._states: dict[str, _State] = {}
-
-    def state(self, container: str) -> _State:
-        return self._states.get(container, _State())
-
-    def take(self, change: Change) -> None:
-        status: Any = change.object.get("status") or {}
-        self.node = str((change.object.get("spec") or {}).get("nodeName") or "")
-        for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            self._states[one["name"]] = _state(one)
-        self.gone = self.gone or change.type == "DELETED"
-        self.ended = self.gone or status.get("phase") in ("Succeeded", "Failed")
-        self.news.set()
-        self.news = asyncio.Event()
-
-
-def _state(status: Any) -> _State:
-    now, before = status.get("state") or {}, status.get("lastState") or {}
-    # One that waits to be started again is still the start that ended.
-    ended = "terminated" in now or ("running" not in now and "terminated" in before)
-    return _State(int(status.get("restartCount") or 0), ended or "running" in now, ended)
-
-
-class _Reader:
-    """Reads the log of one container, start by start."""
-
-    def __init__(
-        self,
-        link: Link,
-        put: Put,
-        pod: _Pod,
-        container: str,
-        moved: asyncio.Event,
-        unread: Callable[[Source, str, str], Awaitable[None]],
-    ) -> None:
-        """`moved` is set when the log of one start was read to its end; `unread` is told when one cannot be read."""
-        self._link, self._put, self._pod, self._container, self._moved = link, put, pod, container, moved
-        self._unread = unread
-        self._done = -1  # the newest start whose log was read
-        self._source: Source | None = None
-        self._answer: Connection | None = None
-
-    @property
-    def behind(self) -> bool:
-        """Whether the container has begun, and what it says is not read to its end."""
-        state = self._pod.state(self._container)
-        return state.begun and state.restart > self._done
-
-    async def run(self) -> None:
-        """Reads until the pod is gone, or has ended for good."""
-        first = True
-        while True:
-            if self.behind:
-                restart = self._pod.state(self._container).restart if first else self._done + 1
-                end = await self._read(Source(self._pod.name, self._pod.uid, self._container, restart))
-                await self._put([end])
-                self._done, first = restart, False
-                self._moved.set()
-            elif self._pod.ended:
-                return
-            else:
-                await self._pod.news.wait()
-
-    async def _read(self, source: Source) -> LogEnd:
-        """Reads the log of one start of the container, and returns how that ended."""
-        self._source, whole = source, False
-        seam, trial = Seam(), self._link.trial(served=True)
-        clock = asyncio.get_running_loop().time
-        ended_at: float | None = None
-        while True:
-            newest, ended = self._pod.state(self._container).restart, self._has_ended(source)
-            ended_at = clock() if ended and ended_at is None else ended_at
-            if newest > source.restart + 1:
-                return LogEnd(source, False, "the container was started twice before it was read")
-            params = {"container": self._container, "follow": "true", "timestamps": "true", **seam.resume()}
-            if newest > source.restart:
-                params["previous"] = "true"
-            try:
-                whole = await self._piece(source, params, seam, trial, ended)
-            except NotFound:
-                return LogEnd(source, whole, "" if whole else "the pod was deleted before it was read")
-            except KubernetesError as error:
-                whole = False
-                if error.answered and trial.failing_s > self._link.unheard_s:
-                    await self._unread(source, self._pod.node, str(error))
-                if not await self._bears(error, trial, clock() - ended_at if ended_at is not None else 0.0):
-                    return LogEnd(source, False, str(error))
-                continue
-            if ended:
-                return LogEnd(source, not seam.words, seam.words)
-            if not self._has_ended(source):  # it was cut, or news of its end is on its way
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_S):
-                        await self._pod.news.wait()
-
-    async def _bears(self, error: KubernetesError, trial: Trial, ended_s: float) -> bool:
-        """Waits before the next try; returns whether there is to be one. `ended_s`: how long ago the container ended.
-
-        While it runs it may be silent, and its node out of reach, for as long as it likes.
-        """
-        if isinstance(error, Silence):
-            return ended_s < _UNREADABLE_S
-        if error.answered and ended_s and trial.failing_s > _UNREADABLE_S:
-            return False
-        try:
-            await trial.failed(error, alone=error.answered)
-        except KubernetesError:
-            return False
-        return True
-
-    def _has_ended(self, source: Source) -> bool:
-        state = self._pod.state(self._container)
-        return self._pod.ended or state.restart > source.restart or state.ended
-
-    async def _piece(
-        self, source: Source, params: dict[str, str], seam: Seam, trial: Trial, ended: bool
-    ) -> bool:
-        """Reads one answer. Returns whether the server ended it by itself; what is torn off at its end is dropped,
-        unless the container has ended: then it is a last line without an end.
-        """
-        path = POD.path(self._pod.namespace, self._pod.name, "log")
-        rest = b""
-        try:
-            doing = f"read the log of pod {self._pod.name}"
-            async with self._link.stream(doing, path, params, answer_s=None, opened=self._opened) as answer:
-                trial.passed()
-                await self._unread(source, self._pod.node, "")
-                seam.words = ""
-                async for data in answer.body():
-                    data = rest + data if rest else data
-                    *lines, rest = data.split(b"\n")
-                    if len(data) > _LONGEST:
-                        lines, rest = [line[:_LONGEST] for line in lines], rest[:_LONGEST]
-                    await self._put(_lines(source, seam.fresh(lines)))
-            if rest and ended:
-                await self._put(_lines(source, seam.fresh([rest])))
-            return True
-        finally:
-            self._answer = None
-
-    def _opened(self, connection: Connection) -> None:
-        self._answer = connection
-
-    def end_silence(self, since: float) -> None:
-        """Ends an answer that goes on though the container has ended, when nothing came `since` (the loop's clock)."""
-        source, answer = self._source, self._answer
-        if source is not None and answer is not None and answer.heard_at < since and self._has_ended(source):
-            answer.close("the container has ended, and nothing more came")
-
-
-def _lines(source: Source, fresh: list[bytes]) -> list[Line]:
-    lines = []
-    for line in fresh:
-        at, _, text = line.partition(b" ")
-        lines.append(Line(source, at.decode("ascii", "replace"), text.decode("utf-8", "replace")))
-    return lines

@@ -26,10 +26,13 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
 )
 from tasks.explain.told import MOST_EVIDENCE
+from tasks.stages.workload_desk import Desk
+from tasks.stages.workload_explained import Explained, everything, explanation
 from tasks.stages.workload_redaction import BundleRedaction
 from tasks.stages.workload_secrets import held
-from tasks.stages.workloads import Desk, Explained, everything, explanation, listing
+from tasks.stages.workloads import listing
 from tasks.targets.kube_objects import Object, Objects, name, spec
+from tasks.targets.kube_pods import container_names
 
 _TAIL = 2000
 """Lines of each pod's log."""
@@ -124,13 +127,13 @@ def _asked(bundle: _Bundle, desk: Desk, kind: Kind, space: str | None = None) ->
 
 def _logs(bundle: _Bundle, desk: Desk, pods: Sequence[Object], space: str, folder: str, tail: int) -> None:
     for pod in pods:
-        for container in spec(pod).get("containers") or ():
+        for container in container_names(pod):
             try:
-                text = desk.kube.log(name(pod), space, container=container.get("name"), tail=tail)
+                text = desk.kube.log(name(pod), space, container=container, tail=tail)
             except KubernetesError as error:
                 bundle.missing.append(str(error))
                 continue
-            bundle.text(f"{folder}/{name(pod)}.{container.get('name')}.log", text)
+            bundle.text(f"{folder}/{name(pod)}.{container}.log", text)
 
 
 def _words(told: Explained) -> list[str]:

@@ -208,7 +208,7 @@ def to_the_end(
     """Follows a workload to its end; tells `line` what each pod says, and `say` each state that is news."""
     from tasks.cloud.kubernetes_follow import follow
     from tasks.cloud.kubernetes_held import Held
-    from tasks.cloud.kubernetes_logs import Line, Unread
+    from tasks.cloud.kubernetes_told import Line, Unread
     from tasks.cloud.kubernetes_watch import Change, Contact
     from tasks.targets.gke_watch import Seen, objects_of
     from tasks.targets.kube_objects import select

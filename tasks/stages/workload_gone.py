@@ -13,7 +13,7 @@ from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
 from tasks.targets.kube_objects import JOBSET_UID, name, uid_of
 
 if TYPE_CHECKING:
-    from tasks.stages.workloads import Desk
+    from tasks.stages.workload_desk import Desk
 
 _LONG_S = 10.0
 """For so long pods may end without a word: it is told then what keeps them."""

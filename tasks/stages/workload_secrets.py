@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import SECRET
-from tasks.stages.workloads import Desk
+from tasks.stages.workload_desk import Desk
 from tasks.targets.kube_objects import Object
 
 

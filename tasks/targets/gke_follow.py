@@ -20,7 +20,7 @@ from tasks.cloud.kubernetes_follow import Beat, Followed, follow
 from tasks.cloud.kubernetes_held import Held
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
 from tasks.cloud.kubernetes_link import Patience
-from tasks.cloud.kubernetes_logs import Line, Unread
+from tasks.cloud.kubernetes_told import Line, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.gke_target import GkeTargetConfig

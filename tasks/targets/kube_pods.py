@@ -250,3 +250,8 @@ def _is_of_before(pod: Object, admitted_at: float | None) -> bool:
 def node_of(pod: Object) -> str:
     """Returns the node that a pod is on; empty: none yet."""
     return str(spec(pod).get("nodeName") or "")
+
+
+def container_names(pod: Object) -> list[str]:
+    """Returns the names of a pod's containers, without those that only prepare it."""
+    return [str(one.get("name")) for one in spec(pod).get("containers") or ()]

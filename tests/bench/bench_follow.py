@@ -19,7 +19,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_follow import follow
 from tasks.cloud.kubernetes_kinds import JOB_SET, Object
-from tasks.cloud.kubernetes_logs import Line
+from tasks.cloud.kubernetes_told import Line
 from tasks.cloud.kubernetes_watch import Change
 from tests.bench.bars import Bar, bar
 from tests.bench.pace import rounds

@@ -18,7 +18,7 @@ from pathlib import Path
 from tasks.cloud.kubernetes_access import by_endpoint
 from tasks.cloud.kubernetes_follow import follow
 from tasks.cloud.kubernetes_kinds import JOB_SET
-from tasks.cloud.kubernetes_logs import Line, LogEnd
+from tasks.cloud.kubernetes_told import Line, LogEnd
 from tasks.cloud.kubernetes_watch import Change
 from tests.bench.many_pods import NAME, NAMESPACE, UID
 

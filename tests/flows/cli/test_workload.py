@@ -307,7 +307,7 @@ def test_how_long_something_takes_is_judged_by_the_clock_of_the_cluster(
         ages.append(scene.now - (created_at(scene.objects.jobset) or 0.0))
         return kube_troubles(scene)
 
-    monkeypatch.setattr("tasks.stages.workloads.kube_troubles", troubles)
+    monkeypatch.setattr("tasks.stages.workload_explained.kube_troubles", troubles)
     cluster.tell("skew", seconds=ahead_s)
     try:
         api.post(JOBSETS, jobset("fresh", slices=1, pods=1, queue="nope"))

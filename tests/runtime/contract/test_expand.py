@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
-from runtime.contract.expand import dropped, expand, plain
+from runtime.contract.expand import dropped, expand
+from runtime.contract.keys import plain
 from runtime.contract.suite import MeshSpec
 from runtime.contract.suite_reader import check_text, read_suite
 

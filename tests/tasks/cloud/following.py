@@ -13,7 +13,7 @@ from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_follow import Followed, follow
 from tasks.cloud.kubernetes_kinds import JOB_SET, Object
 from tasks.cloud.kubernetes_link import Patience
-from tasks.cloud.kubernetes_logs import Line, LogEnd, Unread
+from tasks.cloud.kubernetes_told import Line, LogEnd, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.timing import Timing
 from tests.cloud.kubernetes.manifests import jobset

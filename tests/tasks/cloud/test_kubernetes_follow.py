@@ -9,7 +9,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_follow import follow
 from tasks.cloud.kubernetes_kinds import EVENT, JOB_SET, POD
-from tasks.cloud.kubernetes_logs import Line
+from tasks.cloud.kubernetes_told import Line
 from tests.cloud.kubernetes.manifests import TPU
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.tasks.cloud.following import (

@@ -18,7 +18,8 @@ from tasks.cloud.kubernetes_errors import PermissionDenied, Unreachable, Untrust
 from tasks.cloud.kubernetes_held import Held
 from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, POD
 from tasks.cloud.kubernetes_link import Link, Patience
-from tasks.cloud.kubernetes_logs import Logs, Source
+from tasks.cloud.kubernetes_logs import Logs
+from tasks.cloud.kubernetes_told import Source
 from tasks.cloud.kubernetes_watch import Change, Query, watch
 from tests.cloud.authority import Authority
 from tests.cloud.kubernetes.manifests import TPU, config_map

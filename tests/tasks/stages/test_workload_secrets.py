@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import PermissionDenied
+from tasks.stages.workload_desk import Desk
 from tasks.stages.workload_secrets import held
-from tasks.stages.workloads import Desk
 
 
 class Cluster:

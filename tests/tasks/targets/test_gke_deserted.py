@@ -12,7 +12,7 @@ import pytest
 from runtime.contract import progress
 from tasks.cloud.kubernetes_follow import Beat, Followed
 from tasks.cloud.kubernetes_kinds import JOB_SET, NODE, POD, Kind, Object
-from tasks.cloud.kubernetes_logs import Line, Source
+from tasks.cloud.kubernetes_told import Line, Source
 from tasks.cloud.kubernetes_watch import Change
 from tasks.cloud.storage import open_folder
 from tasks.targets.gke_follow import Following, Limits
