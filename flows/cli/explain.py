@@ -46,6 +46,7 @@ def _lines(told: Explanation) -> list[str]:
     lines += [f"  stacks: {place}" for place in told.stacks]
     if told.lease:
         lines.append(f"  lease: {told.lease}")
+    lines += [f"  {standing}" for standing in told.standing]
     if told.state != "done":
         lines += [_line("said last", line) for line in told.last_words]
     lines += [f"  not known: {what}" for what in told.unknown]

@@ -60,10 +60,11 @@ def plan(
     return refusal(errors).exit_code if errors else ExitCode.DONE
 
 
-def _left(most_s: float) -> str:
+def _left(most_s: float, alone_s: float | None) -> str:
     from tasks.config.duration import in_words
 
-    return f"to itself once it is started, for {in_words(most_s)} at most; --resume follows it and collects"
+    alone = f" ({in_words(alone_s)} on machines that are made for it alone)" if alone_s else ""
+    return f"to itself once it is started, for {in_words(most_s)} at most{alone}; --resume follows it and collects"
 
 
 def _lines(told: dict[str, Any], build_said: str) -> list[str]:
@@ -77,7 +78,7 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
         "makes": f"{counted(len(made), 'resource')}: {'; '.join(made)}" if made else "nothing",
         **({"capacity": f"{told['capacity']}, for accelerators that are made"} if told["capacity"] else {}),
-        **({"left": _left(told["left_s"])} if told["left_s"] else {}),
+        **({"left": _left(told["left_s"], told["left_alone_s"])} if told["left_s"] else {}),
         "price": by_list_prices(told["price_per_hour"]),
         "build": build_said,
         "output": told["output"],

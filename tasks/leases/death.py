@@ -13,7 +13,7 @@ from tasks.config.commands import resume
 from tasks.leases import owner as owners
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.left import Left, left_in
-from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, write_outcome
+from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, last_word_at, write_outcome
 
 
 def record_death(lease: Lease, *, given_back: bool = False) -> str:
@@ -56,7 +56,7 @@ def _tell(folder: Folder, lease: Lease, holder: Owner, left: Left | None) -> str
         "suite": str(request.get("suite_name", "")),
         "target": str(request.get("target", "")),
     }
-    end = End(ExitCode.INFRASTRUCTURE, [cause], max(lease.renewed_at, last_mark))
+    end = End(ExitCode.INFRASTRUCTURE, [cause], max(lease.renewed_at, last_mark, last_word_at(folder)))
     return cause if write_outcome(folder, about, end, replace=False) else ""
 
 

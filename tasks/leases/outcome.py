@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from runtime.contract.errors import ExitCode, Trouble
@@ -15,6 +17,9 @@ REQUEST_FILE = "request.json"
 
 OUTCOME_FILE = "outcome.json"
 """How the run ended: exit code, verdict and causes. There is none while a pass goes on."""
+
+RUN_LOG = "run.log"
+"""Every line that the run says, each with its time."""
 
 PASSES_FILE = "passes.json"
 """When each pass began and ended: a run that is resumed takes several, with dead time between them."""
@@ -44,8 +49,9 @@ def begin_pass(folder: Folder, now: float) -> None:
         request = read_json(folder, REQUEST_FILE)
         created_at = request.get("created_at") if isinstance(request, Mapping) else None
         passes = [{"began_at": created_at or finished_at, "ended_at": finished_at}]
-    # Of one that was never told to have ended nothing is known but that it began.
-    passes = [_closed(one, one["began_at"] if finished_at is None else finished_at) for one in passes]
+    # Of one that was never told to have ended it is known that it began, and what it said last.
+    ended_at = last_word_at(folder, now) if finished_at is None else finished_at
+    passes = [_closed(one, ended_at) for one in passes]
     _write(folder, PASSES_FILE, [*passes, {"began_at": now, "ended_at": None}])
     folder.delete(OUTCOME_FILE)
 
@@ -66,6 +72,18 @@ def pass_began_at(folder: Folder) -> float | None:
     """Returns when the latest pass began, in seconds since the epoch; None where none did, as far as is known."""
     passes = _passes(folder)
     return passes[-1]["began_at"] if passes else None
+
+
+def last_word_at(folder: Folder, before: float = math.inf) -> float:
+    """Returns when the run said something for the last time, in seconds since the epoch; 0 where it never did."""
+    for line in reversed((folder.read(RUN_LOG) or b"").decode(errors="replace").splitlines()):
+        try:
+            at = datetime.fromisoformat(line.partition(" ")[0]).timestamp()
+        except ValueError:
+            continue
+        if at < before:
+            return at
+    return 0.0
 
 
 def write_outcome(folder: Folder, about: Mapping[str, Any], end: End, *, replace: bool) -> bool:

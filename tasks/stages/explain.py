@@ -19,6 +19,7 @@ from tasks.leases.ledger import Ledger, latest
 from tasks.leases.left import Left, commands, left_in
 from tasks.leases.left import told as told_left
 from tasks.leases.outcome import pass_began_at
+from tasks.leases.staying import of_run, what_stands
 from tasks.stages import evidence
 from tasks.stages.asked import Asked, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
@@ -37,7 +38,7 @@ class Explanation:
     """What is known of a run. `since` is seconds since the epoch; `stage` is where it is or where it ended.
 
     `likely` are troubles, the root first; `also` are some that only stand in a log. `unknown` says what the record
-    does not tell, and how to look.
+    does not tell, and how to look. `standing`: what is still there under leases other than the run's own.
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class Explanation:
     workers: Sequence[Seen] = ()
     stacks: Sequence[str] = ()
     lease: str = ""
+    standing: Sequence[str] = ()
     last_words: Sequence[Line] = ()
     unknown: Sequence[str] = ()
     next: Sequence[str] = ()
@@ -80,6 +82,7 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     seen = Scene(run_id, run, outcome is not None, [] if state == "done" else lines, workers, _torn(folder))
     seen = replace(seen, trouble=outcome.get("trouble") if outcome is not None and over else None)
     scene = _with_lease(seen, lease, ledger.uri)
+    standing = of_run(ledger, run_id, lease.lease_id if lease else None) if over else ()
     found = troubles(scene)
     likely, also = _ranked(found, said)
     return Explanation(
@@ -94,9 +97,13 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
         workers=[] if state == "done" else workers,
         stacks=[str(place) for place in evidence.stacks(worker_lines)],
         lease=_lease_words(lease),
+        standing=[what_stands(one, but=run_id) for one in standing],
         last_words=words[-3:],
         unknown=[*_unknown(state, likely, workers, stage, lease), *evidence.broken(folder)],
-        next=_next(state, run, likely, "" if over else ask_there(folder)),
+        next=[
+            *_next(state, run, likely, "" if over else ask_there(folder)),
+            *(["slicebench reap   # gives back what is still there"] if standing else []),
+        ],
         links=[] if state == "done" else links(folder),
     )
 

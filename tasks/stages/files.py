@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.contract.names import LOGS_FOLDER
 from tasks.leases.left import ATTEMPTS_FILE
-from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE
+from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, RUN_LOG
 
 __all__ = [
     "ATTEMPTS_FILE",
@@ -15,9 +15,6 @@ __all__ = [
     "log_file",
     "log_folder",
 ]
-
-RUN_LOG = "run.log"
-"""Everything the run said, a time and a text a line."""
 
 REPORT_FILE = "report.html"
 

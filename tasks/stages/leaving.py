@@ -15,6 +15,7 @@ from tasks.cloud.storage import is_there
 from tasks.config.commands import resume
 from tasks.leases.holding import Fenced, Holding
 from tasks.leases.left import NOTE, Left, commands, told
+from tasks.leases.shares import shared_by, users
 from tasks.stages.attempts import Started, mark_ended, read_attempts, write_attempts
 from tasks.stages.context import Run
 from tasks.stages.following import GRACE_S, Listener, OnProgress, follow, judged
@@ -34,8 +35,7 @@ def leave(run: Run, lease: Holding, attempts: list[Started]) -> Started:
 
     It is written down first: of one who is killed in between nothing stays, and it is known what was meant.
     """
-    assert run.plan.left_s is not None
-    until = time.time() + run.plan.left_s
+    until = time.time() + _left_s(run, lease)
     attempts[-1] = replace(attempts[-1], left_until=until)
     write_attempts(run, attempts)
     lease.leave(until, NOTE)
@@ -46,6 +46,15 @@ def leave(run: Run, lease: Holding, attempts: list[Started]) -> Started:
     for what, command in commands(left, run.folder.uri, lease.lease.name):
         run.say(f"{what}: {command}")
     return attempts[-1]
+
+
+def _left_s(run: Run, lease: Holding) -> float:
+    """Returns for how long the workload is left to itself: who has made machines for it alone pays for its waiting."""
+    assert run.plan.left_s is not None
+    alone_s, own = run.plan.left_alone_s, lease.lease
+    shared = [lease.ledger.read(one) for one in shared_by(own)]
+    alone = shared and all(one and users(lease.ledger, one) == [own.lease_id] for one in shared)
+    return alone_s if alone and alone_s is not None else run.plan.left_s
 
 
 def is_left(run: Run) -> bool:

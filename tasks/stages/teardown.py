@@ -12,12 +12,13 @@ from tasks.config.duration import in_words
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
 from tasks.leases.keeping import by_list_prices, keep
-from tasks.leases.lease import State
+from tasks.leases.lease import Lease, State
 from tasks.leases.made import made_under, things, told
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.release import Release
 from tasks.leases.resource import ResourceRef, outermost
 from tasks.leases.shares import keep_shared, last_out, shared_by
+from tasks.leases.staying import beside, what_stands
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.context import Run
 from tasks.stages.provision import shape_of
@@ -46,11 +47,27 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
         done = lease.release("the run is over", patience)
     made += [ref for end in ends for ref in made_under(end.lease)]
     _refuse_leaks([done, *ends])
-    run.say(
-        "everything was given back before" if over else f"{told(things(made))} given back, nothing is left"
-    )
+    _tell_end(run, lease, things(made), over=over)
     run.mark("teardown", lease_id=done.lease.lease_id, deleted=len(done.deleted))
     return done
+
+
+def _tell_end(run: Run, lease: Holding, made: Sequence[ResourceRef], *, over: bool) -> None:
+    """Says what was given back, and what of the cluster that the run was for stands all the same."""
+    standing = [one for one in beside(lease.ledger, run.plan.resources) if not _is_kept_for_good(one)]
+    if over:
+        run.say("everything was given back before")
+    elif standing:
+        run.say(f"{told(made)} given back" if made else "nothing of the run's own was there to be given back")
+    else:
+        run.say(f"{told(made)} given back, nothing is left" if made else "nothing was made, nothing is left")
+    for one in standing:
+        run.say(what_stands(one, run.plan.price_per_hour, run.spec.run_id))
+
+
+def _is_kept_for_good(lease: Lease) -> bool:
+    """Whether somebody keeps it on purpose, as before: a cluster that the run just used."""
+    return lease.owner is None and lease.run_id is None
 
 
 def _refuse_leaks(ends: Sequence[Release]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, POD, WORKLOAD
+from tasks.cloud.kubernetes_errors import PermissionDenied
+from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, LOCAL_QUEUE, POD, WORKLOAD
 from tasks.cloud.labels import LEASE, OWNER, SUBMISSION
 from tasks.stages.workload_desk import Desk, the_jobset
 from tasks.targets.kube_objects import JOBSET_UID, Object, label, name
@@ -17,7 +18,7 @@ _OF_JOBSETS = JOBSET_UID
 def listing(desk: Desk, which: str, job: str) -> list[Row]:
     """Returns the workloads of a namespace that the filters let through. Raises BadInput, KubernetesError."""
     rows([], which, job)  # refuses wrong filters before anything is asked
-    return rows(_known(desk), which, job)
+    return [one for one in rows(_known(desk), which, job) if one.namespace == desk.namespace]
 
 
 def chosen(desk: Desk, names: Sequence[str], pattern: str | None) -> list[Object]:
@@ -36,7 +37,11 @@ def whose(jobset: Object) -> str:
 
 
 def _known(desk: Desk) -> list[Object]:
-    found = [*desk.kube.list(JOB_SET, desk.namespace).items]
-    for kind, labels in ((WORKLOAD, None), (JOB, _OF_JOBSETS), (POD, _OF_JOBSETS)):
-        found += desk.all(kind, labels)
-    return found
+    """Returns all that rows are made of, and all that waits beside them, in whatever namespace."""
+    found = [*desk.kube.list(JOB_SET, desk.namespace).items, *desk.everywhere(WORKLOAD)]
+    for kind in (JOB, POD):
+        found += desk.all(kind, _OF_JOBSETS)
+    try:
+        return [*found, *desk.everywhere(LOCAL_QUEUE)]
+    except PermissionDenied:
+        return found

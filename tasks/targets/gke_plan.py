@@ -21,6 +21,7 @@ from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id
 from tasks.leases.resource import CLUSTER, JOBSET, POLICY, POOL, ResourceRef
 from tasks.targets.cluster_requests import pool_name
+from tasks.targets.gke_waiting import ALONE_S
 from tasks.targets.kube_jobset import groups
 from tasks.targets.kube_names import Group, jobset_name, name_problem
 from tasks.targets.kube_policy import restarting_codes
@@ -70,6 +71,7 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         restarts=Restarts(config.max_restarts, restarting_codes(config)),
         capacity=config.cluster.capacity_made if config.cluster and _makes_cluster(config) else "",
         left_s=left_s(config),
+        left_alone_s=left_alone_s(config),
     )
 
 
@@ -81,6 +83,14 @@ def left_s(config: GkeTargetConfig) -> float | None:
     queue_s = (limits.queue_s or 0) if config.queue else 0
     starts = 1 if config.queue else 1 + config.max_restarts  # Kueue counts over all of them
     return queue_s + limits.workload_s * starts + limits.termination_grace_s + _GOES_WITHIN_S
+
+
+def left_alone_s(config: GkeTargetConfig) -> float | None:
+    """Returns the same where nobody else has quota of the machines, as where somebody follows; None: as long."""
+    most_s, queue_s = left_s(config), config.limits.queue_s or 0
+    if most_s is None or "queue_s" in config.limits.model_fields_set or not _makes_cluster(config):
+        return None
+    return most_s - queue_s + ALONE_S if config.queue else None
 
 
 def workload_name(spec: RunSpec, config: GkeTargetConfig) -> str:
@@ -203,7 +213,9 @@ def _warnings(config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem("warning", None, what, fix=f"one host of eight is type: {one}")
     if (most_s := left_s(config)) is not None:
         what = "wait: false: what is made stays when the command has ended, until somebody comes back with --resume"
-        yield Problem("warning", None, f"{what}, for {in_words(most_s)} at most")
+        alone_s = left_alone_s(config)
+        alone = f" ({in_words(alone_s)} on machines that are made for it alone)" if alone_s else ""
+        yield Problem("warning", None, f"{what}, for {in_words(most_s)} at most{alone}")
     if config.queue is None:
         yield Problem(
             "warning", None, "without a queue the pods take what is free at once, outside of all quota"

@@ -38,7 +38,8 @@ class Plan:
     wait for it, in seconds. `attempts` is how often the workload is started at most, when the hardware is taken away
     under it, and `restarts` how often when it failed, which does not count there, nor the other here. `capacity` is
     how accelerators that are made are paid for, empty where none are, or none is chosen. `left_s`: the workload is
-    left to itself once it is started, for so many seconds at most; None: it is followed.
+    left to itself once it is started, for so many seconds at most; None: it is followed. `left_alone_s`: the same where
+    its machines were made for this run and no other has a hold on them; None: as long.
     """
 
     target: str
@@ -60,6 +61,7 @@ class Plan:
     restarts: Restarts = Restarts()
     capacity: str = ""
     left_s: float | None = None
+    left_alone_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import Folder, open_folder
-from tasks.leases.outcome import End, begin_pass, write_outcome
+from tasks.leases.outcome import End, begin_pass, last_word_at, write_outcome
 
 ABOUT = {"run_id": "r1", "suite": "s", "target": "local"}
 
@@ -66,3 +66,13 @@ def test_damaged_passes_are_none_and_stop_nothing(folder: Folder, content: bytes
 def test_time_never_runs_backwards(folder: Folder) -> None:
     begin_pass(folder, 100.0)
     assert end(folder, 40.0)["took_s"] == 0.0
+
+
+def test_a_pass_that_was_killed_took_until_its_last_word(folder: Folder) -> None:
+    begin_pass(folder, 100.0)
+    folder.write(
+        "run.log", b"1970-01-01T00:01:50.500+00:00 at work\n1970-01-01T00:02:07+00:00 saved\nno time\n"
+    )
+    assert (last_word_at(folder), last_word_at(folder, 120.0)) == (127.0, 110.5)
+    begin_pass(folder, 5000.0)
+    assert end(folder, 5010.0)["took_s"] == 27.0 + 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from tasks.config.request import Keep
+from tasks.leases import steps
+from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
-from tasks.leases.lease import State
+from tasks.leases.lease import Owner, State
+from tasks.leases.owner import this_process
+from tasks.leases.resource import CLUSTER, JOBSET, ResourceRef
 from tasks.stages.context import Run
 from tasks.stages.provision import shape_of
 from tasks.stages.teardown import teardown
@@ -23,7 +28,8 @@ class Landlord:
     """As much of a target as teardown sees: rooms may be kept."""
 
     def plan(self, spec: object) -> Plan:
-        return Plan("rooms", (), 1, 1, 1, "cpu", keepable=("room",))
+        workload = ResourceRef(JOBSET, "cluster mine of proj in us-east5/default", "run-1-e1")
+        return Plan("rooms", (workload,), 1, 1, 1, "cpu", price_per_hour=19.2, keepable=("room",))
 
 
 @pytest.fixture
@@ -122,3 +128,50 @@ def test_where_nothing_is_whole_all_goes_back(tmp_path: Path, said: list[str], r
     holding = hold(run)
     assert teardown(run, holding).lease.state is State.GONE
     assert "--keep always: there is nothing whole to keep" in said
+
+
+@pytest.mark.parametrize(
+    ("owner", "holders", "run_id", "told"),
+    [
+        (
+            replace(this_process(), pid=4711, started_at=0.5),
+            (),
+            "run-0",
+            r"still there: 1 resource \(gke_cluster mine\), \$19.20 an hour: .* process 4711 on .* is gone; "
+            "slicebench reap gives it back, slicebench run --resume run-0 --output /r goes on with it",
+        ),
+        (
+            this_process(),
+            (),
+            "run-0",
+            "still there: .*: run run-0 works on it: .* lives, its last renewal .*",
+        ),
+        (
+            None,
+            ("run-7-e1",),
+            "run-0",
+            "still there: .*: used by run-7-e1, and given back with the last of them",
+        ),
+        (None, (), None, ""),
+    ],
+)
+def test_a_cluster_that_stands_when_the_run_is_over_is_told_with_its_price_and_what_to_do(
+    tmp_path: Path,
+    said: list[str],
+    owner: Owner | None,
+    holders: tuple[str, ...],
+    run_id: str | None,
+    told: str,
+) -> None:
+    run = a_run(tmp_path, said, "never")
+    holding = hold(run)
+    ref = ResourceRef(CLUSTER, "proj/us-east5", "mine", "u1")
+    theirs = steps.plan(lease_name("proj", "mine"), run_id, 1, owner, time.time(), None)
+    theirs = replace(theirs, state=State.LIVE, resources=(ref,), holders=holders, folder="/r/run-0")
+    holding.ledger.write(theirs)
+    teardown(run, holding)
+    assert len(said) == (2 if told else 1), said
+    assert said[0] == (
+        "nothing of the run's own was there to be given back" if told else "nothing was made, nothing is left"
+    )
+    assert not told or re.fullmatch(told, said[1])

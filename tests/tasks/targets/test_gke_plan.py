@@ -119,6 +119,17 @@ def test_of_what_is_said_or_not_made_it_is_not_told_how_it_is_paid_for(target: d
     assert not [each for each in planned(target).warnings if "spot" in str(each)]
 
 
+def test_what_is_left_on_machines_made_for_it_waits_as_briefly_as_what_is_followed() -> None:
+    left: dict[str, Any] = {"wait": False, "limits": {"workload_s": 60}}
+    made = {"context": None, "cluster": CLUSTER}
+    assert planned({**left, **made}).left_alone_s == 900 + 60 + 30 + 600
+    assert planned({**left, **made, "limits": {"workload_s": 60, "queue_s": 99}}).left_alone_s is None
+    assert planned({**left, "context": None, "cluster": {**CLUSTER, "create": "never"}}).left_alone_s is None
+    assert planned(left).left_alone_s is None
+    told = [str(one) for one in planned({**left, **made}).warnings if "wait: false" in str(one)]
+    assert told[0].endswith("for 1.01 d at most (26.5 min on machines that are made for it alone)")
+
+
 @pytest.mark.parametrize(
     ("target", "left_s"),
     [
