@@ -15,7 +15,7 @@ from tasks.cloud.things import Thing
 class Buckets:
     """See Sort. `scope` is the project; names are the whole world's."""
 
-    in_place: Sequence[str] = ("storageClass", "versioning", "iamConfiguration")
+    in_place: Sequence[str] = ("storageClass", "versioning", "iamConfiguration", "labels")
     rest: Rest = field(default_factory=lambda: Rest("storage.googleapis.com"))
 
     def look(self, scope: str, name: str) -> Thing | None:

@@ -12,7 +12,8 @@ ContainerError          (InfrastructureError)
 ├── ReservationShort    the reservation is not there, or has no room: another one
 ├── StockedOut          another zone, another capacity, or wait
 ├── Broken              it was made, and is not what was asked for: give it back
-└── Unavailable         nobody knows whether it happened: look, then ask again
+└── Unavailable         it may have happened: look, then ask again
+    ├── Unanswered      nobody knows whether it happened: what has no name of its own is not made once more
     └── Throttled       it did not happen: wait, ask again
 """
 
@@ -83,6 +84,10 @@ class Broken(ContainerError):
 
 class Unavailable(ContainerError):
     """No answer, or none that tells whether it happened."""
+
+
+class Unanswered(Unavailable):
+    """No answer at all."""
 
 
 class Throttled(Unavailable):

@@ -19,6 +19,7 @@ from tasks.cloud.container_errors import (
     Busy,
     ContainerError,
     Nobody,
+    Unanswered,
     Unavailable,
     error_for,
     error_of_operation,
@@ -99,10 +100,15 @@ class Rest:
                 call.result = str(response.status_code)
         except httpx.HTTPError as error:
             words = str(error) or type(error).__name__
-            raise Unavailable(f"cannot {doing}: {words} ({self.host}); {UNANSWERED}") from error
+            kind = Unavailable if isinstance(error, httpx.ConnectError) else Unanswered
+            raise kind(f"cannot {doing}: {words} ({self.host}); {UNANSWERED}") from error
         if response.is_error:
             raise self._failure(response, doing)
-        told: Document = response.json() if response.content else {}
+        try:
+            told: Document = response.json() if response.content else {}
+        except ValueError as error:  # a proxy's page, or half of the reply
+            words = " ".join(response.text.split())[:120] or "what cannot be read"
+            raise Unanswered(f"cannot {doing}: {self.host} answered {words}; {UNANSWERED}") from error
         return told
 
     def follow(self, doing: str, operation: Document, folder: str) -> None:

@@ -29,6 +29,11 @@ class Labelled(NamedTuple):
     owner: str
     expires_at: float | None
 
+    @property
+    def lease_name(self) -> str:
+        """The lease's name, which all its epochs have."""
+        return self.lease_id.rpartition("-e")[0]
+
 
 def labels_for(
     lease_id: str, ledger_id: str, owner: str = "", expires_at: float | None = None

@@ -14,8 +14,7 @@ from tasks.cloud.compute import read as read_description
 from tasks.cloud.compute import written
 from tasks.cloud.container_errors import NotFound
 from tasks.cloud.google_rest import Document, Rest
-from tasks.cloud.labels import EXPIRES, LEASE, LEASE_REST, LEDGER, OWNER
-from tasks.cloud.timing import Timing
+from tasks.cloud.labels import EXPIRES, LEASE, LEASE_REST, LEDGER, OWNER, read_labels
 
 _LONGEST_DESCRIPTION = 256
 
@@ -55,6 +54,30 @@ class Changeable(Sort, Protocol):
 
 
 @dataclass(frozen=True)
+class Whose:
+    """The lease that something is made under, by its name (all its epochs), and its ledger."""
+
+    lease: str = ""
+    ledger: str = ""
+
+    def made(self, labels: Mapping[str, str] | None) -> bool:
+        """Whether labels say so."""
+        told = read_labels(labels or {})
+        return told is not None and (told.lease_name, told.ledger_id) == (self.lease, self.ledger)
+
+
+@runtime_checkable
+class Nameless(Sort, Protocol):
+    """One kind of things that have no names of their own: several may be called alike, and be called otherwise."""
+
+    def known_by(self, uid: str | None, whose: Whose) -> Nameless:
+        """Returns the same for the one of this uid, or, where there is none yet, for those that the lease made."""
+
+    def made(self, scope: str) -> Sequence[Thing]:
+        """Returns what the lease made, by its labels. Raises ContainerError."""
+
+
+@dataclass(frozen=True)
 class OfCompute:
     """A kind of Compute Engine. `scope` is the project, or "project/region"."""
 
@@ -84,9 +107,11 @@ class OfCompute:
         ):
             if self.part == "subnetworks" and one in left:
                 self._send("POST", doing, scope, f"{path}/{verb}", {one: left.pop(one)})
+        if left and self.part == "subnetworks":  # by the mark that it has now: each change gives it another
+            now = self.look(scope, name) or there
+            left["fingerprint"] = now.fields["fingerprint"]
         if left:
-            mark = {"fingerprint": there.fields["fingerprint"]} if self.part == "subnetworks" else {}
-            self._send("PATCH", doing, scope, path, {**left, **mark})
+            self._send("PATCH", doing, scope, path, left)
 
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""
@@ -149,6 +174,7 @@ class ServiceAccounts:
 class Repositories:
     """Repositories of Artifact Registry. `scope` is "project/location"."""
 
+    in_place: Sequence[str] = ("labels",)
     rest: Rest = field(default_factory=lambda: Rest("artifactregistry.googleapis.com"))
 
     def look(self, scope: str, name: str) -> Thing | None:
@@ -165,6 +191,11 @@ class Repositories:
         operation = self.rest.send("POST", doing, path, {**fields, "labels": dict(labels)})
         self.rest.follow(doing, operation, "v1")
 
+    def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
+        """See Changeable."""
+        path = f"{self._folder(scope)}/{name}?updateMask={','.join(sorted(fields))}"
+        self.rest.send("PATCH", f"change repository {name}", path, fields)
+
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""
         self.rest.send("DELETE", f"delete repository {name}", f"{self._folder(scope)}/{name}")
@@ -172,42 +203,6 @@ class Repositories:
     def _folder(self, scope: str) -> str:
         project, _, place = scope.partition("/")
         return f"v1/projects/{project}/locations/{place}/repositories"
-
-
-@dataclass(frozen=True)
-class Tensorboards:
-    """TensorBoards of Vertex AI, by the names that they show. `scope` is "project/location"."""
-
-    timing: Timing | None = None
-
-    def look(self, scope: str, name: str) -> Thing | None:
-        """See Sort. Several may have one name: those of a lease of ours come first."""
-        path = self._folder(scope)
-        found = self._rest(scope).listed(f"look for TensorBoard {name}", path, "tensorboards")
-        alike = [one for one in found if one.get("displayName") == name]
-        alike.sort(key=lambda one: LEASE not in one.get("labels", {}))
-        return Thing(str(alike[0]["name"]), alike[0], alike[0].get("labels", {})) if alike else None
-
-    def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
-        """See Sort."""
-        doing = f"make TensorBoard {name}"
-        operation = self._rest(scope).send(
-            "POST", doing, self._folder(scope), {**fields, "labels": dict(labels)}
-        )
-        self._rest(scope).follow(doing, operation, "v1")
-
-    def delete(self, scope: str, name: str) -> None:
-        """See Sort."""
-        there = self.look(scope, name)
-        if there is not None:
-            self._rest(scope).send("DELETE", f"delete TensorBoard {name}", f"v1/{there.uid}")
-
-    def _rest(self, scope: str) -> Rest:
-        return Rest(f"{scope.partition('/')[2]}-aiplatform.googleapis.com", timing=self.timing)
-
-    def _folder(self, scope: str) -> str:
-        project, _, place = scope.partition("/")
-        return f"v1/projects/{project}/locations/{place}/tensorboards"
 
 
 def _short(labels: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ Roles are Google's own, the least of them that do; facts: Google's references of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tasks.config.environment import EnvironmentConfig
@@ -22,12 +22,16 @@ class Api:
 
 @dataclass(frozen=True)
 class Need:
-    """A role of who makes an environment: its permissions that are used, and what for. `part`: as of an Api."""
+    """A role of who makes an environment: its permissions that are used, and what for. `part`: as of an Api.
+
+    `of_network`: in the project that the network is in, which may be another one.
+    """
 
     role: str
     permissions: tuple[str, ...]
     why: str
     part: str = ""
+    of_network: bool = False
 
 
 APIS = (
@@ -61,10 +65,23 @@ NEEDS = (
         (
             *_all("compute.networks", "create", "delete", "get", "updatePolicy"),
             *_all("compute.subnetworks", "create", "delete", "expandIpCidrRange", "get", "update", "use"),
-            *_all("compute.routers", "create", "delete", "get", "update"),
         ),
-        "makes network, subnetwork and router, changes them, and takes them away",
+        "makes network and subnetwork, changes them, and takes them away",
         "network",
+    ),
+    Need(
+        "roles/compute.networkAdmin",
+        (*_all("compute.routers", "create", "delete", "get", "update"), "compute.networks.updatePolicy"),
+        "makes the router with NAT, also in a network that is there, changes it, and takes it away",
+        "router",
+        of_network=True,
+    ),
+    Need(
+        "roles/compute.networkUser",
+        ("compute.networks.get", *_all("compute.subnetworks", "get", "use")),
+        "uses a network that is there; of a shared VPC in its own project, where the subnetwork alone may be enough",
+        "existing",
+        of_network=True,
     ),
     Need(
         "roles/compute.securityAdmin",
@@ -108,8 +125,8 @@ NEEDS = (
     ),
     Need(
         "roles/aiplatform.user",
-        _all("aiplatform.tensorboards", "create", "delete", "get", "list"),
-        "makes the TensorBoard",
+        _all("aiplatform.tensorboards", "create", "delete", "get", "list", "update"),
+        "makes the TensorBoard, and gives it its name again",
         "tensorboard",
     ),
     Need(
@@ -139,6 +156,10 @@ def parts_of(config: EnvironmentConfig) -> Iterator[str]:
         yield "network"
         if config.network.iap:
             yield "iap"
+    else:
+        yield "existing"
+    if config.has_nat:
+        yield "router"
     if config.registry is not None:
         yield "registry"
     if config.tensorboard is not None:
@@ -155,3 +176,16 @@ def needs_of(config: EnvironmentConfig) -> tuple[Need, ...]:
     """Returns what who makes an environment must be allowed to do."""
     parts = {"", *parts_of(config)}
     return tuple(need for need in NEEDS if need.part in parts)
+
+
+def permissions_of(config: EnvironmentConfig, project: str) -> Mapping[str, tuple[str, ...]]:
+    """Returns the permissions that are needed, by the project in which they are.
+
+    What is needed to use a shared VPC is not among them: it may be given on its subnetwork alone.
+    """
+    host = config.network.host_project or project
+    found: dict[str, set[str]] = {}
+    for need in needs_of(config):
+        if need.part != "existing" or host == project:
+            found.setdefault(host if need.of_network else project, set()).update(need.permissions)
+    return {where: tuple(sorted(some)) for where, some in found.items()}

@@ -1,7 +1,8 @@
 """The inventories of what an environment has beside its cluster: each thing goes by its API, once what needs it went.
 
-These kinds are looked at one by one, never listed: each was written down before it was made, and things of an
-environment are few. What has our name but is not what the lease made is left alone.
+These kinds are looked at one by one, by name: each was written down before it was made, and things of an environment
+are few. Only what has no name of its own is listed as well. What has our name but is not what the lease made is left
+alone.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from runtime.contract.errors import InfrastructureError
+from tasks.cloud.boards import Tensorboards
 from tasks.cloud.buckets import Buckets
 from tasks.cloud.container_errors import NotFound
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.cloud.labels import read_labels
-from tasks.cloud.things import OfCompute, Repositories, ServiceAccounts, Sort, Tensorboards, Thing
+from tasks.cloud.things import Nameless, OfCompute, Repositories, ServiceAccounts, Sort, Thing, Whose
 from tasks.cloud.timing import Timing
 from tasks.leases.clusters import CLUSTER, POOL
 from tasks.leases.inventory import Found, Pace
@@ -32,6 +35,9 @@ BUCKET, REPOSITORY, TENSORBOARD = "bucket", "image_repository", "tensorboard"
 
 ROLES = frozenset({PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE})
 """Kinds that nothing labels: what was not there when the lease was about to give it is the lease's."""
+
+NAMELESS = frozenset({TENSORBOARD})
+"""Kinds without names of their own: what a create came to that nobody answered is seen by the lease's label alone."""
 
 _AFTER: Mapping[str, frozenset[str]] = {
     NETWORK: frozenset({SUBNETWORK, ROUTER, FIREWALL, CLUSTER, POOL}),
@@ -99,12 +105,26 @@ class ThingInventory:
         return bool(scope)
 
     def list(self, lease_id: str | None) -> Sequence[Found]:
-        """See Inventory. Nothing: see above."""
-        return ()
+        """See Inventory. Nothing of kinds with names: see above."""
+        lease = self.ledger.read(lease_id) if lease_id is not None else None
+        sort = self._sort
+        if lease is None or not isinstance(sort, Nameless):
+            return ()
+        known = [ref for ref in lease.resources if ref.kind == self.kind and ref.ours]
+        made = sort.known_by(None, Whose(lease.name, self.ledger.id))
+        return [
+            Found(lease.lease_id, replace(ref, uid=there.uid))
+            for ref in {ref.scope: ref for ref in known}.values()
+            for there in made.made(ref.scope)
+        ]
 
     def get(self, ref: ResourceRef) -> ResourceRef | None:
         """See Inventory."""
-        there = self._sort.look(ref.scope, ref.name)
+        sort = self._sort_for(ref)
+        if isinstance(sort, Nameless) and ref.uid is None:
+            there = next(iter(sort.made(ref.scope)), None)
+        else:
+            there = sort.look(ref.scope, ref.name) if sort is not None else None
         if there is None:
             return None
         if ref.uid is not None:
@@ -113,18 +133,38 @@ class ThingInventory:
 
     def delete(self, ref: ResourceRef, *, force: bool) -> None:
         """See Inventory. What has our name but is another thing by now is left alone."""
-        if self.get(ref) is None:
+        sort = self._sort_for(ref)
+        if sort is None or self.get(ref) is None:
             return
         try:
             if self.kind == NETWORK:
                 self._clear(ref)
-            self._sort.delete(ref.scope, ref.name)
+            sort.delete(ref.scope, ref.name)
         except NotFound:
             return
 
     @property
     def _sort(self) -> Sort:
         return sort_of(self.kind, self.timing)
+
+    def _sort_for(self, ref: ResourceRef) -> Sort | None:
+        """Returns what looks at just this thing; None where no lease is about to make such a one any more."""
+        sort = self._sort
+        if not isinstance(sort, Nameless):
+            return sort
+        if ref.uid is not None:
+            return sort.known_by(ref.uid, Whose())
+        making = [
+            lease.name
+            for lease in self.ledger.listing().leases
+            if (found := lease.find(ref.kind, ref.scope, ref.name)) and found.ours and found.uid is None
+        ]
+        if len(making) > 1:
+            raise InfrastructureError(
+                f"{' and '.join(making)} were both about to make {ref.kind} {ref.name}: nobody knows whose is meant; "
+                "do again what was under way on one of them"
+            )
+        return sort.known_by(None, Whose(making[0], self.ledger.id)) if making else None
 
     def _is_ours(self, there: Thing) -> bool:
         if self.kind in ROLES:

@@ -109,9 +109,13 @@ def create(
                         _keep(holding, came, until if kept is None else kept.stands_until)
                 raise
             _keep(holding, config, until)
-    except BaseException:
+    except BaseException as ended_by:
         if holding.lease.owner is not None:
-            _back_out(office, name, config, holding, kept)
+            try:
+                _back_out(office, name, config, holding, kept)
+            except InfrastructureError as error:  # Ctrl-C and what else it ended by is what is told
+                office.say(f"warning: cluster {name} could not be put back: {error}; do the same again")
+                raise ended_by from error
         raise
     return describe(office, name)
 

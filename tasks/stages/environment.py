@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
-from runtime.contract.errors import BadInput, Leaked
+from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
 from tasks.cloud.buckets import Buckets
 from tasks.cloud.container_errors import NotFound
@@ -13,7 +15,7 @@ from tasks.cloud.container_update import change
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
-from tasks.config.environment_roles import apis_for, needs_of
+from tasks.config.environment_roles import apis_for
 from tasks.leases import environments as kinds
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name as cluster_lease
@@ -23,8 +25,8 @@ from tasks.leases.ledger import latest
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import Plan, differs
-from tasks.targets.environment_diff import Difference
+from tasks.stages.environment_plan import Plan, differs, lacking
+from tasks.targets.environment_diff import Difference, Step
 from tasks.targets.environment_wanted import wanted
 
 _AFTER_CLUSTER = frozenset({"account role"})
@@ -39,18 +41,14 @@ def up(desk: Desk, config: EnvironmentConfig) -> None:
     """
     name = kinds.lease_name(desk.project, config.called)
     holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
-    holding.stand(None)
-    note = "not whole: do the same again"
-    try:
+    with _left_standing(desk, holding, "not whole: do the same again"):
+        holding.stand(None)
         with holding.renewing():
             settle(desk, holding)
             _make_all(desk, config, holding)
             holding.describe(_shape(config), None)
             holding.live()
-        note = ""
-    finally:
-        if holding.lease.owner is not None:
-            holding.detach(None, note)
+        holding.detach(None)
 
 
 def down(
@@ -77,7 +75,7 @@ def down(
         _refuse_full(desk, config)
     gone: list[ResourceRef] = []
     holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
-    with holding.renewing():
+    with _left_standing(desk, holding, "half given back: do the same again"), holding.renewing():
         settle(desk, holding)
         if made is not None and made.state is not State.GONE:
             desk.say(f"give back cluster {cluster}")
@@ -112,10 +110,26 @@ def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
     return True
 
 
+@contextmanager
+def _left_standing(desk: Desk, holding: Holding, note: str) -> Iterator[None]:
+    """Lets the record be nobody's when it ends amid the work: what stands stays, and the next one need not wait.
+
+    What it ended by is what is told, also where the record cannot be written any more.
+    """
+    try:
+        yield
+    except BaseException:
+        if holding.lease.owner is not None and holding.lease.stands:
+            try:
+                holding.detach(None, note)
+            except InfrastructureError as error:
+                desk.say(f"warning: the record still says that this process works on it: {error}")
+        raise
+
+
 def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
     off = services.off(desk.project, apis_for(config), desk.timing)
-    permissions = [one for need in needs_of(config) for one in need.permissions]
-    if missing := services.lacking(desk.project, permissions, desk.timing):
+    if missing := lacking(desk, config):
         raise BadInput(Plan("", off, missing, (), (), {}).problems)
     if off:
         desk.say(f"turn on {', '.join(off)}")
@@ -153,9 +167,13 @@ def _change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
         change(desk.container, place, cluster.name, part, cluster.fields[part])
 
 
-def _own_bucket(desk: Desk, config: EnvironmentConfig) -> bool:
+def _bucket_step(desk: Desk, config: EnvironmentConfig) -> Step:
     bucket = next(one for one in wanted(config, desk.project) if one.kind == "bucket")
-    return desk.step(config, bucket).do in ("keep", "change")
+    return desk.step(config, bucket)
+
+
+def _own_bucket(desk: Desk, config: EnvironmentConfig) -> bool:
+    return _bucket_step(desk, config).do in ("keep", "change")
 
 
 def _refuse_full(desk: Desk, config: EnvironmentConfig) -> None:
@@ -176,6 +194,7 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
     ref = next((one for one in holding.lease.resources if one.kind == kinds.BUCKET and one.ours), None)
     if not take:
         if ref is not None:
+            _label_again(desk, config, holding, ref)
             desk.say(f"bucket {ref.name} stays: --bucket gives it back as well")
             holding.forget(ref)
         return
@@ -188,6 +207,14 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
         desk.say(f"there is no bucket {config.bucket.name} that was made for it: one of others stays")
     elif config.bucket.force_destroy:
         Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing)).empty(ref.name)
+
+
+def _label_again(desk: Desk, config: EnvironmentConfig, holding: Holding, ref: ResourceRef) -> None:
+    """Gives a bucket that is about to be left the labels again that somebody took away: by them it is known later."""
+    step = _bucket_step(desk, config)
+    lost = tuple(one for one in step.differences if one.path == "labels")
+    if step.do == "change" and lost and step.wanted.name == ref.name:
+        carry_out(desk, holding, replace(step, differences=lost))
 
 
 def _shape(config: EnvironmentConfig) -> Mapping[str, str]:

@@ -34,8 +34,11 @@ def make(
         say(f"make service account {name}")
         accounts.make(project, name, {"displayName": f"makes environment {config.called}"[:100]}, {})
     who, grants = email(name, project), Grants("project", timing)
+    host = config.network.host_project
     for need in needs_of(config):
-        if need.role == _GIVES_ROLES:
+        if need.of_network and host:
+            say(f"give it {need.role} in project {host} yourself: it {need.why}")
+        elif need.role == _GIVES_ROLES:
             grants.give_within(project, need.role, f"serviceAccount:{who}", only(config, project))
         elif grants.look(project, f"{need.role} for serviceAccount:{who}") is None:
             say(f"give it {need.role}, which {need.why}")

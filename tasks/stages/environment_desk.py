@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.buckets import Buckets
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import AlreadyExists, PermissionDenied, Throttled, Unavailable
+from tasks.cloud.container_errors import PermissionDenied
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.google_rest import Rest
-from tasks.cloud.labels import EXPIRES, read_labels
-from tasks.cloud.things import Changeable, Sort, Thing, same_owner
-from tasks.cloud.timing import Timing, pauses
-from tasks.cloud.waits import tried
+from tasks.cloud.labels import EXPIRES, LEASE, read_labels
+from tasks.cloud.things import Changeable, Nameless, Sort, Thing, Whose
+from tasks.cloud.timing import Timing
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases import environments as kinds
 from tasks.leases.holding import Holding
@@ -25,10 +23,12 @@ from tasks.leases.inventory import Inventories, open_inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, Listing, Unwritable, latest
 from tasks.leases.opening import open_ledger
+from tasks.leases.resource import ResourceRef
 from tasks.stages.cluster_inside import Inside
 from tasks.stages.cluster_standing import Office
 from tasks.stages.environment_inside import inside_of
-from tasks.targets.environment_diff import Step, step_for
+from tasks.stages.environment_making import made, seen_within
+from tasks.targets.environment_diff import Difference, Step, step_for
 from tasks.targets.environment_wanted import Wanted
 
 KIND_OF: Mapping[str, str] = {
@@ -71,7 +71,7 @@ class Desk:
 
     def step(self, config: EnvironmentConfig, wanted: Wanted) -> Step:
         """Looks at a thing, and returns what has to be done about it. Raises ContainerError."""
-        kind, sort = KIND_OF[wanted.kind], self.sort(wanted)
+        kind, sort = KIND_OF[wanted.kind], self._sort_for(config, wanted)
         try:
             there = sort.look(wanted.scope, wanted.name)
         except PermissionDenied as error:
@@ -83,7 +83,34 @@ class Desk:
             return Step("refuse", wanted, why=why)
         ours, whose = self._whose(config, kind, wanted, there)
         in_place = sort.in_place if isinstance(sort, Changeable) else ()
-        return step_for(wanted, there, ours=ours, in_place=in_place, whose=whose)
+        step = step_for(wanted, there, ours=ours, in_place=in_place, whose=whose)
+        return self._labelled(config, step) if ours and "labels" in in_place else step
+
+    def sort_for(self, wanted: Wanted, uid: str | None, lease: str) -> Sort:
+        """Returns what looks at just this one of a lease."""
+        sort = self.sort(wanted)
+        return sort.known_by(uid, Whose(lease, self.ledger.id)) if isinstance(sort, Nameless) else sort
+
+    def _sort_for(self, config: EnvironmentConfig, wanted: Wanted) -> Sort:
+        ref = self._made(config, wanted)
+        uid = ref.uid if ref is not None and ref.ours else None
+        return self.sort_for(wanted, uid, kinds.lease_name(self.project, config.called))
+
+    def _made(self, config: EnvironmentConfig, wanted: Wanted) -> ResourceRef | None:
+        """Returns what the record has of a thing, if anything."""
+        lease = latest(self.ledger, kinds.lease_name(self.project, config.called))
+        if lease is None or lease.state is State.GONE:
+            return None
+        return lease.find(KIND_OF[wanted.kind], wanted.scope, wanted.name)
+
+    def _labelled(self, config: EnvironmentConfig, step: Step) -> Step:
+        """Adds to what is to be done that labels are written again which somebody took away."""
+        there = step.there
+        whose = Whose(kinds.lease_name(self.project, config.called), self.ledger.id)
+        if there is None or whose.made(there.labels):
+            return step
+        lost = Difference("labels", dict(there.labels or {}), {LEASE: whose.lease}, can=True)
+        return replace(step, do="change", differences=(*step.differences, lost))
 
     def _whose(
         self, config: EnvironmentConfig, kind: str, wanted: Wanted, there: Thing | None
@@ -91,19 +118,13 @@ class Desk:
         """Returns whether a thing is of this environment, else which lease of slicebench made it, if one did."""
         if there is None:
             return False, ""
-        name = kinds.lease_name(self.project, config.called)
-        if kind in kinds.ROLES:
-            lease = latest(self.ledger, name)
-            ref = (
-                lease.find(kind, wanted.scope, wanted.name)
-                if lease and lease.state is not State.GONE
-                else None
-            )
-            return ref is not None and ref.ours, ""
+        ref = self._made(config, wanted)
+        if ref is not None and ref.ours and (kind in kinds.ROLES or ref.uid == there.uid):
+            return True, ""
         labelled = read_labels(there.labels or {})
         if labelled is None:
             return False, ""
-        mine = labelled.lease_id.rpartition("-e")[0] == name and labelled.ledger_id == self.ledger.id
+        mine = Whose(kinds.lease_name(self.project, config.called), self.ledger.id).made(there.labels)
         return mine, "" if mine else f"{labelled.lease_id} of {labelled.owner}"
 
 
@@ -167,13 +188,13 @@ def opened(
 def carry_out(desk: Desk, holding: Holding, step: Step) -> None:
     """Does what a step says, written down first. Raises BadInput for one that is refused, ContainerError, Fenced."""
     wanted, kind = step.wanted, KIND_OF[step.wanted.kind]
-    sort = desk.sort(wanted)
     if step.do == "refuse":
         raise BadInput(str(step))
+    labels = {key: value for key, value in holding.resource_labels.items() if key != EXPIRES}
     if step.do == "make":
         desk.say(f"make {wanted}")
-        labels = {key: value for key, value in holding.resource_labels.items() if key != EXPIRES}
-        holding.create(kind, wanted.scope, wanted.name, partial(_make, desk, sort, wanted, labels))
+        sort = desk.sort_for(wanted, None, holding.lease.name)
+        holding.create(kind, wanted.scope, wanted.name, partial(made, desk, sort, wanted, labels))
         return
     there = step.there
     assert there is not None
@@ -187,42 +208,30 @@ def carry_out(desk: Desk, holding: Holding, step: Step) -> None:
     for one in step.differences:
         if not one.can:
             desk.say(f"warning: {wanted} stays as it is: {one} cannot be changed on what is there")
-    changed = sorted({one.path.partition(".")[0] for one in step.differences if one.can})
-    if changed:
-        assert isinstance(sort, Changeable), "nothing else has differences that can be changed"
-        desk.say(f"change {wanted}: {'; '.join(str(one) for one in step.differences if one.can)}")
-        sort.change(wanted.scope, wanted.name, {name: wanted.fields[name] for name in changed}, there)
+    _change(desk, step, there, labels)
 
 
 def settle(desk: Desk, holding: Holding) -> None:
     """Finds out of what an earlier try was about to make whether it is there: then it is the lease's."""
     for ref in [ref for ref in holding.lease.resources if ref.ours and ref.uid is None]:
-        there = desk.inventories[ref.kind].get(ref)
+        inventory = desk.inventories[ref.kind]
+        late_s = (
+            inventory.settle_s if ref.kind in kinds.NAMELESS else 0.0
+        )  # what is asked for by name is seen at once
+        there = seen_within(late_s, partial(inventory.get, ref), desk.timing)
         if there is None or there.uid is None:
             holding.forget(ref)
         else:
             holding.create(ref.kind, ref.scope, ref.name, partial(str, there.uid))
 
 
-def _make(desk: Desk, sort: Sort, wanted: Wanted, labels: Mapping[str, str]) -> str:
-    """Makes a thing; returns its uid. One of the same lease that is there already is it: a reply may be lost."""
-    for pause in pauses(desk.timing, f"make {wanted}"):
-        try:
-            sort.make(wanted.scope, wanted.name, wanted.fields, labels)
-        except (AlreadyExists, Unavailable) as error:
-            there = None if isinstance(error, Throttled) else sort.look(wanted.scope, wanted.name)
-            if there is not None:
-                if wanted.kind.endswith("role") or same_owner(there.labels, labels):
-                    return there.uid
-                raise AlreadyExists(f"{wanted} was made by somebody else: choose another name") from error
-            if pause is None or isinstance(error, AlreadyExists):
-                raise
-            tried(str(error))
-        else:
-            there = sort.look(wanted.scope, wanted.name)
-            if there is not None:
-                return there.uid
-            if pause is None:
-                raise Unavailable(f"{wanted} was made, and is not seen: do the same again")
-        time.sleep(pause)
-    raise AssertionError("the last pause is None")
+def _change(desk: Desk, step: Step, there: Thing, labels: Mapping[str, str]) -> None:
+    wanted = step.wanted
+    changed = sorted({one.path.partition(".")[0] for one in step.differences if one.can})
+    if not changed:
+        return
+    sort = desk.sort(wanted)
+    assert isinstance(sort, Changeable), "nothing else has differences that can be changed"
+    desk.say(f"change {wanted}: {'; '.join(str(one) for one in step.differences if one.can)}")
+    fields = {**wanted.fields, "labels": {**(there.labels or {}), **labels}}
+    sort.change(wanted.scope, wanted.name, {name: fields[name] for name in changed}, there)

@@ -13,7 +13,7 @@ from tasks.cloud.container_update import PARTS
 from tasks.cloud.google_place import choose_project
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
-from tasks.config.environment_roles import Need, apis_for, needs_of
+from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
 from tasks.stages import clusters
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
 from tasks.targets.cluster_price import price_of
@@ -57,9 +57,7 @@ class Plan:
     @property
     def problems(self) -> list[Problem]:
         """What stops it before anything is made."""
-        found = [
-            Problem("error", None, f"{one.wanted}: {one.why}") for one in self.steps if one.do == "refuse"
-        ]
+        found = [Problem("error", None, one.refused) for one in self.steps if one.do == "refuse"]
         if self.lacking:
             what = f"you may not do all that is needed: {', '.join(self.lacking)}"
             fix = "docs/environment.md says which roles have these, and why each is needed"
@@ -99,8 +97,7 @@ def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
 def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     """Looks at all there is, and returns what would be done. Changes nothing. Raises ContainerError, BadInput."""
     off = services.off(desk.project, apis_for(config), desk.timing)
-    permissions = [one for need in needs_of(config) for one in need.permissions]
-    missing = services.lacking(desk.project, permissions, desk.timing)
+    missing = lacking(desk, config)
     record = config.record.split("/")[2] if isinstance(desk.ledger, NoRecord) else ""
     found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
     unknown = _unreachable(off)
@@ -110,6 +107,16 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     office, name = desk.office(config), config.cluster.name
     planned = clusters.preview(office, name, cluster_of(config, desk.project))
     return Plan(record, off, missing, steps, [str(one) for one in planned.steps], differs(desk, config))
+
+
+def lacking(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns what whoever asks may not do of what is needed. Raises ContainerError."""
+    found: list[str] = []
+    for project, permissions in permissions_of(config, desk.project).items():
+        elsewhere = f" in {project}" if project != desk.project else ""
+        missing = services.lacking(project, permissions, desk.timing)
+        found += [f"{permission}{elsewhere}" for permission in missing]
+    return found
 
 
 def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
@@ -133,7 +140,10 @@ def _enough(one: Difference) -> bool:
     """Whether a difference is none: room for more machines than are needed, or the version that a shorter one meant."""
     if one.path.endswith("total_max_node_count"):
         return isinstance(one.there, int) and one.there >= int(one.wanted)
-    return one.path == "initial_cluster_version" and str(one.there).startswith(str(one.wanted))
+    if one.path != "initial_cluster_version":
+        return False
+    there, said = str(one.there), str(one.wanted)
+    return said in ("latest", "-", there) or there.startswith((f"{said}.", f"{said}-"))
 
 
 def _unreachable(off: Sequence[str]) -> frozenset[str]:

@@ -42,6 +42,12 @@ class Step:
     why: str = ""
     there: Thing | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def refused(self) -> str:
+        """Why it is refused, with the fields that are not as wanted."""
+        fields = "; ".join(map(str, self.differences))
+        return f"{self.wanted}: {self.why}" + (f" ({fields})" if fields else "")
+
     def __str__(self) -> str:
         return f"{self.do} {self.wanted}" + (f": {self.why}" if self.why else "")
 

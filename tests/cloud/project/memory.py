@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "apis_off": [],  # names of APIs that nobody has turned on yet
     "forbidden": [],  # permissions that the caller lacks
     "accounts_seen_after_s": 0.0,  # policies do not know an account before
+    "boards_listed_after_s": 0.0,  # TensorBoards do not show in lists before
     "operation_s": 0.0,  # of Compute Engine and others that are long running
     "taken_buckets": [],  # names of buckets of other people's projects
     "rules_stay": False,  # firewall rules that GKE made outlive the cluster

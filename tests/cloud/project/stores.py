@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from typing import Any
 from urllib.parse import unquote
 
@@ -196,6 +197,9 @@ def of_registry(
     elif verb == "GET":
         found: dict[str, Any] = part[name]
         return found
+    elif verb == "PATCH":
+        part[name] |= {field: body[field] for field in query["updateMask"].split(",")}
+        return part[name]  # type: ignore[no-any-return]
     elif verb == "DELETE":
         del part[name]
     return begun(world, f"{folder}/operations/{number(world)}")
@@ -223,13 +227,19 @@ def of_vertex(
     if verb == "POST":
         name = f"{folder}/tensorboards/{number(world)}"
         part[name] = {**body, "name": name, "createTime": number(world)}
+        world["project"].setdefault("boards_made", {})[name] = time.time()
     elif match["name"] is None:
-        return {"tensorboards": [one for key, one in sorted(part.items()) if key.startswith(f"{folder}/")]}
+        late = time.time() - world["settings"]["boards_listed_after_s"]
+        made = world["project"].get("boards_made", {})
+        listed = [key for key in sorted(part) if key.startswith(f"{folder}/") and made.get(key, 0.0) <= late]
+        return {"tensorboards": [part[key] for key in listed]}
     elif (name := f"{folder}/tensorboards/{match['name']}") not in part:
         raise missing(name)
     elif verb == "GET":
         found: dict[str, Any] = part[name]
         return found
+    elif verb == "PATCH":
+        part[name] |= {field: body[field] for field in query["updateMask"].split(",")}
     else:
         del part[name]
     return begun(world, f"{folder}/operations/{number(world)}")

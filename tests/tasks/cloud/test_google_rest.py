@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from tasks.cloud import google_rest, kubernetes_errors
+from tasks.cloud.container_errors import Unanswered
 from tasks.cloud.google_login import NoLogin
 from tasks.cloud.google_rest import Rest
 
@@ -29,3 +32,11 @@ def test_want_of_a_login_is_told_apart_from_want_of_a_role() -> None:
 
     with pytest.raises(NoLogin, match="log in"):
         google_rest._token(tokens, False)  # type: ignore[arg-type]
+
+
+def test_a_reply_that_is_no_json_says_nothing_of_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = httpx.Response(200, text="<html>\n proxy </html>")
+    client = SimpleNamespace(request=lambda *more, **named: page)
+    monkeypatch.setattr(google_rest, "_client", lambda variable, endpoint, pid: ("", client, None))
+    with pytest.raises(Unanswered, match="storage.googleapis.com answered <html> proxy </html>"):
+        Rest("storage.googleapis.com").send("POST", "make it", "storage/v1/b")

@@ -15,7 +15,7 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_file import load_environment
 from tasks.config.environment_ranges import Sizes, ranges_of
-from tasks.config.environment_roles import APIS, NEEDS, ROLES_OF_ACCOUNTS, apis_for, needs_of
+from tasks.config.environment_roles import APIS, NEEDS, ROLES_OF_ACCOUNTS, apis_for, needs_of, permissions_of
 from tasks.config.schemas import environment_schema
 from tasks.stages.environment_plan import preview
 from tasks.targets.environment_wanted import Wanted, wanted
@@ -314,7 +314,23 @@ def test_what_is_left_out_needs_no_api_and_no_role(tmp_path: Path) -> None:
     config = loaded(tmp_path, LEAST, "tensorboard=null", "registry=null", "network.iap=false")
     left = {api.name for api in APIS} - set(apis_for(config))
     assert left == {f"{one}.googleapis.com" for one in ("aiplatform", "artifactregistry", "iap")}
-    assert {need.part for need in NEEDS} - {need.part for need in needs_of(config)} == {
-        "registry",
-        "tensorboard",
-    }
+    unneeded = {need.part for need in NEEDS} - {need.part for need in needs_of(config)}
+    assert unneeded == {"registry", "tensorboard", "existing", "router"}
+
+
+@pytest.mark.parametrize(
+    ("network", "where", "used", "routed"),
+    [
+        ("existing: true", "proj", True, False),
+        ("existing: true, nat: true", "proj", True, True),
+        ("existing: true, nat: true, host_project: host", "host", False, True),
+    ],
+)
+def test_a_network_that_is_there_needs_what_is_done_with_it(
+    tmp_path: Path, network: str, where: str, used: bool, routed: bool
+) -> None:
+    config = loaded(tmp_path, LEAST, f"network={{name: net, subnet: sub, {network}}}", "cluster.private=true")
+    needed = permissions_of(config, "proj")
+    assert ("compute.subnetworks.use" in needed.get(where, ())) is used
+    assert ("compute.routers.create" in needed.get(where, ())) is routed
+    assert "compute.networks.create" not in {one for some in needed.values() for one in some}
