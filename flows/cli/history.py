@@ -12,6 +12,7 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
+    from tasks.history.dataset.store import Dataset
     from tasks.stages.history import Looked
 
 History = Annotated[
@@ -20,7 +21,10 @@ History = Annotated[
         help="Where it lies: a path or gs://…; default: $SLICEBENCH_HISTORY, else $SLICEBENCH_HOME/history"
     ),
 ]
-Which = Annotated[str, Parameter(help="Id of the series, a beginning of it, or words of its name")]
+Which = Annotated[
+    str,
+    Parameter(help="Id of the series, a beginning of it, or words of its name; or a machine's id: machine-…"),
+]
 
 
 def import_(
@@ -91,10 +95,13 @@ def show(
     checked_range("--last", last, 1)
     refuse_empty({"SERIES": series, "--history": history, "--to": to})
     from tasks.history.dataset.lines import show_lines, shown_object
+    from tasks.history.dataset.of_machine import PREFIX
     from tasks.stages.history import look, open_history, shown_of
 
     dataset = open_history(history)
     looked = look(dataset)
+    if series.startswith(PREFIX):
+        return _machine(dataset, looked, series, last, json=json)
     shown = shown_of(dataset, looked, looked.find(series))
     if json:
         print_json({"history": looked.where, "troubles": list(looked.troubles), **shown_object(shown)})
@@ -107,6 +114,23 @@ def show(
         from tasks.stages.history_site import write_page
 
         tell_plot(lambda: write_page(open_folder(to or str(series_folder())), shown), asked=to is not None)
+    _tell(looked)
+    return ExitCode.DONE
+
+
+def _machine(dataset: Dataset, looked: Looked, word: str, last: int, *, json: bool) -> int:
+    """Shows what all series of a machine are off by together."""
+    from tasks.history.dataset.machine_lines import machine_lines, machine_object
+    from tasks.stages.history import machine_called, of_machine
+
+    group = machine_called(looked, word)
+    decisions = of_machine(dataset, looked, group)
+    if json:
+        told = {"history": looked.where, "troubles": list(looked.troubles)}
+        print_json({**told, **machine_object(group, decisions)})
+        return ExitCode.DONE
+    for line in machine_lines(group, decisions, last):
+        print(line)
     _tell(looked)
     return ExitCode.DONE
 

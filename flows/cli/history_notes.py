@@ -75,7 +75,8 @@ def accept(
 ) -> int:
     """Take what a series' values are since a night for what is expected of them: its alert is closed."""
     refuse_empty({"SERIES": series, "--from": since, "--history": history})
-    from tasks.stages.history import accept_level, open_history
+    from tasks.stages.history import open_history
+    from tasks.stages.history_notes import accept_level
 
     noted = accept_level(open_history(history), series, since, because)
     return _said(f"{noted.series}: the level is expected from {noted.night} on", noted, json)
@@ -83,7 +84,8 @@ def accept(
 
 def _note(kind: Kind, night: str, text: str, series: str | None, history: str | None, json: bool) -> int:
     refuse_empty({"NIGHT": night, "--series": series, "--history": history})
-    from tasks.stages.history import note_night, open_history
+    from tasks.stages.history import open_history
+    from tasks.stages.history_notes import note_night
 
     noted = note_night(open_history(history), kind, night, series, text)
     of = f" of {noted.series}" if noted.series else ""

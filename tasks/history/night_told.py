@@ -14,6 +14,7 @@ class SeriesTold:
 
     `effect` with its interval, and `probability`, as in Decision; `since`: the night in which an open alert began.
     `recent`: its latest nights in `unit`, and `level` what they are held to; none of what is not judged by nights.
+    `whole`: it is what all series of a machine show together.
     """
 
     series: str
@@ -30,6 +31,7 @@ class SeriesTold:
     unit: str = ""
     recent: Sequence[float] = ()
     level: float | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import getpass
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +14,11 @@ from tasks.config.home import history_uri
 from tasks.history.dataset.compaction import Compacted, compact, forget_months, retain
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
-from tasks.history.dataset.fold import Group, fold, group_of, groups, narrowed
+from tasks.history.dataset.fold import fold
+from tasks.history.dataset.groups import Group, group_of, groups, narrowed
 from tasks.history.dataset.lines import Shown
-from tasks.history.dataset.notes import Kind, Note, Notes, read_notes, write_note
+from tasks.history.dataset.notes import Notes, read_notes
+from tasks.history.dataset.of_machine import machine_id
 from tasks.history.dataset.orbax import is_baseline, rows_of_baseline
 from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.dataset.rows import Belonging, row_of_nothing, rows_of
@@ -97,7 +97,9 @@ def look(dataset: Dataset) -> Looked:
 
 def groups_of(looked: Looked, least: Mapping[str, float] | None = None) -> Mapping[str, Group]:
     """Returns the series that are judged, by the groups that they are judged in; `least`: see `groups`."""
-    return groups(looked.records, looked.notes.accepted(looked.records.series), least)
+    series = looked.records.series
+    machines = {machine_id(group_of(one)) for one in series.values()}
+    return groups(looked.records, looked.notes.accepted([*series, *machines]), least)
 
 
 def read_decisions(dataset: Dataset) -> tuple[list[Decision], Sequence[str]]:
@@ -121,9 +123,12 @@ def judged(dataset: Dataset, looked: Looked, series: Recorded) -> list[Decision]
 
 
 def judged_of_all(
-    dataset: Dataset, looked: Looked, series: Recorded | None = None
+    dataset: Dataset, looked: Looked, series: Recorded | None = None, *, whole: bool = False
 ) -> Mapping[str, list[Decision]]:
-    """Returns the same of every series, or of one and of some that it is decided together with."""
+    """Returns the same of every series and machine, or of one and of some that it is decided together with.
+
+    `whole`: of all that it is decided together with, however long that takes.
+    """
     decisions, _ = read_decisions(dataset)
     of_group = group_of(series) if series else None
     known = [one for one in decisions if of_group in (None, one.group)]
@@ -132,7 +137,7 @@ def judged_of_all(
         metrics[one.series]: one.least for one in known if one.series in metrics
     }  # as they were judged last
     chosen = {name: group for name, group in groups_of(looked, least).items() if of_group in (None, name)}
-    if series and of_group in chosen and series.id in chosen[of_group].members:
+    if series and not whole and of_group in chosen and series.id in chosen[of_group].members:
         chosen = {of_group: narrowed(chosen[of_group], series.id, known, MOST_JUDGED, MOST_DECISIONS)}
     found: dict[str, list[Decision]] = {}
     for one in fold(chosen, known, most=MOST_JUDGED):
@@ -147,48 +152,22 @@ def shown_of(dataset: Dataset, looked: Looked, series: Recorded) -> Shown:
     return Shown(series, records.seen(series.id), records.holes(series), decisions, looked.notes)
 
 
-def note_night(dataset: Dataset, kind: Kind, night: str, series: str | None, text: str) -> Note:
-    """Says something of a night, by its name or a run's id. Raises BadInput where there is no such night or series."""
-    looked = look(dataset)
-    known = looked.records.night_names
-    if night not in known:
-        near = difflib.get_close_matches(night, sorted(known), n=3)
-        fix = (
-            f"did you mean {' or '.join(near)}?"
-            if near
-            else "see slicebench history list, and a series' nights"
-        )
-        raise BadInput(f"there is no night and no run {night!r} in {looked.where}", fix=fix)
-    note = _noted(kind, night, looked.find(series).id if series else "", text)
-    write_note(dataset.folder, note)
-    return note
+def machine_called(looked: Looked, word: str) -> Group:
+    """Returns the series of the machine that is meant by its id, or a beginning of it. Raises BadInput for none."""
+    found = [group for name, group in groups_of(looked).items() if machine_id(name).startswith(word)]
+    if len(found) == 1:
+        return found[0]
+    some = ", ".join(f"{machine_id(group.name)} ({group.title})" for group in groups_of(looked).values())
+    raise BadInput(
+        f"{word!r} could be any of {len(found)} machines" if found else f"there is no machine {word!r}",
+        fix=f"those that there are: {some}" if some else "slicebench history import RUNS",
+    )
 
 
-def accept_level(dataset: Dataset, series: str, since: str | None, text: str) -> Note:
-    """Says that a series is expected to be as it is since a night; of None: since its open alert began.
-
-    Raises BadInput where there is no such night, or no alert.
-    """
-    looked = look(dataset)
-    found = looked.find(series)
-    nights = {night.name for night in found.nights}
-    if since is None:
-        decisions = judged(dataset, looked, found)
-        alert = decisions[-1].standing.alert if decisions else None
-        if alert is None:
-            raise BadInput(
-                f"no alert is open for {found.id}", fix="name the first night of its level: --from NIGHT"
-            )
-        since = alert.began
-    elif since not in nights:
-        raise BadInput(f"{found.id} has no night {since!r}", fix=f"see slicebench history {found.id}")
-    note = _noted("accept", since, found.id, text)
-    write_note(dataset.folder, note)
-    return note
-
-
-def _noted(kind: Kind, night: str, series: str, text: str) -> Note:
-    return Note(kind, night, series, text, getpass.getuser(), time.time())
+def of_machine(dataset: Dataset, looked: Looked, group: Group) -> list[Decision]:
+    """Returns what was and is to be decided of a whole machine, of the nights in which there is something to say."""
+    member = next(iter(group.members.values())).recorded
+    return judged_of_all(dataset, looked, member, whole=True).get(machine_id(group.name), [])
 
 
 def compact_all(dataset: Dataset) -> Compacted:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset.decision import Decision
-from tasks.history.dataset.fold import Group, fold, tonight
-from tasks.history.dataset.lines import value_of
-from tasks.history.dataset.recorded import Recorded
+from tasks.history.dataset.fold import fold, tonight
+from tasks.history.dataset.groups import Group
+from tasks.history.dataset.lines import value_of, versions_changed
+from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.night import suspects
 from tasks.history.night_told import NightTold, SeriesTold
@@ -49,7 +51,8 @@ class HistoryJudge:
         judged = self._groups(owners)
         members = {name: one for group in judged.values() for name, one in group.members.items()}
         found: dict[str, set[str]] = {}
-        for series in suspects(tonight(judged, self.night, known)):
+        now = tonight(judged, self.night, known)
+        for series in suspects(now.series, now.machines):
             if series in owners:
                 key = members[series].recorded.about["benchmark_key"]
                 found.setdefault(owners[series].title, set()).add(key)
@@ -65,11 +68,18 @@ class HistoryJudge:
         told_before = set(map(_identity, known))
         write_decisions(self.dataset, [one for one in decisions if _identity(one) not in told_before])
         known_as = {name: one for name, one in looked.records.series.items() if name in owners}
-        of_tonight = [one for one in decisions if one.night == self.night and one.series in known_as]
+        now = [one for one in decisions if one.night == self.night]
+        of_tonight = [one for one in now if one.series in known_as]
+        machines = {machine_id(name): group for name, group in judged.items()}
+        of_machines = [one for one in now if one.series in machines]
         turns = turns_told([cell for cell in cells if _takes_turns(cell)], self._rows, self.thresholds)
         return NightTold(
-            [*(_told(one, known_as[one.series], owners[one.series].title) for one in of_tonight), *turns],
-            list(_shifts(of_tonight, judged)),
+            [
+                *(_whole(one, machines[one.series], looked.records) for one in of_machines),
+                *(_told(one, known_as[one.series], owners[one.series].title) for one in of_tonight),
+                *turns,
+            ],
+            list(_shifts([(one, machines[one.series]) for one in of_machines])),
             {one.series: _why_right(one) for one in _latest(decisions) if one.standing.alert is None},
             [*self._rows.troubles.values(), *unread, *looked.troubles],
         )
@@ -117,18 +127,48 @@ def _told(one: Decision, recorded: Recorded, cell: str) -> SeriesTold:
     )
 
 
-def _shifts(decisions: Sequence[Decision], groups: Mapping[str, Group]) -> Iterator[str]:
+def _whole(one: Decision, group: Group, records: Records) -> SeriesTold:
+    """Returns what is told of a whole machine, by the name under which a person can accept it."""
+    alert = one.standing.alert
+    changed = _versions(group, records, alert.began) if alert else ""
+    return SeriesTold(
+        series=one.series,
+        name=group.title,
+        cell=one.series,
+        verdict=one.verdict,
+        reason=f"{one.reason}, with {changed}" if changed else one.reason,
+        effect=one.effect,
+        low=one.low,
+        high=one.high,
+        told=one.told,
+        since=alert.began if alert else "",
+        whole=True,
+    )
+
+
+def _versions(group: Group, records: Records, night: str) -> str:
+    """Returns which versions changed with a night of a machine, as one of its series saw them."""
+    for name, member in group.members.items():
+        nights = [one.name for one in member.recorded.nights]
+        if night in nights:
+            return versions_changed(records.seen(name), nights, night)
+    return ""
+
+
+def _shifts(machines: Sequence[tuple[Decision, Group]]) -> Iterator[str]:
     """Yields what whole machines were off by."""
-    for name, group in groups.items():
-        off = next((one.shift for one in decisions if one.group == name and one.shift is not None), None)
-        if off is not None:
-            member = next(iter(group.members.values()))
-            about, where = member.recorded.about, member.recorded.fingerprint
-            machine = f"{about['target']} ({where.get('host', 'unknown')}, {about['track']})"
-            yield (
-                f"Nearly all series of {machine} were off by {percent(off)} together: something about the machine, "
-                "not about one of them. Each was judged by what it differs beyond that."
-            )
+    off = [(one, group, one.effect) for one, group in machines if one.effect is not None]
+    for one, group, by in off:
+        about, where = (found := next(iter(group.members.values())).recorded).about, found.fingerprint
+        machine = f"{about['target']} ({where.get('host', 'unknown')}, {about['track']})"
+        yield (
+            f"Nearly all series of {machine} were off by {percent(by)} together ({one.series}): it is told of the "
+            "machine and not of each of them. Each was judged by what it differs beyond that."
+        )
+    if len({group.name.partition("/")[0] for _, group, _ in off}) > 1:
+        yield (
+            "More than one machine was off in this night: it may be what they share, the versions or the storage."
+        )
 
 
 def _latest(decisions: Sequence[Decision]) -> list[Decision]:

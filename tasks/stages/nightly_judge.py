@@ -10,7 +10,7 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.metrics import describe
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset.decision import LEAST
-from tasks.history.dataset.fold import JUDGED_UNITS
+from tasks.history.dataset.groups import JUDGED_UNITS
 from tasks.history.intervals import median
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.turns import Turns, judge_turns

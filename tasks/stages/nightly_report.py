@@ -83,9 +83,10 @@ def judged_words(record: NightRecord) -> str:
         return "Nothing was judged."
     if not record.told.series:
         return "No series was measured."
-    counts = Counter(one.verdict for one in record.told.series)
+    series = [one for one in record.told.series if not one.whole]
+    counts = Counter(one.verdict for one in series)
     told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    return f"{len(record.told.series)} series: {told}."
+    return f"{len(series)} series: {told}."
 
 
 def verdict_of(record: NightRecord) -> str:
@@ -112,10 +113,11 @@ def answer(record: NightRecord) -> str:
                 told += f", {counts[status]} {words}"
         if record.missing:
             told += f", {len(record.missing)} had not come to its end"
-    if record.regressed:
-        told += (
-            f"; {len(record.regressed)} of {len(record.told.series if record.told else ())} series got worse"
-        )
+    series = [one for one in (record.told.series if record.told else ()) if not one.whole]
+    if worse := [one for one in record.regressed if not one.whole]:
+        told += f"; {len(worse)} of {len(series)} series got worse"
+    if whole := [one for one in record.regressed if one.whole]:
+        told += f"; {' and '.join(one.name for one in whole)} got worse together"
     return f"{told}. {judged_words(record)}"
 
 

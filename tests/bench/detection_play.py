@@ -11,8 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.history.detection.night import PER_SERIES, SUSPECT, Change, decide, suspects
-from tasks.history.detection.series import Night, Run, run_of
+from tasks.history.dataset.medians import runs_of
+from tasks.history.detection.finding import Change
+from tasks.history.detection.machine import Machine
+from tasks.history.detection.night import PER_SERIES, SUSPECT, decide, suspects
+from tasks.history.detection.series import Night, Run
 from tasks.history.detection.standing import Standing, after, series_of
 from tests.bench.detection_data import Drawn, Noise
 from tests.bench.peers import bench_home, install
@@ -25,32 +28,53 @@ PEERS = {"otava": ["apache-otava==0.8.0"], "asv": ["asv==0.6.6", "numpy==2.2.0"]
 
 def ours(drawn: Drawn) -> Alarms:
     """Plays the nights as the product does: reruns where it asks for them, one alert until it has recovered."""
+    return played(drawn)[0]
+
+
+def played(drawn: Drawn) -> tuple[Alarms, list[int]]:
+    """Returns the alarms of the series, and the nights in which there was one of the whole machine."""
     runs = _runs(drawn)
     told = [[Night(str(n), (row[n][0],)) for n in range(drawn.begin) if row[n]] for row in runs]
-    standings = [Standing() for _ in runs]
+    standings, machine = [Standing() for _ in runs], Machine()
     alarms: Alarms = [[] for _ in runs]
+    of_machine = []
     for n in range(drawn.begin, drawn.values.shape[1]):
         there = [one for one, row in enumerate(runs) if row[n]]
         for one in there:
             told[one].append(Night(str(n), (runs[one][n][0],)))
-        asked = suspects({"": {str(one): series_of(told[one], standings[one]) for one in there}})
+        first = {str(one): series_of(told[one], standings[one]) for one in there}
+        asked = suspects({"": first}, {"": machine})
         again = {*asked, *(str(one) for one in there if standings[one].alert)}
         for one in map(int, again):
             told[one][-1] = Night(str(n), tuple(runs[one][n]))
-        series = {str(one): series_of(told[one], standings[one]) for one in there}
-        outcome = decide({"": series})
+        shown = decide(
+            {"": {str(one): series_of(told[one], standings[one]) for one in there}}, {"": machine}
+        )[""]
         for one in there:
-            before, finding = standings[one], outcome.findings[str(one)]
-            standings[one] = after(before, series[str(one)], finding, Change.UP)
+            before, finding, series = standings[one], shown.findings[str(one)], shown.series[str(one)]
+            standings[one] = after(before, series, finding, Change.UP)
             if standings[one].alert and not before.alert:
                 alarms[one].append(n)
-    return alarms
+            told[one][-1] = series.nights[-1]
+        already = machine.standing.alert
+        machine = shown.after(machine, str(n))
+        if machine.standing.alert and not already:
+            of_machine.append(n)
+    return alarms, of_machine
 
 
 def _runs(drawn: Drawn) -> list[list[list[Run]]]:
     """Returns of each series and night its runs; none where there was no run."""
+    series, nights, runs, repeats = drawn.values.shape
+    count = series * nights * runs
+    lengths = np.full(count, repeats)
+    made = runs_of(drawn.values.ravel(), np.arange(count) * repeats, lengths, np.zeros(count))
     return [
-        [[run for values in night if (run := run_of(values))] for night in series] for series in drawn.values
+        [
+            [run for run in made[(one * nights + n) * runs : (one * nights + n + 1) * runs] if run]
+            for n in range(nights)
+        ]
+        for one in range(series)
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tasks.history.comparison import LARGEST_FLOOR
 from tasks.history.detection.baseline import ENOUGH_NIGHTS
-from tasks.history.detection.night import Change, Finding
+from tasks.history.detection.finding import Change, Finding
 from tasks.history.detection.series import Series
 from tasks.history.detection.standing import Standing
 from tasks.history.quantities import percent, plus_minus
@@ -25,7 +25,8 @@ class Decision:
     """What was decided of a series in a night. `basis` says of which values, so that it is known when it is stale.
 
     `effect`, `low`, `high`, `shift` and `least` are fractions, positive where values grew; None where there are none.
-    `shift` is what the whole machine was off by. `standing` is where the series stands after the night.
+    `shift` is what the whole machine was off by, `shift_again` the same of runs that were made again. `standing` is
+    where the series stands after the night.
     """
 
     night: str
@@ -42,6 +43,7 @@ class Decision:
     window: int = 0
     level: float | None = None
     shift: float | None = None
+    shift_again: float | None = None
     told: str = ""
     least: float = LEAST
 

@@ -34,18 +34,20 @@ DECISIONS = Layout(
         "window": "float64",
         "level": "float64",
         "shift": "float64",
+        "shift_again": "float64",
         "least": "float64",
         "standing_level": "string",
         "alert_began": "string",
         "alert_effect": "float64",
         "better": "string",
+        "apart": "string",
         "written_at": "float64",
     },
     must_have=("night", "series", "basis"),
 )
 
 _TEXTS = ("night", "group", "series", "basis", "reason", "told")
-_NUMBERS = ("effect", "low", "high", "probability", "level", "shift")
+_NUMBERS = ("effect", "low", "high", "probability", "level", "shift", "shift_again")
 _MONTH = re.compile(r"\d{4}-\d{2}(?=-)")
 
 
@@ -77,6 +79,7 @@ def _row(one: Decision, at: float) -> Row:
         "alert_began": standing.alert.began if standing.alert else "",
         "alert_effect": standing.alert.effect if standing.alert else math.nan,
         "better": json.dumps(standing.better),
+        "apart": json.dumps(standing.apart),
         "written_at": at,
     }
 
@@ -90,6 +93,7 @@ def _known(rows: Iterable[Mapping[str, Any]]) -> Iterator[Decision]:
             }
             alert = Alert(row["alert_began"], row["alert_effect"]) if row["alert_began"] else None
             better = tuple(str(night) for night in json.loads(row["better"] or "[]"))
+            apart = tuple((str(began), str(back)) for began, back in json.loads(row["apart"] or "[]"))
             texts: dict[str, Any] = {name: row[name] for name in _TEXTS}
             yield Decision(
                 **texts,
@@ -97,7 +101,7 @@ def _known(rows: Iterable[Mapping[str, Any]]) -> Iterator[Decision]:
                 verdict=Verdict(row["verdict"]),
                 window=int(row["window"]),
                 least=row["least"],
-                standing=Standing(row["standing_level"] or None, alert, better),
+                standing=Standing(row["standing_level"] or None, alert, better, apart),
             )
         except (ValueError, TypeError):
             continue

@@ -54,7 +54,14 @@ class Shown:
         said = self.notes.of(self.one.id, (found.night, found.run_id))
         words = {"annotate": "", "accept": "accepted: "}
         told = [f"{words[note.kind]}{note.text}".removesuffix(": ") for note in said if note.kind in words]
-        return [one for one in told if one]
+        return [one for one in [*self._of_machine(found.night), *told] if one]
+
+    def _of_machine(self, night: str) -> list[str]:
+        """Returns what the whole machine was off by in a night, of which the series was freed."""
+        off = next(
+            (one.shift for one in self.decisions if one.night == night and one.shift is not None), None
+        )
+        return [] if off is None else [f"the whole machine {percent(off)}"]
 
 
 def show_lines(shown: Shown, last: int) -> list[str]:
@@ -93,11 +100,16 @@ def change_cells(shown: Shown, decision: Decision) -> tuple[str, ...]:
 def _versions(shown: Shown, decision: Decision) -> str:
     """Returns which versions differ between the nights by which a change was found and the one before them."""
     names = [night.name for night in shown.one.nights]
-    first = names.index(decision.night) - max(1, decision.window) + 1
+    return versions_changed(shown.seen, names, decision.night, max(1, decision.window))
+
+
+def versions_changed(seen: Sequence[Seen], nights: Sequence[str], night: str, window: int = 1) -> str:
+    """Returns which versions differ between a night and the last one before a window that ends with it."""
+    first = nights.index(night) - window + 1
     if first < 1:
         return ""
-    of = {one.night: one.versions for one in shown.seen if not one.aside}
-    old, new = of[names[first - 1]], of[decision.night]
+    of = {one.night: one.versions for one in seen if not one.aside}
+    old, new = of[nights[first - 1]], of[night]
     changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return ", ".join(f"{name} {old.get(name, '–')[:12]} → {new.get(name, '–')[:12]}" for name in changed)
 

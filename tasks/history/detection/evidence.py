@@ -57,21 +57,18 @@ def before(series: Series) -> tuple[Night, ...]:
     return series.nights[: guarded if series.level is None else min(guarded, series.level)]
 
 
-def evidence(series: Series, baseline: Baseline, direction: int, shift: float = 0.0) -> Evidence:
-    """Returns how sure a series' latest nights are above its level (`direction` 1) or below (-1).
-
-    `shift` is what all series of the machine were off by in the latest night, of logarithms: it is taken off.
-    """
+def evidence(series: Series, baseline: Baseline, direction: int) -> Evidence:
+    """Returns how sure a series' latest nights are above its level (`direction` 1) or below (-1)."""
     nights, known = series.nights, len(series.nights) - len(before(series))
     best = Evidence(1, 0.0, 1.0, agreed=False)
     for window, share in WINDOWS.items():
         if window > known:
             break
-        off = _distances(nights[-window:], baseline, direction, shift)
+        off = _distances(nights[-window:], baseline, direction)
         probability, agreed = _judge(off, window, baseline)
         if probability / share < best.probability:
             runs = [run.centre for night in nights[-window:] for run in night.runs]
-            effect = sum(runs) / len(runs) - baseline.centre - shift / window
+            effect = sum(runs) / len(runs) - baseline.centre
             best = Evidence(window, effect, probability / share, agreed)
     return best
 
@@ -96,15 +93,11 @@ def _quantile(degrees: float, probability: float) -> float:
     return -float(stdtrit(degrees, probability))
 
 
-def _distances(nights: Sequence[Night], baseline: Baseline, direction: int, shift: float) -> list[float]:
-    """Returns how many standard deviations each run is off, those of the last night less a shift."""
+def _distances(nights: Sequence[Night], baseline: Baseline, direction: int) -> list[float]:
+    """Returns how many standard deviations each run is off."""
     wilder = _wilder([run.spread for night in nights for run in night.runs if run.spread], baseline)
     scale = math.sqrt(baseline.variance + wilder)
-    return [
-        direction * (run.centre - (shift if night is nights[-1] else 0.0) - baseline.centre) / scale
-        for night in nights
-        for run in night.runs
-    ]
+    return [direction * (run.centre - baseline.centre) / scale for night in nights for run in night.runs]
 
 
 def _wilder(spreads: Sequence[float], baseline: Baseline) -> float:

@@ -2,7 +2,8 @@
 
     first runs ── suspects() ──> reruns ── decide() ──> REGRESSED, IMPROVED, neither; what a whole machine was off by
 
-`suspects` asks for a rerun where the first run stands out: of series that did not change, one in six a night.
+`suspects` asks for a rerun where the first run stands out: of series that did not change, one in six a night; and
+where a whole machine does, of some of its series.
 `decide` calls a series changed only when, over a window of nights, its runs agree, the chance of that without
 a change is at most `PER_SERIES`, it holds over all series of the night at once (Benjamini and Hochberg's
 false discovery rate `PER_NIGHT`), and it is as large as the series asks for.
@@ -10,14 +11,15 @@ false discovery rate `PER_NIGHT`), and it is as large as the series asks for.
 
 from __future__ import annotations
 
-import enum
 import math
+import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tasks.history.detection.baseline import Baseline, baseline_of
-from tasks.history.detection.common import Shift, common_shift
 from tasks.history.detection.evidence import Evidence, before, evidence
+from tasks.history.detection.finding import Change, Finding
+from tasks.history.detection.machine import Machine, Together, after_night, confirming, together, without
 from tasks.history.detection.moderation import moderated
 from tasks.history.detection.series import Series
 
@@ -32,89 +34,114 @@ PER_NIGHT = 0.05
 """The share of a night's alarms that may be false."""
 
 
-class Change(enum.Enum):
-    """To which side a series has moved: values, not whether that is good."""
+AllSeries = Mapping[str, Mapping[str, Series]]
+"""The series of a night by machine and name; names differ over all machines. The nights before the one in question are
+freed of what the machine was off by (`machine.freed`)."""
 
-    UP = 1
-    NONE = 0
-    DOWN = -1
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found of one series. `evidence` of the side that it leans to; None: there is no baseline yet."""
-
-    change: Change
-    baseline: Baseline | None
-    evidence: Evidence | None
-
-
-Machines = Mapping[str, Mapping[str, Series]]
-"""The series of a night by machine and name; names differ over all machines."""
+Machines = Mapping[str, Machine]
+"""Where machines stand as the night begins, by name; one that is not there stands at its level."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A night's findings by series, and by machine the shift that its series were freed of, where there was one."""
+class Shown:
+    """What one machine shows in a night. `series`: all of them, the latest night freed as well; `findings` by series.
 
+    `least`: the smallest change of the machine that counts, of logarithms.
+    """
+
+    together: Together
+    series: Mapping[str, Series]
     findings: Mapping[str, Finding]
-    shifts: Mapping[str, Shift]
+    least: float
+
+    def after(self, machine: Machine, night: str) -> Machine:
+        """Returns where the machine stands after this night."""
+        return after_night(machine, night, self.together, self.least)
 
 
 @dataclass(frozen=True)
 class _Freed:
-    """Of one machine: the baselines of the series that have one, the evidence of both sides, what it was off by."""
+    """Of one machine: its series without what it is off by; baselines and evidence of those that have a baseline."""
 
+    together: Together
+    series: Mapping[str, Series]
     baselines: Mapping[str, Baseline]
     both: Mapping[str, Mapping[Change, Evidence]]
-    shift: Shift | None
+
+    @property
+    def least(self) -> float:
+        return (
+            statistics.median(self.series[name].least for name in self.baselines) if self.baselines else 0.0
+        )
+
+    @property
+    def off(self) -> Mapping[str, float]:
+        return {
+            name: (self.series[name].nights[-1].runs[0].centre - one.centre) / math.sqrt(one.variance)
+            for name, one in self.baselines.items()
+        }
 
 
-def suspects(machines: Machines) -> list[str]:
+def suspects(series: AllSeries, machines: Machines | None = None) -> list[str]:
     """Returns the series to run again, from the first runs of a night."""
-    return [
-        name
-        for series in machines.values()
-        for name, both in _freed(series).both.items()
-        if min(one.probability for one in both.values()) < SUSPECT
-    ]
+    found: dict[str, None] = {}
+    for name, members in series.items():
+        machine = (machines or {}).get(name, Machine())
+        freed = _freed(members, machine)
+        standing_out = (
+            name
+            for name, both in freed.both.items()
+            if min(one.probability for one in both.values()) < SUSPECT
+        )
+        found |= dict.fromkeys(standing_out)
+        if not machine.standing.alert and freed.together.shift and freed.together.size >= freed.least:
+            found |= dict.fromkeys(confirming(freed.off))
+    return list(found)
 
 
-def decide(machines: Machines) -> Outcome:
-    """Returns what the latest night of each series shows, its reruns included."""
-    freed = {machine: _freed(series) for machine, series in machines.items()}
+def decide(series: AllSeries, machines: Machines | None = None) -> Mapping[str, Shown]:
+    """Returns what the latest night shows of each machine and series, reruns included."""
+    freed = {name: _freed(members, (machines or {}).get(name, Machine())) for name, members in series.items()}
     both = {name: sides for one in freed.values() for name, sides in one.both.items()}
     changed = {side: _changed({name: sides[side] for name, sides in both.items()}) for side in _SIDES}
-    findings = {}
-    for machine, series in machines.items():
-        for name, one in series.items():
-            findings[name] = Finding(Change.NONE, None, None)
-            if sides := both.get(name):
-                leaning, shown = min(sides.items(), key=lambda side: side[1].probability)
-                holds = name in changed[leaning] and abs(shown.effect) >= one.least
-                findings[name] = Finding(
-                    leaning if holds else Change.NONE, freed[machine].baselines[name], shown
-                )
-    return Outcome(findings, {machine: one.shift for machine, one in freed.items() if one.shift})
+    return {
+        name: Shown(
+            one.together,
+            one.series,
+            {series: _finding(one, series, changed) for series in one.series},
+            one.least,
+        )
+        for name, one in freed.items()
+    }
 
 
 _SIDES = (Change.UP, Change.DOWN)
 
 
-def _freed(series: Mapping[str, Series]) -> _Freed:
+def _finding(freed: _Freed, name: str, changed: Mapping[Change, set[str]]) -> Finding:
+    if (sides := freed.both.get(name)) is None:
+        return Finding(Change.NONE, None, None)
+    leaning, shown = min(sides.items(), key=lambda side: side[1].probability)
+    holds = name in changed[leaning] and abs(shown.effect) >= freed.series[name].least
+    return Finding(leaning if holds else Change.NONE, freed.baselines[name], shown)
+
+
+def _freed(series: Mapping[str, Series], machine: Machine) -> _Freed:
     """Judges the series of one machine by baselines that have learned from each other, what all show taken off."""
     known = {name: made for name, one in series.items() if (made := baseline_of(before(one)))}
     baselines = dict(zip(known, moderated(list(known.values())), strict=True))
-    shift = common_shift(
-        [series[name].nights[-1].settled.centre - one.centre for name, one in baselines.items()],
-        [math.sqrt(one.variance) for one in baselines.values()],
-    )
-    size = shift.size if shift else 0.0
+    shown = together(machine, [series[name] for name in baselines], list(baselines.values()))
+    rest = {
+        name: replace(one, nights=(*one.nights[:-1], without(one.nights[-1], shown.taken)))
+        if any(shown.taken)
+        else one
+        for name, one in series.items()
+    }
     both = {
-        name: {side: evidence(series[name], one, side.value, size) for side in _SIDES}
+        name: {side: evidence(rest[name], one, side.value) for side in _SIDES}
         for name, one in baselines.items()
     }
-    return _Freed(baselines, both, shift)
+    return _Freed(shown, rest, baselines, both)
 
 
 def _changed(of_side: Mapping[str, Evidence]) -> set[str]:

@@ -5,19 +5,19 @@
       └──(better, `SETTLED_NIGHTS` in a row)──> a new level from the first of them on
 
 One alert per series: while it is open, the level stays what it was before, so that nothing is told twice and a
-recovery is seen for what it is. Getting better for a night or two moves nothing: the level would be one that the
-series may never reach again.
+recovery is seen for what it is. Once it is closed, its nights tell nothing of the level, and no window sees them.
+Getting better for a night or two moves nothing: the level would be one that the series may never reach again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.history.detection.baseline import Baseline
 from tasks.history.detection.evidence import evidence
-from tasks.history.detection.night import Change, Finding
+from tasks.history.detection.finding import Change, Finding
 from tasks.history.detection.series import Night, Series
 
 SETTLED_NIGHTS = 5
@@ -38,16 +38,20 @@ class Alert:
 @dataclass(frozen=True)
 class Standing:
     """`level`: the first night of the level that the series is held to, None from its first. `better`: the nights
-    in a row, latest last, in which it was better than that."""
+    in a row, latest last, in which it was better than that. `apart`: alerts that are closed, each by the night that
+    it began in and the first one that was back."""
 
     level: str | None = None
     alert: Alert | None = None
     better: tuple[str, ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
 
 
 def series_of(nights: Sequence[Night], standing: Standing, least: float = 0.0) -> Series:
     """Returns what a night is to be judged by: the nights of the level, and those since something changed."""
     here = tuple(itertools.dropwhile(lambda night: standing.level not in (None, night.name), nights))
+    if standing.apart:
+        here = tuple(_without_alerts(here, standing.apart))
     since = standing.alert.began if standing.alert else standing.better[0] if standing.better else None
     names = [night.name for night in here]
     return Series(here, names.index(since) if since in names else None, least)
@@ -57,13 +61,26 @@ def after(standing: Standing, series: Series, finding: Finding, worse: Change) -
     """Returns where a series stands after a night. `worse`: the side to which it gets worse."""
     tonight = series.nights[-1].name
     if standing.alert:
-        return replace(standing, alert=None) if recovered(series, finding, standing.alert) else standing
+        if not recovered(series, finding, standing.alert):
+            return standing
+        back = series.nights[-1 if len(series.nights[-1].runs) > 1 else -2].name
+        return replace(standing, alert=None, apart=(*standing.apart, (standing.alert.began, back)))
     if finding.change is worse and finding.evidence:
-        return Standing(standing.level, Alert(tonight, finding.evidence.effect))
+        return replace(standing, alert=Alert(tonight, finding.evidence.effect), better=())
     if finding.change is Change.NONE:
         return replace(standing, better=())
     better = (*standing.better, tonight)
     return Standing(level=better[0]) if len(better) == SETTLED_NIGHTS else replace(standing, better=better)
+
+
+def _without_alerts(nights: Sequence[Night], apart: Sequence[tuple[str, str]]) -> Iterator[Night]:
+    """Yields the nights but for those of alerts that are closed."""
+    began, back = {one for one, _ in apart}, {one for _, one in apart}
+    inside = False
+    for night in nights:
+        inside = (inside and night.name not in back) or night.name in began
+        if not inside:
+            yield night
 
 
 def accepted(standing: Standing) -> Standing:

@@ -173,7 +173,11 @@ def test_what_a_whole_machine_is_off_by_is_told_once_and_nobody_is_blamed(place:
     judge = place.judge("2026-11-29")
     judge.take_in(cells)
     told = judge.decide(cells)
-    assert Verdict.REGRESSED not in verdicts(told)
+    (worse,) = (one for one in told.series if one.verdict is Verdict.REGRESSED)
+    assert worse.whole and worse.name == "all times on local (Imagined CPU, released)"
+    assert (worse.told, worse.since) == ("regressed", "2026-11-29") and worse.effect == pytest.approx(
+        0.08, abs=0.01
+    )
     (shift,) = told.shifts
     assert shift.startswith("Nearly all series of local (Imagined CPU, released) were off by +")
 

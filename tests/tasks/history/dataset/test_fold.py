@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset import fold as folding
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
-from tasks.history.dataset.fold import Group, Member, fold, groups, narrowed, tonight
+from tasks.history.dataset.fold import fold, tonight
+from tasks.history.dataset.groups import Group, Member, groups, narrowed
 from tasks.history.dataset.recorded import Recorded
 from tasks.history.dataset.store import Dataset
-from tasks.history.detection.night import Change, suspects
+from tasks.history.detection.finding import Change
+from tasks.history.detection.night import suspects
 from tasks.history.detection.series import Night
 from tests.tasks.history.dataset.making import NOW, records, row
 from tests.tasks.history.detection.nights import QUIET, night, nights
@@ -67,6 +70,19 @@ def test_a_regression_is_told_once_and_closed_on_recovery() -> None:
     assert decisions[-5].reason == f"{first.reason} since {first.night}"
 
 
+@pytest.mark.parametrize("length", [4, 18, 40, 80])
+@pytest.mark.parametrize("again", [True, False])
+def test_what_was_slow_for_long_is_told_once_and_leaves_no_trace(length: int, again: bool) -> None:
+    random = np.random.default_rng(1)
+    slow = [(10.0 + random.normal(0, 0.7), 10.2 + random.normal(0, 0.7)) for _ in range(length)]
+    back = [
+        (random.normal(0, 0.7), random.normal(0, 0.7)) if again else random.normal(0, 0.7) for _ in range(12)
+    ]
+    decisions = folded(group(*slow, *back))
+    assert [one.told for one in decisions if one.told] == ["regressed", "recovered"]
+    assert decisions[-1].level == pytest.approx(1.0, abs=0.005) and "± 0.7 %" in decisions[-1].reason
+
+
 def test_better_is_improved_and_a_new_level_after_five_nights() -> None:
     decisions = folded(group(*[(-10.0, -10.1)] * 6))
     assert told(decisions) == {0: "improved", 4: "new level"}
@@ -97,7 +113,7 @@ def test_what_was_decided_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None
     known = folded(made)
     decided: list[str] = []
     decide = folding.decide
-    monkeypatch.setattr(folding, "decide", lambda series: decided.append("") or decide(series))
+    monkeypatch.setattr(folding, "decide", lambda *told: decided.append("") or decide(*told))
     assert folded(made, known) == known and not decided
     more = group((10.0, 10.2), 10.1, 0.0)
     assert folded(more, known)[:-1] == known and len(decided) == 1
@@ -122,10 +138,10 @@ def test_with_a_bound_only_the_latest_nights_are_decided() -> None:
 def test_tonight_is_judged_by_the_level_that_holds() -> None:
     made = group((10.0, 10.2), 10.1)
     last = made.nights[-1]
-    series = tonight({"g": made}, last)["g"]["a"]
+    series = tonight({"g": made}, last).series["g"]["a"]
     assert (series.nights[-1].name, series.level) == (last, 32)
     assert suspects({"g": {"a": series}}) == ["a"]
-    assert tonight({"g": made}, "2030-01-01") == {}
+    assert tonight({"g": made}, "2030-01-01").series == {}
 
 
 def test_only_what_is_measured_itself_is_judged_in_groups_of_machine_and_track(tmp_path: Path) -> None:
@@ -183,7 +199,9 @@ def test_groups_are_decided_together_and_each_stands_by_itself(monkeypatch: pyte
     assert {(found.group, found.series) for found in known} == {("g", "a"), ("h", "b")}
     decided: list[int] = []
     decide = folding.decide
-    monkeypatch.setattr(folding, "decide", lambda machines: decided.append(len(machines)) or decide(machines))
+    monkeypatch.setattr(
+        folding, "decide", lambda series, machines: decided.append(len(series)) or decide(series, machines)
+    )
     assert fold({"g": one, "h": other}, known) == known and not decided
     stale = [found for found in known if found.group == "h" or found.night < other.nights[-1]]
     assert fold({"g": one, "h": other}, stale) == known and decided == [2, 1]

@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from tasks.history.detection.night import Change, Finding, decide, suspects
+from tasks.history.detection.finding import Change, Finding
+from tasks.history.detection.night import decide, suspects
 from tasks.history.detection.series import Night, Run, Series
 from tests.tasks.history.detection.nights import QUIET, appended, night, nights, quiet_series, with_nights
 
 
 def found(series: Series) -> Finding:
-    return decide({"here": {"one": series}}).findings["one"]
+    return decide({"here": {"one": series}})["here"].findings["one"]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +98,9 @@ def test_what_a_whole_machine_shows_is_told_once() -> None:
         name: appended(one, "now", [Run(0.08 + generator.normal(0, 0.005)) for _ in range(2)])
         for name, one in many.items()
     }
-    outcome = decide({"here": slower})
-    assert outcome.shifts["here"].size == pytest.approx(0.08, abs=0.01)
-    assert {finding.change for finding in outcome.findings.values()} == {Change.NONE}
-    assert suspects({"here": slower}) == []
+    shown = decide({"here": slower})["here"]
+    assert shown.together.size == pytest.approx(0.08, abs=0.01) and shown.together.confirmed
+    assert {finding.change for finding in shown.findings.values()} == {Change.NONE}
 
 
 def test_a_series_off_beyond_what_the_machine_shows_is_still_found() -> None:
@@ -112,7 +112,7 @@ def test_a_series_off_beyond_what_the_machine_shows_is_still_found() -> None:
         )
         for name, one in many.items()
     }
-    changes = {name: finding.change for name, finding in decide({"here": slower}).findings.items()}
+    changes = {name: finding.change for name, finding in decide({"here": slower})["here"].findings.items()}
     assert [name for name, change in changes.items() if change is Change.UP] == ["7"]
 
 
@@ -121,9 +121,9 @@ def test_series_that_differ_by_themselves_are_no_shift_of_the_machine() -> None:
     some = {
         name: appended(one, "now", [Run(0.06 if int(name) < 6 else 0.0)] * 2) for name, one in many.items()
     }
-    outcome = decide({"here": some})
-    assert not outcome.shifts
-    assert sum(finding.change is Change.UP for finding in outcome.findings.values()) == 6
+    shown = decide({"here": some})["here"]
+    assert shown.together.shift is None
+    assert sum(finding.change is Change.UP for finding in shown.findings.values()) == 6
 
 
 def test_false_discoveries_are_held_over_the_night() -> None:
@@ -132,7 +132,7 @@ def test_false_discoveries_are_held_over_the_night() -> None:
     few = found(one)
     assert few.change is Change.UP and few.evidence
     others = quiet_series(200, 33, 0.0075)
-    assert decide({"here": {**others, "one": one}}).findings["one"].change is Change.NONE
+    assert decide({"here": {**others, "one": one}})["here"].findings["one"].change is Change.NONE
 
 
 def test_machines_have_shifts_of_their_own_and_share_the_chance_of_false_alarms() -> None:
@@ -142,12 +142,14 @@ def test_machines_have_shifts_of_their_own_and_share_the_chance_of_false_alarms(
         f"b{name}": appended(one, "now", [Run(0.08 + generator.normal(0, 0.005)) for _ in range(2)])
         for name, one in quiet_series(20, 40, 0.005, seed=1).items()
     }
-    outcome = decide({"a": quiet, "b": slower})
-    assert list(outcome.shifts) == ["b"]
-    assert {finding.change for finding in outcome.findings.values()} == {Change.NONE}
+    shown = decide({"a": quiet, "b": slower})
+    assert [name for name, one in shown.items() if one.together.shift] == ["b"]
+    found = [finding.change for one in shown.values() for finding in one.findings.values()]
+    assert set(found) == {Change.NONE}
     one = with_nights(night("now", 3.0, 2.9))
-    crowd = {f"a{name}": one for name, one in quiet_series(2000, 33, 0.0075).items()}
-    assert decide({"a": crowd, "b": {"one": one}}).findings["one"].change is Change.NONE
+    others = quiet_series(100, 33, 0.0075)
+    crowd = {f"a{n}": others[str(n % 100)] for n in range(2000)}
+    assert decide({"a": crowd, "b": {"one": one}})["b"].findings["one"].change is Change.NONE
 
 
 @pytest.mark.parametrize(("least", "change"), [(0.02, Change.UP), (0.06, Change.NONE)])

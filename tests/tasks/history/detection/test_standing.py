@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tasks.history.detection.night import Change, decide
+from tasks.history.detection.finding import Change
+from tasks.history.detection.night import decide
 from tasks.history.detection.series import Night
 from tasks.history.detection.standing import SETTLED_NIGHTS, Alert, Standing, accepted, after, series_of
 from tests.tasks.history.detection.nights import QUIET, night
@@ -21,7 +22,7 @@ def walk(nights: Sequence[Night], standing: Standing = BEGIN) -> tuple[Standing,
     for one in nights:
         told.append(one)
         series = series_of(told, standing)
-        finding = decide({"here": {"one": series}}).findings["one"]
+        finding = decide({"here": {"one": series}})["here"].findings["one"]
         standing = after(standing, series, finding, worse=Change.UP)
         changes.append(finding.change)
     return standing, changes
