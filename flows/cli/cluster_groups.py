@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-
-def _flattened(title: str, order: int) -> Parameter:
-    """Returns how a group's fields are flags of the command itself; what was not given is no default worth telling."""
-    return Parameter(name="*", group=Group(title, sort_key=order), negative="", show_default=False)
+from flows.cli.flag_groups import flattened
 
 
 class Flags:
@@ -22,7 +19,7 @@ class Flags:
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
 
-@_flattened("Accelerators", 1)
+@flattened("Accelerators", 1)
 @dataclass(frozen=True)
 class Accelerators(Flags):
     """What is made for workloads to run on, and how that is paid for."""
@@ -62,7 +59,7 @@ class Accelerators(Flags):
         return {"reservations": rest.pop("reservation"), **rest}
 
 
-@_flattened("The cluster", 2)
+@flattened("The cluster", 2)
 @dataclass(frozen=True)
 class Place(Flags):
     """Where it is, of which version, and as whom its nodes act."""
@@ -92,7 +89,7 @@ class Place(Flags):
         return {**rest, "zone": zone, "regional": regional}
 
 
-@_flattened("Network", 3)
+@flattened("Network", 3)
 @dataclass(frozen=True)
 class Network(Flags):
     """What it is reached by, and by whom."""
@@ -125,7 +122,7 @@ class Network(Flags):
         return {"authorized_networks": rest.pop("authorized_network"), **rest}
 
 
-@_flattened("Machines for controllers, and what runs there", 4)
+@flattened("Machines for controllers, and what runs there", 4)
 @dataclass(frozen=True)
 class Controllers(Flags):
     """The CPU machines that every cluster has, and JobSet, Kueue and the queue on them."""
@@ -167,7 +164,7 @@ class Controllers(Flags):
         }
 
 
-@_flattened("As the API has it", 5)
+@flattened("As the API has it", 5)
 @dataclass(frozen=True)
 class Fields(Flags):
     """What there is no flag for."""
