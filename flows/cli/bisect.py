@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,15 +46,12 @@ def bisect(
     json: Json = False,
 ) -> int:
     """Find the commit or version that made a series slower. Called again it goes on where it was."""
-    given = {
-        "SERIES": series,
-        "--good": good,
-        "--bad": bad,
-        "--history": history,
-        "--output": output,
-        "--repo": repo,
-    }
-    refuse_empty(given | {"--good-commit": good_commit, "--bad-commit": bad_commit})
+    refuse_empty(
+        {
+            "SERIES": series, "--good": good, "--bad": bad, "--history": history, "--output": output, "--repo": repo,
+            "--good-commit": good_commit, "--bad-commit": bad_commit,
+        }
+    )  # fmt: skip
     from flows.nights import hands
     from flows.signals import interrupting
     from tasks.config.home import runs_folder
@@ -69,12 +67,7 @@ def bisect(
     builds = _builds(ends, (good_commit, bad_commit), repo, jax)
     say(f"{ends.shown.one.name}: good in {ends.good.night}, bad in {ends.bad.night}; {len(builds)} builds")
     if dry_run:
-        if json:
-            print_json({"series": ends.shown.one.id, "builds": [asdict(one) for one in builds]})
-        else:
-            for build in builds:
-                print(build.words)
-        return ExitCode.DONE
+        return _show_row(ends, builds, json)
     stop = threading.Event()
     run = runner(ends, output or str(runs_folder()), hands(direct=direct), stop, say)
     try:
@@ -88,6 +81,14 @@ def bisect(
     if json:
         print_json(_object(ends, found))
     return ExitCode.INFRASTRUCTURE if isinstance(found.answer, CannotRun) else ExitCode.DONE
+
+
+def _show_row(ends: Ends, builds: Sequence[Build], json: bool) -> int:
+    if json:
+        print_json({"series": ends.shown.one.id, "builds": [asdict(one) for one in builds]})
+    else:
+        print(*(build.words for build in builds), sep="\n")
+    return ExitCode.DONE
 
 
 def _builds(

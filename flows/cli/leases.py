@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.cli.leases_said import lines_of
 from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.errors import BadInput, ExitCode
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from tasks.leases.lease import Lease
     from tasks.leases.ledger import Ledger
     from tasks.leases.presently import Present
-    from tasks.leases.resource import ResourceRef
-
-_SIGN = re.compile(r"#[0-9a-f]{8}(?=( of .+)?/)")
-"""What tells a cluster from another of its name, in the scope of a JobSet: it is no part of what people call it."""
 
 
 def leases(
@@ -50,28 +46,15 @@ def leases(
         one.lease_id: _judged(one, judge_from_here(one, now), present.get(one.lease_id)) for one in shown
     }
     if json:
-        rows = []
-        for lease in shown:
-            verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
-            told = {"state": there.state, "told": there.told} if there else None
-            rows.append(
-                {**asdict(lease), "presently": told, "reaper": {"act": verdict.act, "why": verdict.why}}
-            )
-        print_json(
-            {"ledger": ledger.uri, "leases": rows, "unreadable": [str(error) for error in listing.unreadable]}
-        )
+        rows = [_object(one, verdicts[one.lease_id], present.get(one.lease_id)) for one in shown]
+        unreadable = [str(error) for error in listing.unreadable]
+        print_json({"ledger": ledger.uri, "leases": rows, "unreadable": unreadable})
     else:
         told_before: set[str] = set()
-        for lease in shown:
-            verdict, there = verdicts[lease.lease_id], present.get(lease.lease_id)
-            print(_row(lease, there.state if there and there.state != "there" else str(lease.state), now))
-            print(f"    {'fine' if verdict.act == 'keep' else 'reapable'}: {verdict.why}")
-            for line in _more(lease, there, told_before):
-                print(f"    {line}")
-            if words := _elsewhere(lease):
-                print(f"    its run: {words}")
-            for line in lease.forgotten:
-                print(f"    forgotten: {line}")
+        for one in shown:
+            print(
+                *lines_of(one, verdicts[one.lease_id], present.get(one.lease_id), now, told_before), sep="\n"
+            )
         for error in listing.unreadable:
             say(str(error))
         if not shown and not listing.unreadable:
@@ -123,9 +106,9 @@ def reap(
         print_json({"ledger": ledger.uri, "dry_run": dry_run, "findings": [asdict(one) for one in findings]})
     else:
         for finding in findings:
-            print(
-                f"{finding.lease_id}: {finding.did}: {finding.why}", *_resources(finding.resources), sep="\n"
-            )
+            print(f"{finding.lease_id}: {finding.did}: {finding.why}")
+            for ref in finding.resources:
+                print(f"    {ref.kind} {ref.name}")
         if lease is None and not any(finding.did != "kept" for finding in findings):
             say(f"nothing to reap ({ledger.uri})")
     return code
@@ -150,6 +133,12 @@ def _present(ledger: Ledger, shown: Sequence[Lease]) -> Mapping[str, Present]:
     return presently(ledger, shown)
 
 
+def _object(lease: Lease, verdict: Judgement, there: Present | None) -> dict[str, Any]:
+    """Returns a lease for programs."""
+    told = {"state": there.state, "told": there.told} if there else None
+    return {**asdict(lease), "presently": told, "reaper": {"act": verdict.act, "why": verdict.why}}
+
+
 def _judged(lease: Lease, verdict: Judgement, there: Present | None) -> Judgement:
     """Returns what the reaper would do about a lease, once it has asked its cluster as well."""
     from tasks.leases.lease import is_submitted
@@ -160,68 +149,3 @@ def _judged(lease: Lease, verdict: Judgement, there: Present | None) -> Judgemen
     if there.state == "ended" and (there.stays_until or 0.0) > time.time():
         return replace(verdict, act="keep", why=ENDED)
     return replace(verdict, act="release", why=TAKEN) if there.state == "gone" else verdict
-
-
-def _more(lease: Lease, there: Present | None, before: set[str]) -> Iterator[str]:
-    """Yields what else is to be said of what is there, and what to do about it."""
-    from tasks.leases.lease import is_submitted
-
-    if there is None or there.state == "there":
-        return
-    if there.state == "unknown":
-        why = "the same" if there.told in before else there.told
-        before.add(there.told)
-        yield f"whether it is still there is not known: {why}"
-    elif not is_submitted(lease):
-        next_ = (
-            f"slicebench run --resume {lease.run_id}"
-            if lease.run_id
-            else f"slicebench reap --lease {lease.name}"
-        )
-        yield f"its workload has ended: {next_}" if there.state == "ended" else f"{there.told}: {next_}"
-
-
-def _row(lease: Lease, state: str, now: float) -> str:
-    from tasks.leases.keeping import in_dollars
-    from tasks.leases.lease import is_lock
-
-    if is_lock(lease):
-        return f"{lease.lease_id}  lock on " + ", ".join(
-            f"{ref.name} in {ref.scope}" for ref in lease.resources
-        )
-    until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
-    whose = str(lease.owner) if lease.owner else "no owner"
-    made = ", ".join(f"{_named(ref)}{_about(ref)}" for ref in lease.resources)
-    renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
-    price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
-    return f"{lease.lease_id}  {state}  {whose}  {renewed}, {until}  {price}  {made}"
-
-
-def _named(ref: ResourceRef) -> str:
-    """Returns a thing with where it is, where that says more than its name does."""
-    elsewhere = ref.kind not in ("process", "directory", "share") and not ref.inside
-    where = _SIGN.sub("", ref.scope)
-    return f"{ref.kind} {ref.name}{f' in {where}' if elsewhere else ''}"
-
-
-def _about(ref: ResourceRef) -> str:
-    """Returns what is to be known of a thing besides its name."""
-    if not ref.ours:
-        return " (adopted)"
-    return f" ({ref.resizing})" if ref.resizing else ""
-
-
-def _elsewhere(lease: Lease) -> str:
-    """Returns the run as commands take it, with where its folder is, where that is not the usual place."""
-    from tasks.config.commands import output_words, run_words
-
-    there = lease.folder.rpartition("/")[0]
-    return run_words(lease.folder) if there and output_words(there) else ""
-
-
-def _until(left_s: float) -> str:
-    return f"expires in {left_s:.0f} s" if left_s > 0 else f"expired {-left_s:.0f} s ago"
-
-
-def _resources(refs: Sequence[Any]) -> list[str]:
-    return [f"    {ref.kind} {ref.name}" for ref in refs]

@@ -25,49 +25,7 @@ def suite_schema() -> Schema:
         "$schema": _DRAFT,
         "title": "slicebench suite",
         "description": "Orbax's format, with warmup, deadline_s, disruption and nested trees",
-        **_object(
-            {
-                "suite_name": _TEXT | {"description": "Title of reports"},
-                "num_repeats": _POSITIVE | {"default": 1, "description": "Repeats of each benchmark"},
-                "repeats": _repeats(),
-                "warmup": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "default": 0,
-                    "description": "Repeats before those, kept but marked as warm-up",
-                },
-                "deadline_s": _seconds("Longest time for one benchmark, seconds"),
-                "page_cache": {
-                    "enum": ["cold", "drop"],
-                    "description": "Evict a checkpoint's files before they are read; drop: all files, as root",
-                },
-                "interleave": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "Benchmarks of one class take turns, a repeat of each",
-                },
-                "only": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {"type": ["string", "integer"], "minimum": 1, "minLength": 1},
-                    "description": "The benchmarks that are measured, by number from 1, name or key; default: all",
-                },
-                "limits": {
-                    "type": "boolean",
-                    "default": True,
-                    "description": "Measure first what the machines can do at best (disk, memory, devices)",
-                },
-                "mesh_config": {"$ref": "#/$defs/mesh"},
-                "mesh_configs": _list({"$ref": "#/$defs/mesh"}),
-                "checkpoint_config": {"$ref": "#/$defs/checkpoint"},
-                "checkpoint_configs": _list({"$ref": "#/$defs/checkpoint"}),
-                "baseline_path": _nullable(_TEXT),
-                "baseline_capture_path": _nullable(_TEXT),
-                "simdevice": {"$ref": "#/$defs/simdevice"},
-                "benchmarks": _list({"$ref": "#/$defs/benchmark"}),
-            },
-            required=("suite_name", "benchmarks"),
-        ),
+        **_object(_suite_fields(), required=("suite_name", "benchmarks")),
         "allOf": [
             _not_both("mesh_config", "mesh_configs"),
             _not_both("checkpoint_config", "checkpoint_configs"),
@@ -81,6 +39,49 @@ def suite_schema() -> Schema:
             "benchmark": _benchmark(),
             "disruption": _disruption(),
         },
+    }
+
+
+def _suite_fields() -> dict[str, Schema]:
+    return {
+        "suite_name": _TEXT | {"description": "Title of reports"},
+        "num_repeats": _POSITIVE | {"default": 1, "description": "Repeats of each benchmark"},
+        "repeats": _repeats(),
+        "warmup": {
+            "type": "integer",
+            "minimum": 0,
+            "default": 0,
+            "description": "Repeats before those, kept but marked as warm-up",
+        },
+        "deadline_s": _seconds("Longest time for one benchmark, seconds"),
+        "page_cache": {
+            "enum": ["cold", "drop"],
+            "description": "Evict a checkpoint's files before they are read; drop: all files, as root",
+        },
+        "interleave": {
+            "type": "boolean",
+            "default": False,
+            "description": "Benchmarks of one class take turns, a repeat of each",
+        },
+        "only": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": ["string", "integer"], "minimum": 1, "minLength": 1},
+            "description": "The benchmarks that are measured, by number from 1, name or key; default: all",
+        },
+        "limits": {
+            "type": "boolean",
+            "default": True,
+            "description": "Measure first what the machines can do at best (disk, memory, devices)",
+        },
+        "mesh_config": {"$ref": "#/$defs/mesh"},
+        "mesh_configs": _list({"$ref": "#/$defs/mesh"}),
+        "checkpoint_config": {"$ref": "#/$defs/checkpoint"},
+        "checkpoint_configs": _list({"$ref": "#/$defs/checkpoint"}),
+        "baseline_path": _nullable(_TEXT),
+        "baseline_capture_path": _nullable(_TEXT),
+        "simdevice": {"$ref": "#/$defs/simdevice"},
+        "benchmarks": _list({"$ref": "#/$defs/benchmark"}),
     }
 
 

@@ -25,7 +25,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.judging import CONFIRM_S, judge_from_here, watch
 from tasks.leases.lease import Lease, State, is_lock
 from tasks.leases.ledger import Conflict, Ledger, Listing
-from tasks.leases.looking import look, not_asked_again
+from tasks.leases.looking import Looked, look, not_asked_again
 from tasks.leases.orphans import find_orphans, reap_orphan
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.pruning import prune
@@ -75,11 +75,7 @@ def reap(
     standing = _let_dead_holders_go(ledger, listing, dry_run)
     judged = [(lease, judge_from_here(lease, now(), ended(lease))) for lease in standing]
     judged = [(lease, unless_idle(lease, verdict, asked)) for lease, verdict in judged]
-    judged = watch(ledger, judged, confirm_s, sleep)
-    judged = [
-        (lease, heard_of_its_cluster(lease, verdict, asked, looked.labelled, looked.silent, now()))
-        for lease, verdict in judged
-    ]
+    judged = _as_clusters_say(watch(ledger, judged, confirm_s, sleep), asked, looked, now())
     if not dry_run:
         findings += _deaths_of_late(standing, now())
     told = [one for one in judged if one[0].state is not State.GONE and not is_lock(one[0])]
@@ -102,6 +98,16 @@ def reap(
         findings = _of_the_last_out(ledger, told, findings, lambda *one: job(*one)(), now)
         findings += _pruned(ledger, listing, now())
     return findings
+
+
+def _as_clusters_say(
+    judged: Sequence[tuple[Lease, Judgement]], asked: Inventories, looked: Looked, now: float
+) -> list[tuple[Lease, Judgement]]:
+    """Judges again what goes on by itself, by what was seen of it."""
+    return [
+        (lease, heard_of_its_cluster(lease, verdict, asked, looked.labelled, looked.silent, now))
+        for lease, verdict in judged
+    ]
 
 
 def exit_code(findings: list[Finding]) -> ExitCode:
