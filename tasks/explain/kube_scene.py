@@ -22,9 +22,8 @@ class KubeScene:
     its objects are.
 
     `priority_classes` and `workload_priority_classes` are names of those that the cluster has; None: nobody asked.
-    `lines` are what workers wrote last, and `workers` what their streams say they do. `run` is empty where the JobSet
-    belongs to no run that is known. `nodes` are those of the cluster; None: nobody could look. `cluster_queues` are
-    those that may be seen.
+    `lines` are what workers wrote last, and `workers` what their streams say they do. `nodes` are those of the
+    cluster; None: nobody could look. `cluster_queues` are those that may be seen.
     """
 
     workload: str
@@ -36,7 +35,6 @@ class KubeScene:
     workload_priority_classes: Collection[str] | None = None
     lines: Sequence[Line] = ()
     workers: Sequence[Seen] = ()
-    run: str = ""
     nodes: Collection[Object] | None = None
     cluster_queues: Sequence[Object] = ()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,26 +72,30 @@ def workers(folder: Folder) -> list[Seen]:
     if not isinstance(ref, dict) or ref.get("kind") != "local":
         return []
     streams = [Path(scratch) / STREAM_FILE for scratch in ref.get("scratch", ())]
-    found = [last_seen(worker, path) for worker, path in enumerate(streams)]
+    found = [last_seen(worker, _stream(path)) for worker, path in enumerate(streams)]
     return [seen for seen in found if seen]
 
 
-def last_seen(worker: int, path: Path) -> Seen | None:
+def last_seen(worker: int, stream: Iterable[Line]) -> Seen | None:
     """Returns what a stream says last of its worker's way; None when it says nothing."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        return None
     seen = None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for line in stream:
         try:
-            record = progress.parse_record(line)
+            record = progress.parse_record(line.text)
         except ValueError:  # a line cut short, or of a newer version
             continue
         if words := _step(record.body):
-            place = Line(Place(str(path), number), line[:300])
-            seen = Seen(worker, words[0], words[1], record.at, place)
+            seen = Seen(worker, words[0], words[1], record.at, replace(line, text=line.text[:300]))
     return seen
+
+
+def _stream(path: Path) -> Iterator[Line]:
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        yield Line(Place(str(path), number), line)
 
 
 def _step(body: progress.Body) -> tuple[str, str] | None:

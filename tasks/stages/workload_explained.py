@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.contract.errors import Place
-from tasks.cloud.kubernetes_errors import KubernetesError, PermissionDenied
+from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
     EVENT,
@@ -20,22 +19,16 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
 )
 from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
-from tasks.explain.kube_nodes import silent_nodes
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
-from tasks.explain.scene import Line, Trouble
+from tasks.explain.scene import Trouble
 from tasks.stages.workload_desk import Desk, the_jobset
-from tasks.targets.kube_found import Found
-from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, name, select, status, uid_of
-from tasks.targets.kube_pods import container_names, failures, has_ended, node_of, slot_of
+from tasks.stages.workload_heard import last_lines, workers_seen
+from tasks.targets.kube_found import Found, KubeState
+from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, name, select, uid_of
+from tasks.targets.kube_pods import has_ended, node_of
 from tasks.targets.kube_queue import waits
 from tasks.targets.kube_states import look
-
-_TAIL = 60
-"""Lines of a pod's log that are looked through for what is known."""
-
-_READ = 3
-"""Pods whose logs are looked through: those that failed, else the first."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +43,21 @@ class Explained:
     unknown: Sequence[str] = ()
 
 
-def explanation(desk: Desk, workload: str, run: str = "") -> Explained:
+def explanation(desk: Desk, workload: str) -> Explained:
     """Looks at a workload and says what keeps it. Raises BadInput when there is none of that name."""
     objects, unknown = everything(desk, workload)
     found = look(objects)
     nodes = _nodes(desk, objects, unknown)
-    lines = list(_said(desk, objects, nodes or ()))
+    lines = list(last_lines(desk, objects, nodes or ()))
+    workers = list(workers_seen(desk, objects, nodes or ())) if found.state == KubeState.RUNNING else []
     classes: tuple[list[str] | None, list[str] | None] = None, None
     if objects.workload is None and not found.over:
         classes = _names(desk, PRIORITY_CLASS), _names(desk, WORKLOAD_PRIORITY_CLASS)
     cluster = desk.gke.cluster if desk.gke else ""
     queues = _cluster_queues(desk, objects)
     scene = KubeScene(
-        workload, objects, found, desk.kube.now(), cluster, *classes, lines,
-        run=run, nodes=nodes, cluster_queues=queues,
+        workload, objects, found, desk.kube.now(), cluster, *classes, lines, workers,
+        nodes=nodes, cluster_queues=queues,
     )  # fmt: skip
     troubles = [
         replace(one, next=[_aimed(desk, command) for command in one.next]) for one in kube_troubles(scene)
@@ -119,24 +113,6 @@ def _cluster_queues(desk: Desk, objects: Objects) -> Sequence[Object]:
         return desk.all(CLUSTER_QUEUE)
     except PermissionDenied:
         return ()
-
-
-def _said(desk: Desk, objects: Objects, nodes: Sequence[Object]) -> Iterator[Line]:
-    """Yields the last lines of the pods that failed, else of the first that has any. Of a node that does not answer
-    nobody can get any, which takes half a minute to say.
-    """
-    silent = {node for node, _, _ in silent_nodes(objects.pods, nodes)} if nodes else set()
-    pods = sorted(objects.pods, key=lambda pod: (not failures(pod), slot_of(pod), name(pod)))
-    for pod in [one for one in pods if node_of(one) not in silent][:_READ]:
-        if status(pod).get("phase") == "Pending":
-            continue
-        for container in container_names(pod)[:1]:
-            try:
-                text = desk.kube.log(name(pod), desk.namespace, container=container, tail=_TAIL)
-            except KubernetesError:
-                continue
-            place = f"Pod {name(pod)} log"
-            yield from (Line(Place(place), line) for line in text.splitlines())
 
 
 def _names(desk: Desk, kind: Kind) -> list[str] | None:

@@ -10,7 +10,7 @@ from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import POD
 from tasks.stages.workload_desk import Desk, the_jobset
 from tasks.targets.kube_objects import JOBSET_UID, Object, name, spec, uid_of
-from tasks.targets.kube_pods import Slot, container_names, slot_of
+from tasks.targets.kube_pods import container_names, numbered
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,15 @@ def logs(
 
 
 def _pods(desk: Desk, workload: str, worker: int | None, pod: str | None) -> list[tuple[int, Object]]:
-    """Returns pods with their numbers: workers count over all slices, and a later pod of one worker is the same."""
-    found = desk.all(POD, f"{JOBSET_UID}={uid_of(the_jobset(desk, workload))}")
-    slots: list[Slot] = sorted({slot_of(one) for one in found})
-    numbered = sorted(
-        ((slots.index(slot_of(one)), name(one), one) for one in found), key=lambda three: three[:2]
-    )
+    found = numbered(desk.all(POD, f"{JOBSET_UID}={uid_of(the_jobset(desk, workload))}"))
     picked = [
         (number, one)
-        for number, name_, one in numbered
-        if (worker is None or number == worker) and (pod is None or name_ == pod)
+        for number, one in found
+        if (worker is None or number == worker) and (pod is None or name(one) == pod)
     ]
     if not picked and (pod or worker is not None):
         which = f"pod {pod}" if pod else f"worker {worker}"
-        there = ", ".join(name_ for _, name_, _ in numbered) or "none"
+        there = ", ".join(name(one) for _, one in found) or "none"
         raise BadInput(f"workload {workload} has no {which}", fix=f"its pods: {there}")
     return picked
 

@@ -89,6 +89,16 @@ def slot_of(pod: Object) -> Slot:
     )
 
 
+def numbered(pods: Iterable[Object]) -> list[tuple[int, Object]]:
+    """Returns pods with their workers' numbers, in order: they count over all slices, and a later pod of one worker is
+    the same.
+    """
+    found = list(pods)
+    slots: list[Slot] = sorted({slot_of(one) for one in found})
+    told = [(slots.index(slot_of(one)), one) for one in found]
+    return sorted(told, key=lambda two: (two[0], name(two[1])))
+
+
 def attempt_of(one: Object) -> int:
     """Returns at which restart of its JobSet a Job or pod was made; the first are of 0."""
     return number(label(one, RESTART_ATTEMPT))

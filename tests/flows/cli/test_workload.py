@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from flows.cli.main import app, main
+from runtime.contract import progress
+from tasks.cloud.labels import LEASE
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Trouble
@@ -20,6 +22,7 @@ from tests.cloud.kubernetes.client import JOBSETS, PODS, SECRETS, WORKLOADS, Pla
 from tests.cloud.kubernetes.manifests import TPU, jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn, tpu_pool
 from tests.tasks.kube_cases import case, case_names
+from tests.waiting import until
 
 POOLS = [tpu_pool(f"np-{one}", *TPU.values(), hosts=2) for one in range(2)]
 STAYS = "print('up', flush=True); import time; time.sleep(120)"
@@ -127,6 +130,25 @@ def test_a_failure_is_explained_with_its_first_cause_and_the_next_command(
     assert next_ in out
     told = json.loads(call("explain", "fails", "--json")[1])
     assert told["found"]["cause"].startswith(f"pod {pod}: container jax-tpu exited with 3")
+
+
+def test_a_worker_that_the_others_of_its_run_wait_for_is_named(api: Plain, call: Any) -> None:
+    first, then = (
+        progress.encode(body, seq=seq, at=1.0)
+        for seq, body in enumerate((progress.Started(0, 7), progress.Init("begin")), 1)
+    )
+    program = (
+        "import os, time\n"
+        f"print({first!r})\n"
+        f"os.environ['JOB_COMPLETION_INDEX'] == '0' and print({then!r})\n"
+        "time.sleep(120)"
+    )
+    api.post(JOBSETS, jobset("waits", program, slices=1, labels={LEASE: "r1-e1"}))
+    running(api, "waits")
+    pods = sorted(api.names(PODS, labelSelector="app=waits"))
+    until(lambda: [api.text(f"{PODS}/{pod}/log").count("\n") for pod in pods] == [2, 1])
+    code, out, _ = call("explain", "waits")
+    assert code == 0 and "jax.distributed is not complete: worker 1 is missing, worker 0 waiting" in out
 
 
 def test_an_image_that_is_not_there_is_explained(api: Plain, call: Any) -> None:
