@@ -42,8 +42,8 @@ from runtime.contract.options_replicas import (
 )
 
 
-def _bool(name: str, default: bool = False) -> Option:
-    return Option(name, "bool", default)
+def _bool(name: str) -> Option:
+    return Option(name, "bool", False)
 
 
 def _int(name: str, default: int | None = None) -> Option:

@@ -13,9 +13,6 @@ Capacity = Literal["spot", "on_demand", "reservation", "flex_start"]
 GOOD = frozenset({"RUNNING", "RECONCILING"})
 """States of a cluster or node pool that works, or is being changed."""
 
-BAD = frozenset({"ERROR", "RUNNING_WITH_ERROR", "DEGRADED"})
-"""States that do not pass by themselves."""
-
 
 @dataclass(frozen=True)
 class Pool:

@@ -33,9 +33,9 @@ def choose_project(told: str | None, environ: Mapping[str, str] = os.environ) ->
     return chosen
 
 
-def choose_zone(told: str | None, environ: Mapping[str, str] = os.environ) -> Chosen:
-    """Returns the zone. Raises BadInput when nobody names one."""
-    chosen = _choose(told, _ZONE, ("compute", "zone"), environ)
+def choose_zone(environ: Mapping[str, str] = os.environ) -> Chosen:
+    """Returns the zone of those who were told none. Raises BadInput when nobody names one."""
+    chosen = _choose(None, _ZONE, ("compute", "zone"), environ)
     if chosen is None:
         raise BadInput("no zone is named", fix=f"write zones: in the target, give --zone, or set {_ZONE[0]}")
     return chosen

@@ -23,7 +23,6 @@ from tasks.cloud.kubernetes_errors import (
 )
 from tasks.cloud.kubernetes_kinds import (
     ACCESS_REVIEW,
-    ALL_NAMESPACES,
     POD,
     Kind,
     Object,
@@ -118,11 +117,11 @@ class Kubernetes:
         """Returns the version of Kubernetes: `v1.33.4-gke.100`."""
         return str(self._wire.repeated(Ask("ask for its version", "GET", "/version"))["gitVersion"])
 
-    def may(self, verb: str, kind: Kind, namespace: str | None = None, *, sub: str = "") -> bool:
-        """Whether the cluster would let us: `create` JobSets in a namespace, say."""
+    def may(self, verb: str, kind: Kind, *, sub: str = "") -> bool:
+        """Whether the cluster would let us, in our namespace: `create` JobSets, say."""
         asked = {"verb": verb, "group": kind.group, "resource": kind.plural, "subresource": sub or None}
-        if kind.namespaced and namespace != ALL_NAMESPACES:
-            asked["namespace"] = namespace or self.access.namespace
+        if kind.namespaced:
+            asked["namespace"] = self.access.namespace
         body = {
             "apiVersion": ACCESS_REVIEW.api_version,
             "kind": ACCESS_REVIEW.name,
@@ -199,9 +198,9 @@ class Kubernetes:
             raise
         raise AssertionError("the last pause is None")
 
-    def try_create(self, kind: Kind, manifest: Object, namespace: str | None = None) -> Object:
+    def try_create(self, kind: Kind, manifest: Object) -> Object:
         """Asks what `create` would make, without making it: all checks of the server and of webhooks are made."""
-        name, namespace = name_of(manifest), namespace or manifest["metadata"].get("namespace")
+        name, namespace = name_of(manifest), manifest["metadata"].get("namespace")
         params = {**_STRICT, "dryRun": "All"}
         doing = f"make {what_it_is(kind, name)} (dry run)"
         return self._object(Ask(doing, "POST", self._path(kind, namespace), params, complete(kind, manifest)))

@@ -43,11 +43,6 @@ def by_context(context: str, kubeconfig: str | None = None, namespace: str | Non
     )
 
 
-def contexts(kubeconfig: str | None = None) -> Sequence[str]:
-    """Returns the names of all contexts that `by_context` would find."""
-    return _Entries([(file, _read(file)) for file in config_files(kubeconfig)]).names("contexts")
-
-
 def config_files(kubeconfig: str | None = None, environ: Mapping[str, str] = os.environ) -> Sequence[Path]:
     """Returns the files to read. Raises BadInput when none is there."""
     if kubeconfig:

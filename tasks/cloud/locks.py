@@ -34,7 +34,7 @@ def locked(
     try:
         deadline = time.monotonic() + timeout_s
         told = False
-        while not try_lock(descriptor, shared=False):
+        while not _take(descriptor):
             holder = _holder(descriptor)
             if not told:
                 say(f"waiting for {holder}")
@@ -68,7 +68,7 @@ def if_free(path: Path) -> Iterator[bool]:
     """Yields whether nobody holds the lock; when so, it is held alone for the block. Does not wait."""
     descriptor = _open(path)
     try:
-        yield try_lock(descriptor, shared=False)
+        yield _take(descriptor)
     finally:
         os.close(descriptor)
 
@@ -78,7 +78,7 @@ def held_alone(path: Path, doing: str) -> Iterator[str | None]:
     """Holds the lock alone for the block, and yields None; or yields who holds it, at once."""
     descriptor = _open(path)
     try:
-        if not try_lock(descriptor, shared=False):
+        if not _take(descriptor):
             yield _holder(descriptor)
             return
         os.ftruncate(descriptor, 0)
@@ -88,10 +88,10 @@ def held_alone(path: Path, doing: str) -> Iterator[str | None]:
         os.close(descriptor)
 
 
-def try_lock(descriptor: int, *, shared: bool) -> bool:
-    """Takes the lock of an open file if nobody is in the way."""
+def _take(descriptor: int) -> bool:
+    """Takes the lock of an open file alone; returns whether nobody was in the way."""
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

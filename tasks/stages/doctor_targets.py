@@ -144,7 +144,7 @@ def look_at_tpu(config: TpuVmTargetConfig) -> list[Finding]:
     try:
         project = choose_project(config.project)
         anywhere = config.existing is not None
-        zones = list(config.zones) or ([] if anywhere else [choose_zone(None).value])
+        zones = list(config.zones) or ([] if anywhere else [choose_zone().value])
     except BadInput as error:
         problem = error.problems[0]
         return [Finding("project and zone", "wrong", problem.what, problem.fix)]

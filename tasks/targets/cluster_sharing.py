@@ -19,11 +19,9 @@ from tasks.leases.clusters import CLUSTER, lease_name
 from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger, latest
-from tasks.leases.patience import USUAL, Patience
 from tasks.leases.queues import queue_of
-from tasks.leases.release import Release
 from tasks.leases.shares import KIND as SHARE
-from tasks.leases.shares import last_out, share
+from tasks.leases.shares import share
 from tasks.leases.steps import IllegalTransition
 from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import short_of
@@ -144,17 +142,6 @@ def _used(holding: Holding, there: Cluster, added: Lease | None) -> Cluster | No
 def _are_apart(there: Cluster, whole: Lease | None, ways: Ways) -> bool:
     """Whether what is added has a queue of its own: as the runs before have it, else as this one wants it."""
     return ways.apart(there) if whole is None else queue_of(whole) is not None
-
-
-def leave_cluster(
-    holding: Holding, container: Container, name: str, patience: Patience = USUAL
-) -> Release | None:
-    """Gives a cluster back that was made for runs, when nobody shares it any more; None: somebody does, or it is kept.
-
-    To be called once the run's own lease is given back; whoever is killed before leaves it to the reaper.
-    """
-    lease = latest(holding.ledger, lease_name(container.project, name))
-    return last_out(holding.ledger, holding.inventories, lease.lease_id, patience) if lease else None
 
 
 def _held(ledger: Ledger, container: Container, name: str) -> Lease | None:

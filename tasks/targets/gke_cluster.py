@@ -41,7 +41,7 @@ def placed(config: GkeTargetConfig) -> GkeTargetConfig:
         return config
     found = {
         "project": choose_project(cluster.project).value,
-        "location": cluster.location or choose_zone(None).value,
+        "location": cluster.location or choose_zone().value,
     }
     return config.model_copy(update={"cluster": cluster.model_copy(update=found)})
 

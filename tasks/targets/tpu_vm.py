@@ -70,7 +70,7 @@ class TpuVmTarget:
         watch_s: float = WATCH_S,
     ) -> None:
         if config.existing is None and not config.zones:
-            config = config.model_copy(update={"zones": (choose_zone(None).value,)})
+            config = config.model_copy(update={"zones": (choose_zone().value,)})
         self._config = config
         self._scratch = scratch
         self._pool = pool

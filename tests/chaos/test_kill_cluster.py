@@ -21,11 +21,11 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, resize
-from tasks.targets.cluster_sharing import Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Ways, cluster_for
 from tasks.targets.cluster_wanted import Wanted
 from tests.chaos.driver import fork_and_play, outcome, sample, soon_enough, took_s
 from tests.cloud.container.hurried import container
-from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
+from tests.cloud.container.leasing import a_ledger, config, left_by, office, quick_inventories
 from tests.cloud.container.running import Gke
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ def a_run(run_id: str) -> None:
         run.live()
     finally:
         assert run.release("the run is over").lease.state is State.GONE
-        done = leave_cluster(run, container(), "mine")
+        done = left_by(run)
         assert done is not None
         assert done.lease.state is State.GONE
 
@@ -164,7 +164,7 @@ def the_second(run_id: str) -> None:
     cluster_for(run, container(), Wanted("mine", config(slices=2)), Ways(poll_s=0.02))
     run.live()
     assert run.release("the run is over").lease.state is State.GONE
-    leave_cluster(run, container(), "mine")
+    left_by(run)
 
 
 def test_one_of_two_runs_is_killed_while_it_makes_the_cluster_that_both_use(gke: Gke) -> None:

@@ -67,7 +67,7 @@ def forget_months(dataset: Dataset, since: float) -> None:
 
 
 def _distinct(dataset: Dataset, rows: pa.Table) -> pa.Table:
-    return latest(rows) if dataset.layout is ROWS else last_written(rows, ("series", "night"), "written_at")
+    return latest(rows) if dataset.layout is ROWS else last_written(rows, ("series", "night"))
 
 
 def _replace(dataset: Dataset, month: str, rows: pa.Table, names: list[str]) -> None:

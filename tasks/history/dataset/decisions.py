@@ -62,7 +62,7 @@ def rows_of_decisions(decisions: Sequence[Decision], at: float) -> Mapping[str, 
 
 def decisions_of(table: pa.Table) -> list[Decision]:
     """Returns decisions from their rows, in the order of their nights. Of two of one night the one written last."""
-    rows = last_written(table, ("series", "night"), "written_at").to_pylist()
+    rows = last_written(table, ("series", "night")).to_pylist()
     return sorted(_known(rows), key=lambda one: (one.night, one.series))
 
 

@@ -36,12 +36,12 @@ def order_of(table: pa.Table) -> NDArray[np.int64]:
     return ordered
 
 
-def last_written(table: pa.Table, keys: Sequence[str], written: str) -> pa.Table:
+def last_written(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Returns of the rows that are alike in their `keys`, texts, the one that was written last."""
     if len(table) == 0:
         return table
     columns = [codes(table, name) for name in keys]
-    order_by: list[NDArray[Any]] = [np.nan_to_num(numbers(table, written)), *columns]
+    order_by: list[NDArray[Any]] = [np.nan_to_num(numbers(table, "written_at")), *columns]
     order = np.lexsort(order_by)
     new = _changes(*(column[order] for column in columns))
     return taken(table, order[np.append(new[1:], True)])

@@ -10,11 +10,15 @@ from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container
 from tasks.config.cluster import ClusterConfig
 from tasks.config.home import ledger_folder, scratch_folder
-from tasks.leases.clusters import CLUSTER, POOL, ClusterInventory, NodePoolInventory
+from tasks.leases.clusters import CLUSTER, POOL, ClusterInventory, NodePoolInventory, lease_name
 from tasks.leases.directory_ledger import DirectoryLedger
+from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories, Pace, open_inventories
-from tasks.leases.ledger import Ledger
+from tasks.leases.ledger import Ledger, latest
+from tasks.leases.patience import USUAL
 from tasks.leases.policies import POLICY, PolicyInventory
+from tasks.leases.release import Release
+from tasks.leases.shares import last_out
 from tasks.stages.cluster_standing import Office
 from tests.cloud.container.hurried import QUICK, ZONE, container
 
@@ -48,6 +52,12 @@ def office(say: Callable[[str], None] = lambda line: None, **more: Any) -> Offic
     """Returns a desk where clusters are asked for, in a hurry."""
     ledger = a_ledger()
     return Office(container(), ledger, quick_inventories(ledger), say, poll_s=0.01, **more)
+
+
+def left_by(run: Holding, cluster: str = "mine") -> Release | None:
+    """Gives a cluster back whose run is over, as its teardown does; None: others share it, or it is kept."""
+    lease = latest(run.ledger, lease_name("proj", cluster))
+    return last_out(run.ledger, run.inventories, lease.lease_id, USUAL) if lease else None
 
 
 def config(**fields: Any) -> ClusterConfig:

@@ -25,7 +25,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def test_the_nearest_word_wins_and_is_named(environ: dict[str, str]) -> None:
     file = f"{environ['HOME']}/.config/gcloud/configurations/config_work"
     assert choose_project(None, environ) == Chosen("of-gcloud", file)
-    assert choose_zone(None, environ) == Chosen("z1", file)
+    assert choose_zone(environ) == Chosen("z1", file)
     environ["GOOGLE_CLOUD_PROJECT"] = "of-environment"
     assert choose_project(None, environ) == Chosen("of-environment", "GOOGLE_CLOUD_PROJECT")
     assert choose_project("flag", environ) == Chosen("flag", "as told")
@@ -35,7 +35,7 @@ def test_nobody_names_one(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no Google Cloud project is named"):
         choose_project(None, {"HOME": str(tmp_path)})
     with pytest.raises(BadInput, match="no zone is named"):
-        choose_zone(None, {"HOME": str(tmp_path)})
+        choose_zone({"HOME": str(tmp_path)})
 
 
 def test_a_damaged_configuration_names_nothing(environ: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.cloud import kubernetes_errors as errors
-from tasks.cloud.kubernetes_config import by_context, contexts
+from tasks.cloud.kubernetes_config import by_context
 from tests.tasks.cloud.kubeconfigs import PROGRAM, Writer, config, server, version, write  # noqa: F401
 from tests.tasks.cloud.scripted_server import Scripted
 
@@ -46,7 +46,6 @@ def test_contexts_come_from_all_files_of_the_variable_the_first_of_a_name_counti
     monkeypatch.setenv("KUBECONFIG", f"{first}:{tmp_path / 'absent'}:{second}")
     assert by_context("kind-a").server == "http://127.0.0.1:1"
     assert by_context("other").server == "http://127.0.0.1:3"
-    assert contexts() == ["kind-a", "kind-b", "other"]
 
 
 def test_without_a_name_the_usual_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

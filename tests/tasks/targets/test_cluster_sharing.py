@@ -18,10 +18,10 @@ from tasks.leases.reaper import reap
 from tasks.leases.shares import keep_shared
 from tasks.stages.clusters import create, delete
 from tasks.targets.cluster_fit import Need
-from tasks.targets.cluster_sharing import Ways, cluster_for, leave_cluster
+from tasks.targets.cluster_sharing import Ways, cluster_for
 from tasks.targets.cluster_wanted import Missing, Wanted
 from tests.cloud.container.hurried import ZONE, container, pool_request
-from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
+from tests.cloud.container.leasing import a_ledger, config, left_by, office, quick_inventories
 from tests.cloud.container.running import Gke
 
 
@@ -37,7 +37,7 @@ def use(run: Holding, slices: int = 1, *, make: bool = True) -> str:
 def over(run: Holding) -> bool:
     """Ends a run; says whether the cluster went with it."""
     assert run.release("over").lease.state is State.GONE
-    done = leave_cluster(run, container(), "mine")
+    done = left_by(run)
     return done is not None and done.lease.state is State.GONE
 
 
