@@ -7,15 +7,18 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tasks.config.nightly_cells import Night
-from tasks.stages.nightly import open_night
+from tasks.stages.nightly import open_night, play_night
+from tasks.stages.nightly_playing import Steps
+from tasks.stages.nightly_record import NightRecord
 from tasks.stages.nightly_run import Hands, Watch
+from tests.tasks.stages.judges import Judge
 
 STUB = Path(__file__).with_name("night_stub.py")
 SUITE = "suite_name: {name}\nbenchmarks: [{{generator: my.Own, options: {{}}}}]\n"
@@ -74,3 +77,9 @@ class Nights:
         """What was run and resumed, in order, without the night's name and the hash of the cell."""
         file = self.folder / "plan.json.calls"
         return file.read_text().splitlines() if file.exists() else []
+
+
+def play(nights: Nights, night: Night, steps: Steps | None = None, judge: Judge | None = None) -> NightRecord:
+    """Plays a night to its end; `judge` else finds nothing."""
+    steps = replace(steps or Steps(), judge=lambda night: judge or Judge())
+    return play_night(night, nights.hands(), lambda line: None, steps)

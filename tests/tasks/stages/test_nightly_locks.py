@@ -23,12 +23,6 @@ from tests.tasks.stages.nights import Nights
 HERE = Wanted(frozenset({"this machine"}), "measuring another one", 0.0, lambda: None)
 
 
-@pytest.fixture
-def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    return Nights(tmp_path)
-
-
 def _play(nights: Nights, night: Night, said: list[str]) -> NightRecord:
     return play_night(night, nights.hands(), said.append, replace(Steps(), judge=lambda night: Judge()))
 

@@ -14,12 +14,6 @@ from tasks.stages.nightly_run import RunEnd, measure, words_of
 from tests.tasks.stages.nights import Nights
 
 
-@pytest.fixture
-def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
-    monkeypatch.setenv("SLICEBENCH_HOME", str(tmp_path / "home"))
-    return Nights(tmp_path)
-
-
 def _only_run(nights: Nights) -> CellRun:
     night = nights.night()
     [cell] = night.cells()
