@@ -139,9 +139,12 @@ class Ending:
         """Yields every code that applies and why; what was noticed first comes first, as the likely root."""
         points = self.results.points if self.results is not None else ()
         outcome = self.outcome or outcome_of(self.run)
-        # A failed point says which one it was; the workload as a whole has nothing to add to it.
-        if outcome is not None and not any(point.status == "failed" for point in points):
-            yield exit_code_of(outcome), outcome.attempts[-1].cause
+        if outcome is not None:
+            code = exit_code_of(outcome)
+            # A failed point says which one it was; a workload that failed by it has nothing to add.
+            told = code is ExitCode.WORKLOAD_FAILED and any(point.status == "failed" for point in points)
+            if not told:
+                yield code, outcome.attempts[-1].cause
         if self.results is not None:
             for point in points:
                 if point.status == "failed":

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runtime.contract.counting import which
-from runtime.contract.errors import SlicebenchError
+from runtime.contract.errors import ExitCode, SlicebenchError
 from runtime.contract.job import Job
 from runtime.contract.names import ATTEMPT_FILE
 from runtime.contract.progress import Done, FromWorker, PointPhase, Record, Started
@@ -102,7 +102,10 @@ class Account:
         """
         judged = self._never_run(finish, self._said)
         if finish.blame:
-            judged[finish.blame.point] = ruling_on(finish.blame)
+            ruling = ruling_on(finish.blame)
+            # Who is told to stop has not failed: it could not do the rest.
+            told_to = finish.code == ExitCode.INTERRUPTED
+            judged[finish.blame.point] = replace(ruling, status="not_run") if told_to else ruling
         trouble = self.write_down(judged)
         if trouble or suite is None:
             return trouble

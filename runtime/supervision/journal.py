@@ -124,8 +124,7 @@ def _result(
     job: Job, point: int, judged: Ruling, said: PointPhase | None, known: PointResult | None
 ) -> PointResult:
     if known is not None:
-        status = judged.status if known.paused else known.status
-        return replace(known, status=status, cause=judged.cause, blamed=judged.blamed, paused=False)
+        return replace(known, status=judged.status, cause=judged.cause, blamed=judged.blamed, paused=False)
     said = said or PointPhase("begin", point, 0)
     return PointResult(
         run_id=job.run_id,

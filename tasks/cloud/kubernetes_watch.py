@@ -35,6 +35,7 @@ _PAGE = 500
 _WATCH_S = (240, 300)
 """How long the server is asked to serve one watch, seconds: not all of a server's watches are to end at once."""
 
+_ANEW = "it is to be listed anew"
 _DISTRUST = 5
 """After so many failures in a row it is not asked for what came after a version, but listed anew: a server that was
 restored from a backup may not have come so far yet.
@@ -166,7 +167,7 @@ class Watch:
         self._anew = True
         self._listed.clear()
         if self._answer is not None:
-            self._answer.close("it is to be listed anew")
+            self._answer.close(_ANEW)
         await self._listed.wait()
 
     async def _list(self) -> None:
@@ -213,6 +214,8 @@ class Watch:
 
     def _opened(self, connection: Connection) -> None:
         self._answer = connection
+        if self._anew:  # since before there was anything to close
+            connection.close(_ANEW)
 
     def _taken(self, line: bytes, doing: str) -> Change | None:
         event = decode(line)

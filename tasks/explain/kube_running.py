@@ -12,7 +12,7 @@ from tasks.explain.kube_told import NO_NAME
 from tasks.explain.scene import Line, Scene, Trouble
 from tasks.explain.told import told
 from tasks.explain.workload import init_hang as no_complete_group
-from tasks.targets.kube_found import KubeState
+from tasks.targets.kube_found import DELETED, KubeState
 from tasks.targets.kube_objects import Object, is_true, metadata, name, said, spec
 from tasks.targets.kube_pods import Waiting, current, unschedulable, waits
 
@@ -181,7 +181,7 @@ def taken_away(scene: KubeScene) -> Trouble | None:
 def program_failed(scene: KubeScene) -> Trouble | None:
     """The program ended with an error; which of the workers did so first."""
     cause = scene.found.cause
-    if cause is None and scene.found.state == KubeState.FAILED and scene.found.reason != "Deleted":
+    if cause is None and scene.found.state == KubeState.FAILED and scene.found.reason != DELETED:
         told_by = scene.objects.jobset or scene.objects.workload
         evidence = [line(told_by, f"{scene.found.reason}: {scene.found.message}")]
         return trouble("failed", "it failed", evidence, (scene.logs,), _NOBODY_LOOKED)
@@ -209,7 +209,7 @@ def deadline(scene: KubeScene) -> Trouble | None:
 def deleted(scene: KubeScene) -> Trouble | None:
     """Somebody deleted the JobSet, or one of its pods."""
     cause = scene.found.cause
-    if scene.found.reason == "Deleted":
+    if scene.found.reason == DELETED:
         one = scene.objects.deleted or scene.objects.jobset
         evidence = [line(one, scene.found.message)]
         if scene.objects.jobset is not None and (why := why_still([scene.objects.jobset])):

@@ -235,12 +235,14 @@ def to_the_end(
 
 
 def exit_code(found: Found) -> int:
-    """Returns what a command that waited ends with: the program's own code; 1 where it failed without one."""
-    from tasks.targets.kube_found import KubeState
+    """Returns what a command that waited ends with: the program's own code; 1 where it failed without one, 3 where it
+    did not fail, and will not end either: somebody deleted it.
+    """
+    from tasks.targets.kube_found import DELETED, KubeState
 
     if found.state is KubeState.SUCCEEDED:
         return ExitCode.DONE
-    if found.state is KubeState.FAILED:
+    if found.state is KubeState.FAILED and found.reason != DELETED:
         return (found.cause.exit_code if found.cause else None) or ExitCode.WORKLOAD_FAILED
     return ExitCode.INFRASTRUCTURE
 

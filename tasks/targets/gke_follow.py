@@ -28,7 +28,9 @@ from tasks.targets.gke_heard import Workers
 from tasks.targets.gke_waiting import Waiting
 from tasks.targets.gke_watch import (
     Seen,
+    ended_from_outside,
     failed_and_restarted,
+    how_it_ended,
     lost_nodes,
     objects_of,
     taken_away,
@@ -247,9 +249,11 @@ class Following:
             why = "its JobSet is gone: somebody deleted it, or it had ended and its time to live was over"
         elif not self._stopping():
             taken, why = (taken, "") if taken else self._judge(bool(silent))
+        blind = {ExitCode.INTERRUPTED}
+        if self._seen.found is not None and ended_from_outside(self._seen.found):
+            blind.add(ExitCode.INFRASTRUCTURE)  # it only saw that another was gone
         for worker, exited in sorted(workers.held.items()):
-            told = why and exited.code == ExitCode.INTERRUPTED
-            yield Exited(worker, LOST, why) if told else exited
+            yield Exited(worker, LOST, why) if why and exited.code in blind else exited
         for worker in silent:
             yield Exited(worker, LOST, taken or why or "its pod is gone, and it left no word of how it ended")
         if taken:
@@ -272,15 +276,9 @@ class Following:
             if found is not None and (failed := self._failed()):
                 return "", failed
             if found is not None and found.over:
-                return "", _in_words(found)
+                return "", how_it_ended(found, self._config.limits.workload_s)
             if time.monotonic() > until:
-                return "", _in_words(found) if found is not None and found.cause else (
-                    unknown if found is None else ""
-                )
+                if found is None:
+                    return "", unknown
+                return "", how_it_ended(found, self._config.limits.workload_s) if found.cause else ""
             time.sleep(_LOOK_S)
-
-
-def _in_words(found: Found) -> str:
-    if found.state == KubeState.SUCCEEDED:
-        return ""
-    return str(found.cause) if found.cause else f"{found.reason}: {found.message}"

@@ -13,7 +13,7 @@ from tasks.cloud.kubernetes_watch import JOB_SET_UID, JOB_UID, Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_pathways
 from tasks.targets.kube_cause import TAKEN, failure_of
-from tasks.targets.kube_found import Found, KubeState
+from tasks.targets.kube_found import DELETED, RAN_TOO_LONG, Found, KubeState
 from tasks.targets.kube_objects import is_true, metadata, select, uid_of
 from tasks.targets.kube_pods import node_of, slot_of
 from tasks.targets.kube_states import look
@@ -173,6 +173,25 @@ def taken_away(found: Found, began: int) -> str:
         cause = found.causes.get(began - 1) or found.cause
         return f"it was started again{f' after: {cause}' if cause else ''}"
     return ""
+
+
+def ended_from_outside(found: Found) -> bool:
+    """Says whether something made an end of a workload that its workers cannot know of: the kernel for want of memory,
+    its time limit, or somebody who deleted a pod or its JobSet.
+    """
+    by_others = found.cause is not None and found.cause.kind in ("out_of_memory", "deleted")
+    return by_others or found.took_too_long or (found.state == KubeState.FAILED and found.reason == DELETED)
+
+
+def how_it_ended(found: Found, limit_s: int | None) -> str:
+    """Returns how a workload ended, in words; empty where that was well. `limit_s`: so long it may take."""
+    if found.state == KubeState.SUCCEEDED:
+        return ""
+    by_kueue = RAN_TOO_LONG in found.reason  # which takes its pods away as well
+    told = str(found.cause) if found.cause and not by_kueue else f"{found.reason}: {found.message}"
+    if found.took_too_long and limit_s:
+        return f"it took longer than the {limit_s} s of limits.workload_s: {told}"
+    return told
 
 
 def waiting(found: Found) -> Found:

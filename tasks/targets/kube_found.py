@@ -28,6 +28,11 @@ NO_WORKLOAD = "NoWorkload"
 ADMISSION_CHECK = "AdmissionCheck"
 """The reason of one that waits for a check of Kueue, and of one whose quota was taken back because of it."""
 
+DELETED = "Deleted"
+"""The reason of one that failed because somebody deleted it."""
+RAN_TOO_LONG = "MaximumExecutionTimeExceeded"
+"""Part of the reason of one that Kueue ended by the limit that its labels set."""
+
 OVER = frozenset({KubeState.SUCCEEDED, KubeState.FAILED, KubeState.GONE})
 """After these nothing more happens to a JobSet."""
 
@@ -58,6 +63,12 @@ class Found:
     def over(self) -> bool:
         """Whether nothing more happens to it."""
         return self.state in OVER
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether its time limit made an end of it, be it by Kueue, which knows when it was admitted, or by its Job."""
+        by_kueue = self.state == KubeState.FAILED and RAN_TOO_LONG in self.reason
+        return by_kueue or (self.cause is not None and self.cause.kind == "deadline")
 
     @property
     def attempt(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tasks.targets.kube_cause import Cause, first_cause
 from tasks.targets.kube_counts import all_ready, expected_pods, jobs_refused, running_since, underlying
-from tasks.targets.kube_found import ADMISSION_CHECK, NO_WORKLOAD, Found, KubeState
+from tasks.targets.kube_found import ADMISSION_CHECK, DELETED, NO_WORKLOAD, RAN_TOO_LONG, Found, KubeState
 from tasks.targets.kube_objects import (
     QUEUE_NAME,
     Condition,
@@ -31,9 +31,8 @@ from tasks.targets.kube_objects import (
 from tasks.targets.kube_pods import has_ended, is_running, unschedulable, waits
 from tasks.targets.kube_queue import position
 
-_DELETED = "its JobSet was deleted before it ended"
+_GONE_TOO_SOON = "its JobSet was deleted before it ended"
 _OFF = "its Workload is switched off, and waits until somebody makes it active"
-_RAN_TOO_LONG = "MaximumExecutionTimeExceeded"
 
 
 def ended(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
@@ -50,7 +49,7 @@ def ended(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     if finished.reason == "Succeeded":
         return _as(base, KubeState.SUCCEEDED, finished)
     if finished.reason == "OwnerNotFound":
-        return replace(base, state=KubeState.FAILED, reason="Deleted", message=_DELETED, since=finished.since)
+        return replace(base, state=KubeState.FAILED, reason=DELETED, message=_GONE_TOO_SOON, since=finished.since)
     return _failed(base, finished, "Failed")
 
 
@@ -60,7 +59,7 @@ def deleted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     gone = now.jobset is None and now.deleted is not None
     if deleting is None and not gone:
         return None
-    return replace(base, state=KubeState.FAILED, reason="Deleted", message=_DELETED, since=deleting)
+    return replace(base, state=KubeState.FAILED, reason=DELETED, message=_GONE_TOO_SOON, since=deleting)
 
 
 def evicted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
@@ -71,7 +70,7 @@ def evicted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     if evicted is None:
         return None
     off = spec(now.workload).get("active") is False
-    if off and _RAN_TOO_LONG in " ".join((evicted.reason, *underlying(now.workload))):
+    if off and RAN_TOO_LONG in " ".join((evicted.reason, *underlying(now.workload))):
         return _as(base, KubeState.FAILED, evicted)
     found = _as(base, KubeState.PREEMPTED, evicted)
     if off:
