@@ -181,7 +181,8 @@ def taken_away(scene: KubeScene) -> Trouble | None:
 def program_failed(scene: KubeScene) -> Trouble | None:
     """The program ended with an error; which of the workers did so first."""
     cause = scene.found.cause
-    if cause is None and scene.found.state == KubeState.FAILED and scene.found.reason != DELETED:
+    told_else = scene.found.reason == DELETED or scene.found.took_too_long
+    if cause is None and scene.found.state == KubeState.FAILED and not told_else:
         told_by = scene.objects.jobset or scene.objects.workload
         evidence = [line(told_by, f"{scene.found.reason}: {scene.found.message}")]
         return trouble("failed", "it failed", evidence, (scene.logs,), _NOBODY_LOOKED)
@@ -199,11 +200,13 @@ def program_failed(scene: KubeScene) -> Trouble | None:
 
 
 def deadline(scene: KubeScene) -> Trouble | None:
-    """A Job ran longer than it may."""
-    cause = scene.found.cause
-    if cause is None or cause.kind != "deadline":
+    """It ran longer than it may, by the clock of its Job or by Kueue's, which suspends it then."""
+    if not scene.found.took_too_long:
         return None
-    return trouble("deadline", "it ran longer than its time limit", [of_cause(cause)], (scene.logs,))
+    cause, told_by = scene.found.cause, scene.objects.workload or scene.objects.jobset
+    by_job = cause is not None and cause.kind == "deadline"
+    seen = of_cause(cause) if cause is not None and by_job else line(told_by, scene.found.message)
+    return trouble("deadline", "it ran longer than its time limit", [seen], (scene.logs,))
 
 
 def deleted(scene: KubeScene) -> Trouble | None:

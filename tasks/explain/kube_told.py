@@ -110,6 +110,32 @@ def preempted(scene: Scene) -> Trouble | None:
     )
 
 
+def deleted(scene: Scene) -> Trouble | None:
+    """Somebody deleted its JobSet, or one of its pods."""
+    return told(
+        scene,
+        "deleted",
+        r"its JobSet was deleted before it ended|its JobSet is gone: somebody deleted it|was deleted while it ran",
+        "somebody deleted it, or one of its pods, while it ran",
+        (f"slicebench run --resume {scene.run}   # measures what is missing",),
+        unknown="who: the cluster's audit log says it",
+    )
+
+
+def time_limit(scene: Scene) -> Trouble | None:
+    """The cluster ended it, which took longer than its target lets it."""
+    return told(
+        scene,
+        "time_limit",
+        r"took longer than the \d+ s of limits\.workload_s",
+        "it took longer than its target's limits: workload_s, and the cluster ended it",
+        (
+            "slicebench run … --target TARGET   # with a longer limits: workload_s in it",
+            f"slicebench logs {scene.run}   # how far it came",
+        ),
+    )
+
+
 def bad_pod_template(scene: Scene) -> Trouble | None:
     """JobSet's Jobs are refused."""
     return told(

@@ -51,6 +51,8 @@ RULES: Sequence[Rule] = (
     kube_told.no_workload,
     kube_told.no_node,
     kube_told.evicted,
+    kube_told.deleted,
+    kube_told.time_limit,
     kube_told.names_do_not_resolve,
     kube_told.crash,
     workload.not_importable,

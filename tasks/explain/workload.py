@@ -40,11 +40,11 @@ def out_of_memory(scene: Scene) -> Trouble | None:
         scene,
         "out_of_memory",
         r"out-of-memory killer|ran out of memory|RESOURCE_EXHAUSTED: .{0,80}(out of memory|allocat)|\bMemoryError\b"
-        r"|std::bad_alloc|oom-kill|Out of memory",
+        r"|std::bad_alloc|oom-kill|Out of memory|killed for want of memory",
         "memory ran out",
         (
             "slicebench plan SUITE --target TARGET   # what the largest checkpoint takes",
-            "dmesg -T | grep -i oom   # on the host",
+            "dmesg -T | grep -i oom   # on the host; for a pod, memory: of the target file is its limit",
         ),
     )
 

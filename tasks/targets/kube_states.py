@@ -84,7 +84,7 @@ def _causes(
     last: Found | None,
 ) -> Mapping[int, Cause]:
     """Returns the first cause of each attempt. Pods that end because Kueue, JobSet or somebody stops the whole of it
-    are the cause of nothing.
+    are the cause of nothing; a Job that took too long is, also where Kueue has stopped it for the same reason.
     """
     known = dict(last.causes) if last else {}
     stopping = (
@@ -93,7 +93,8 @@ def _causes(
         or metadata(now.jobset).get("deletionTimestamp")
     )
     if now.jobset is None or stopping:
-        return known
+        late = first_cause(now.jobs, (), restarts)
+        return {**known, restarts: late} if late is not None and late.kind == "deadline" else known
     older = [pod for pod in now.pods if restarts and attempt_of(pod) == restarts - 1]
     for attempt, of_it in ((restarts - 1, current(older, restarts - 1, _admitted_at(now))), (restarts, pods)):
         cause = first_cause(now.jobs, of_it, attempt, known.get(attempt))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows.ending import Interruption
+from flows.ending import Ending, Interruption
 from flows.states import IN_A_FLOW
 from runtime.contract.errors import ExitCode
+from tasks.targets.types import Attempt, Outcome
 from tests.flows.prefect_stub import PrefectStub
 
 
@@ -42,3 +46,20 @@ def test_an_error_that_a_signal_caused_in_prefects_engine_is_the_signal() -> Non
         )
     bug = Interruption().words(ValueError("Task run is not set"))
     assert bug == "slicebench itself failed: ValueError: Task run is not set"
+
+
+@pytest.mark.parametrize(
+    ("end", "found"),
+    [
+        ("failed", [(ExitCode.WORKLOAD_FAILED, "B: wrong data")]),
+        ("lost", [(ExitCode.INFRASTRUCTURE, "why"), (ExitCode.WORKLOAD_FAILED, "B: wrong data")]),
+    ],
+)
+def test_a_benchmark_that_failed_hides_no_other_end_of_its_workload(
+    end: str, found: list[tuple[ExitCode, str]]
+) -> None:
+    point = SimpleNamespace(benchmark="B", cause="wrong data", status="failed")
+    results: Any = SimpleNamespace(points=[point], troubles=[])
+    run: Any = None
+    ending = Ending(run, outcome=Outcome([Attempt(1, end, "why")], ""), results=results)
+    assert list(ending._found()) == found

@@ -49,6 +49,9 @@ RECORDED = {
     "container": "starting: CreateContainerConfigError; pod w-slice-job-0-0-x: container worker: secret not found",
     "waits_for_capacity": "provisioning: Unschedulable; 4 of 4 pods have no node: 0/9 nodes are available: 4 "
     "Insufficient google.com/tpu, 5 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate",
+    "deleted": "failed: Deleted; its JobSet was deleted before it ended",
+    "time_limit": "it took longer than the 15 s of limits.workload_s: Job sb-r1-e1-slice-job-0: DeadlineExceeded: Job "
+    "was active longer than specified deadline",
     "evicted": "preempted: PodsReadyTimeout; Exceeded the PodsReady timeout default/jobset-sb-r1-e1-0a1b2",
     "dns": "DNS resolution failed for sb-r1-e1-slice-job-0-0.sb-r1-e1:8476: C-ares status is not ARES_SUCCESS",
     "barrier": "Gloo AllGather failed: Read error [127.0.0.1]:24483: Connection reset by peer",
@@ -112,6 +115,12 @@ ON_TPUS = {
 def test_what_goes_wrong_on_tpu_vms_is_known_by_the_words_that_it_is_told_in(name: str) -> None:
     [found] = troubles(scene(line(ON_TPUS[name], said=True)))
     assert (found.name, bool(found.next)) == (name, True)
+
+
+def test_a_pod_that_was_killed_for_want_of_memory_is_no_lost_supervisor() -> None:
+    killed = "pod sb-r1-e1-slice-job-0-1-x: container worker was killed for want of memory (OOMKilled) (exit code 137)"
+    found = troubles(scene(line(RECORDED["worker_down"], said=True), line(killed, said=True)))
+    assert [trouble.name for trouble in found] == ["out_of_memory", "worker_down"]
 
 
 def test_a_key_that_is_ignored_where_os_login_may_be_on_is_told_both_ways() -> None:

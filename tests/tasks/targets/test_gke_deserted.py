@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,8 @@ from tasks.cloud.kubernetes_told import Line, Source
 from tasks.cloud.kubernetes_watch import Change
 from tasks.cloud.storage import open_folder
 from tasks.targets.gke_follow import Following, Limits
+from tasks.targets.kube_cause import Cause
+from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.streams import LOST
 from tasks.targets.types import PREEMPTED, Exited, State, WorkloadRef
 from tests.tasks.targets.gke_runs import config
@@ -81,3 +84,26 @@ def test_it_is_seen_in_time_that_the_node_of_those_who_do_not_end_is_away(
         Exited(0, 3, "lost the supervisor of worker 1"), Exited(1, LOST, why)
     ]  # fmt: skip
     assert any(isinstance(one, State) and one.state == PREEMPTED for one in events) == taken
+
+
+@pytest.mark.parametrize("kind", ["out_of_memory", "exit"])
+def test_who_only_saw_that_another_was_gone_does_not_say_why_where_the_cluster_knows(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = WorkloadRef("gke", "s", "n", "u", 1, (str(tmp_path),))
+    cluster: Any = Cluster("True")
+    following = Following(
+        config(), cluster, open_folder(str(tmp_path)), ref, lambda: False, limits=Limits(0.0, 0.0)
+    )
+    monkeypatch.setattr(following, "_stream", lambda: followed(1))
+
+    def judge(silent: bool) -> tuple[str, str]:
+        cause = Cause(kind, 0, "p1", "worker", 137, "OOMKilled")
+        following._seen.found = Found(KubeState.FAILED, causes={0: cause})
+        return "", str(cause)
+
+    monkeypatch.setattr(following, "_judge", judge)
+    [first, second] = [one for one in following.events({}) if isinstance(one, Exited)]
+    assert second == Exited(1, LOST, str(Cause(kind, 0, "p1", "worker", 137, "OOMKilled")))
+    blind = Exited(0, 3, "lost the supervisor of worker 1")
+    assert first == (replace(second, worker=0) if kind == "out_of_memory" else blind)

@@ -10,7 +10,7 @@ from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET
 from tasks.cloud.kubernetes_watch import Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.gke_plan import restarting_codes
-from tasks.targets.gke_watch import Seen, failed_and_restarted, taken_away
+from tasks.targets.gke_watch import Seen, ended_from_outside, failed_and_restarted, how_it_ended, taken_away
 from tasks.targets.kube_cause import Cause
 from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import select
@@ -52,6 +52,41 @@ def test_what_became_of_a_start(found: Found, taken: str, failed: str) -> None:
     assert taken_away(found, 1) == taken
     assert failed_and_restarted(found, 0) == failed
     assert failed_and_restarted(found, 1) == "", "it had been when it was followed"
+
+
+OOM = Cause("out_of_memory", 0, "p-1", "worker", 137, "OOMKilled")
+LATE = Cause("deadline", 0, job="j", job_reason="DeadlineExceeded", job_message="too long")
+SWITCHED_OFF = "DeactivatedDueToMaximumExecutionTimeExceeded"
+
+
+@pytest.mark.parametrize(
+    ("found", "from_outside", "told"),
+    [
+        (Found(KubeState.SUCCEEDED), False, ""),
+        (Found(KubeState.FAILED, causes={0: EXIT}), False, "pod p-0: container worker exited with 1"),
+        (
+            Found(KubeState.FAILED, causes={0: OOM}),
+            True,
+            "pod p-1: container worker was killed for want of memory (OOMKilled) (exit code 137)",
+        ),
+        (Found(KubeState.FAILED, "Deleted", "it was deleted"), True, "Deleted: it was deleted"),
+        (
+            Found(KubeState.FAILED, causes={0: LATE}),
+            True,
+            "it took longer than the 60 s of limits.workload_s: Job j: DeadlineExceeded: too long",
+        ),
+        (
+            Found(KubeState.FAILED, SWITCHED_OFF, "off", causes={0: Cause("deleted", 0, "p-0")}),
+            True,
+            f"it took longer than the 60 s of limits.workload_s: {SWITCHED_OFF}: off",
+        ),
+    ],
+)
+def test_what_workers_cannot_know_of_their_end_the_cluster_tells(
+    found: Found, from_outside: bool, told: str
+) -> None:
+    assert ended_from_outside(found) == from_outside
+    assert how_it_ended(found, 60) == told
 
 
 @pytest.mark.parametrize(("message", "told"), [(GONE.job_message, True), ("its program failed", False)])
