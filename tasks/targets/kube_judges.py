@@ -49,7 +49,9 @@ def ended(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     if finished.reason == "Succeeded":
         return _as(base, KubeState.SUCCEEDED, finished)
     if finished.reason == "OwnerNotFound":
-        return replace(base, state=KubeState.FAILED, reason=DELETED, message=_GONE_TOO_SOON, since=finished.since)
+        return replace(
+            base, state=KubeState.FAILED, reason=DELETED, message=_GONE_TOO_SOON, since=finished.since
+        )
     return _failed(base, finished, "Failed")
 
 
