@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from runtime.contract.errors import ExitCode, SlicebenchError, Trouble, worst
 from tasks.config.commands import resume
 from tasks.history.results import Results
-from tasks.history.verdict import Verdict, Verdicts
+from tasks.history.verdict import Verdicts
 from tasks.leases.holding import Taken
 from tasks.leases.outcome import end_pass
 from tasks.stages.context import Run
@@ -132,11 +132,25 @@ class Ending:
         if self.left and self.code is ExitCode.DONE:
             return f"{self.code.name}: its workload goes on by itself; come back with {resume(self.run.folder.uri)}"
         if self.code is ExitCode.DONE:
-            return f"{self.verdicts.overall}: {self.verdicts.reason}" if self.verdicts else ""
+            if self.verdicts is None or self.results is None:
+                return ""
+            return f"{self.verdicts.of_run(self.results)}: {self.verdicts.reason}"
         return f"{self.code.name}: {one_line(self.causes)}"
 
-    def _found(self) -> Iterator[tuple[ExitCode, str]]:
-        """Yields every code that applies and why; what was noticed first comes first, as the likely root."""
+    def _found(self) -> list[tuple[ExitCode, str]]:
+        """Returns every code that applies and why; what was noticed first comes first, as the likely root.
+
+        A run never ends better than its verdict: what no stage called wrong is, where the verdict says so.
+        """
+        found = list(self._noticed())
+        if self.verdicts is not None and self.results is not None:
+            code = self.verdicts.code_of_run(self.results)
+            if code is not ExitCode.DONE and code not in {one for one, _ in found}:
+                found.append((code, self.verdicts.reason))
+        return [*found, *self._broken()]
+
+    def _noticed(self) -> Iterator[tuple[ExitCode, str]]:
+        """Yields what the workload and its results tell."""
         points = self.results.points if self.results is not None else ()
         outcome = self.outcome or outcome_of(self.run)
         if outcome is not None:
@@ -152,8 +166,9 @@ class Ending:
             for trouble in self.results.troubles:
                 if trouble.kind in _INCOMPLETE:
                     yield ExitCode.INFRASTRUCTURE, trouble.what
-        if self.verdicts is not None and self.verdicts.overall is Verdict.REGRESSED:
-            yield ExitCode.REGRESSION, self.verdicts.reason
+
+    def _broken(self) -> Iterator[tuple[ExitCode, str]]:
+        """Yields what ended the stages early, and what could not be given back."""
         if self.error is not None:
             yield self.interruption.code_of(self.error), self.interruption.words(self.error)
         if self.not_given_back is not None:

@@ -196,6 +196,8 @@ def _reason(
 ) -> str:
     if not current.points:
         return "the suite had no benchmarks"
+    if all(point.prepared for point in current.points):
+        return "it made what others read"
     counts = Counter(one.verdict for one in series)
     if verdict is Verdict.NOT_RUN:
         return current.shortfall or "nothing was timed"

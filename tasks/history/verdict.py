@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import ExitCode, InfrastructureError
 from runtime.contract.record import record_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,13 @@ FAILED = "FAILED"
 """Stands in place of a verdict where a benchmark ran and failed: of that benchmark, and of its run."""
 
 PREPARED = "PREPARED"
-"""Likewise of one that made what others of its suite read: there is nothing to compare."""
+"""Likewise of one that made what others of its suite read, and of a run of nothing else: nothing is to be compared."""
+
+_CODES = {
+    FAILED: ExitCode.WORKLOAD_FAILED,
+    Verdict.NOT_RUN.value: ExitCode.INFRASTRUCTURE,
+    Verdict.REGRESSED.value: ExitCode.REGRESSION,
+}
 
 
 @dataclass(frozen=True)
@@ -88,10 +94,17 @@ class Verdicts:
         return overall([series.verdict for series in self.series if series.point == point])
 
     def of_run(self, results: Results) -> str:
-        """Returns the verdict on the run, or FAILED where all benchmarks ran and some failed: exit code 1."""
+        """Returns the verdict on the run, or FAILED where all benchmarks ran and some failed: exit code 1; PREPARED
+        where all that it was to do was to make what others read."""
+        if results.points and all(point.prepared for point in results.points):
+            return PREPARED
         statuses = {point.status for point in results.points}
         failed = "failed" in statuses and "not_run" not in statuses
         return FAILED if failed and self.overall is Verdict.NOT_RUN else self.overall.value
+
+    def code_of_run(self, results: Results) -> ExitCode:
+        """Returns the exit code that a run with this verdict has at least."""
+        return _CODES.get(self.of_run(results), ExitCode.DONE)
 
     def to_json(self) -> str:
         """Returns all of it as JSON text."""

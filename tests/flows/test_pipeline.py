@@ -13,6 +13,7 @@ import pytest
 from flows.benchmark import benchmark
 from runtime.contract.errors import InfrastructureError, Leaked, WorkloadFailed
 from runtime.contract.process import started_at
+from runtime.contract.results import PointStatus
 from tasks.cloud.calls import calling
 from tasks.config.home import ledger_folder
 from tasks.history.results import PointOutcome, Results
@@ -137,6 +138,30 @@ def test_a_point_that_failed_fails_the_run_and_names_itself(stages: Stages, tmp_
     state = start(tmp_path)
     assert state.message == "WORKLOAD_FAILED: ocdbt: worker 1: leaf a/b differs"
     assert outcome(tmp_path)["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "code"),
+    [
+        ("passed", Verdict.PASS, 0),
+        ("passed", Verdict.IMPROVED, 0),
+        ("passed", Verdict.INCONCLUSIVE, 0),
+        ("passed", Verdict.NO_BASELINE, 0),
+        ("passed", Verdict.REGRESSED, 4),
+        ("passed", Verdict.NOT_RUN, 3),  # it passed, and nothing of it was timed
+        ("failed", Verdict.NOT_RUN, 1),
+        ("not_run", Verdict.NOT_RUN, 3),
+    ],
+)
+def test_a_run_never_ends_better_than_its_verdict(
+    stages: Stages, tmp_path: Path, status: PointStatus, verdict: Verdict, code: int
+) -> None:
+    stages.results = Results("r", "s", "t", 1, [PointOutcome(0, "ocdbt", "k", "g", "native", status, "why")])
+    stages.verdict = verdict
+    assert start(tmp_path).is_completed() is (code == 0)
+    told = outcome(tmp_path)
+    assert (told["exit_code"], told["verdict"]) == (code, "FAILED" if status == "failed" else verdict)
+    assert bool(told["causes"]) is (code != 0)
 
 
 def test_a_resumed_run_makes_no_hardware_for_what_is_there(stages: Stages, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from tasks.history.results import PointOutcome, Results
 from tasks.history.stragglers import hosts_of, straggler_lines
 from tasks.history.summary import OperationSummary, is_shown, summarize_passed, summarize_results
 from tasks.history.table import confidence_words
-from tasks.history.verdict import FAILED, SeriesVerdict, Verdict, Verdicts
+from tasks.history.verdict import FAILED, PREPARED, SeriesVerdict, Verdict, Verdicts
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -52,6 +52,7 @@ _MEANS = {
     Verdict.NO_BASELINE: "There is no earlier run to compare with.",
     Verdict.NOT_RUN: "Something never ran: no verdict on speed.",
     FAILED: "Something failed: no verdict on speed.",
+    PREPARED: "It made what others read: there is nothing to compare.",
 }
 _ROLE_WORDS = {
     "save": "save",

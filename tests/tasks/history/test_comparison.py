@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from runtime.contract.errors import ExitCode
 from runtime.contract.results import PointStatus
 from tasks.history import changes
 from tasks.history.columns import standing
@@ -270,6 +271,15 @@ def test_what_prepares_others_is_not_judged() -> None:
     assert (verdicts.overall, [one.point for one in verdicts.series]) == (Verdict.PASS, [0])
     assert [standing(point, verdicts) for point in with_reference().points] == ["PASS", "PREPARED"]
     assert [row["status"] for row in rows_of(with_reference(), Belonging("released"))] == ["measured"]
+
+
+def test_a_run_that_only_prepares_others_is_no_run_of_which_nothing_is_known() -> None:
+    whole = with_reference()
+    alone = dataclasses.replace(whole, points=[point for point in whole.points if point.prepared])
+    verdicts = judge(alone, [])
+    assert (verdicts.of_run(alone), verdicts.reason) == ("PREPARED", "it made what others read")
+    assert verdicts.code_of_run(alone) is ExitCode.DONE
+    assert verdicts.code_of_run(whole) is ExitCode.INFRASTRUCTURE  # that nobody timed what it was for
 
 
 def test_what_was_to_prepare_others_and_failed_is_not_run() -> None:
