@@ -32,11 +32,13 @@ def answered(numbers: Iterable[signal.Signals], answer: Callable[[signal.Signals
 
 
 @contextmanager
-def interrupting(say: Callable[[str], None]) -> Iterator[None]:
+def interrupting(
+    say: Callable[[str], None], *, meanwhile: str = f"giving back what was made, a moment … {HURRY}"
+) -> Iterator[None]:
     """Within, SIGTERM and SIGHUP end what is under way as Ctrl-C does, by KeyboardInterrupt, so that it cleans up.
 
-    `say` tells of the signal at once: what is under way may take a while to let go. The next signal is only answered:
-    what was made is being given back. One more ends that too.
+    `say` tells of the signal at once: what is under way may take a while to let go. The next signal is only answered,
+    by what is done `meanwhile`: what was made is being given back, say. One more ends that too.
     """
     global _hurried
     heard = 0
@@ -51,7 +53,7 @@ def interrupting(say: Callable[[str], None]) -> Iterator[None]:
             if heard == 1:
                 say(f"{number.name}: ending what is under way, a moment …")
             if heard == 2:
-                say(f"giving back what was made, a moment … {HURRY}")
+                say(meanwhile)
         if heard != 2:
             raise KeyboardInterrupt
 

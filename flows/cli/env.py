@@ -17,6 +17,7 @@ from runtime.contract.errors import ExitCode
 
 if TYPE_CHECKING:
     from tasks.config.environment import EnvironmentConfig
+    from tasks.leases.resource import ResourceRef
     from tasks.stages.environment_desk import Desk
     from tasks.stages.environment_plan import Plan, Preview
 
@@ -33,6 +34,9 @@ Project = Annotated[
 Force = Annotated[
     bool, Parameter(negative="", show_default=False, help="End what goes on in it without asking")
 ]
+
+
+_STAYS = "what was made stays in the record; ending, a moment … (once more: at once)"
 
 
 def plan(
@@ -82,20 +86,23 @@ def up(
     """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
     show_calls(verbose)
     config = read(file, set)
+    from flows.cli.env_words import as_said, left_behind
     from flows.signals import interrupting
     from tasks.stages.environment import bootstrap
     from tasks.stages.environment import up as make
     from tasks.stages.environment_plan import warnings
 
     say(*(f"warning: {one}" for one in warnings(config)))
-    with interrupting(say):
+    with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         bootstrap(desk(config, project), config)
         made = desk(config, project)  # from now on with its record
-        make(made, config)
+        done = make(made, config)
     if json:
-        print_json({"name": config.called, "project": made.project, "record": config.record})
+        told = {"name": config.called, "project": made.project, "record": config.record}
+        print_json({**told, **asdict(done), "resources": [_ref(one) for one in done.resources]})
     else:
-        say(f"environment {config.called} is as {file} says; give it back with: slicebench env down {file}")
+        back = f"give it back with: slicebench env down {file}"
+        say(f"environment {config.called} is as {as_said(file, set)}; {back}")
     return ExitCode.DONE
 
 
@@ -116,10 +123,11 @@ def down(
     show_calls(verbose)
     config = read(file, set)
     from flows.cli.cluster import agreeing_to_end
+    from flows.cli.env_words import left_behind
     from flows.signals import interrupting
     from tasks.stages.environment import down as give_back
 
-    with interrupting(say):
+    with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         gone = give_back(
             desk(config, project), config, bucket=bucket, agree=agreeing_to_end(config.cluster.name, force)
         )
@@ -147,9 +155,21 @@ def export(
     if to is None:
         print(text)
     else:
-        to.write_text(f"{text}\n")
+        _write(to, f"{text}\n")
     say(*(f"not in it: {one}" for one in found.left_out))
     return ExitCode.DONE
+
+
+def _write(to: Path, text: str) -> None:
+    from flows.cli.outlets import Unwritable
+    from runtime.contract.errors import BadInput
+
+    if to.is_dir() or not to.parent.is_dir():
+        raise BadInput(f"--to {to}: {'that is a folder' if to.is_dir() else 'there is no such folder'}")
+    try:
+        to.write_text(text)
+    except OSError as error:
+        raise Unwritable(f"{to} cannot be written: {error.strerror or error}") from error
 
 
 def desk(config: EnvironmentConfig, project: str | None) -> Desk:
@@ -185,6 +205,10 @@ def _lines(seen: Preview) -> Iterator[str]:
     yield f"who makes it needs {', '.join(need.role for need in seen.needs)}"
 
 
+def _ref(ref: ResourceRef) -> dict[str, Any]:
+    return {"kind": ref.kind, "scope": ref.scope, "name": ref.name, "uid": ref.uid, "ours": ref.ours}
+
+
 def _plain(planned: Plan) -> dict[str, Any]:
     """Returns a plan for programs: of each thing what is done and what differs, and not all that is there."""
     steps = [
@@ -205,6 +229,7 @@ def _plain(planned: Plan) -> dict[str, Any]:
         "steps": steps,
         "cluster": list(planned.cluster),
         "differs": {what: [asdict(one) for one in fields] for what, fields in planned.differs.items()},
+        "beside": list(planned.beside),
         "problems": [str(one) for one in planned.problems],
     }
 
@@ -223,6 +248,7 @@ def _steps(planned: Plan) -> Iterator[str]:
     for what, fields in planned.differs.items():
         yield f"  {what} differs:"
         yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in fields)
+    yield from (f"  beside it: {one}" for one in planned.beside)
     alike = sum(step.do == "keep" for step in planned.steps)
     used = sum(step.do == "use" for step in planned.steps)
     before = f", {counted(used, 'thing')} that {'were' if used > 1 else 'was'} there before" if used else ""

@@ -61,6 +61,14 @@ class Compute:
         told = self._rest.get(f"look at the region {region}", self._path(f"regions/{region}"))
         return sorted(str(url).rpartition("/")[2] for url in told.get("zones", ()))
 
+    def quotas(self, region: str) -> Mapping[str, float]:
+        """Returns what is left of each quota of a region."""
+        told = self._rest.get(f"look at the region {region}", self._path(f"regions/{region}"))
+        return {
+            str(one["metric"]): float(one.get("limit") or 0) - float(one.get("usage") or 0)
+            for one in told.get("quotas", ())
+        }
+
     def has_machine_type(self, zone: str, name: str) -> bool:
         """Whether a zone has machines of a type."""
         return self.machine_type(zone, name) is not None

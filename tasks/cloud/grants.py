@@ -22,6 +22,15 @@ _GIVEN = "given"
 
 
 @dataclass(frozen=True)
+class Given:
+    """A role that somebody has. `condition`: its title, where it holds only under one."""
+
+    role: str
+    member: str
+    condition: str | None = None
+
+
+@dataclass(frozen=True)
 class Grants:
     """See Sort. `scope` is the project, the account's e-mail or the bucket; the name is "ROLE for MEMBER"."""
 
@@ -40,6 +49,18 @@ class Grants:
             for one in policy.get("bindings", ())
         )
         return Thing(_GIVEN, {"role": role, "member": member}) if given else None
+
+    def given(self, scope: str) -> list[Given]:
+        """Returns all roles on one thing; none where it is not there. Raises ContainerError."""
+        try:
+            policy = self._read(scope)
+        except NotFound:
+            return []
+        return [
+            Given(str(one.get("role")), str(member), _title(one.get("condition")))
+            for one in policy.get("bindings", ())
+            for member in one.get("members", ())
+        ]
 
     def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
         """See Sort. An account that was just made is not known to policies for a while: it is asked again."""
@@ -152,6 +173,10 @@ def parts(name: str) -> tuple[str, str]:
     """Returns role and member of a grant's name."""
     role, _, member = name.partition(" for ")
     return role, member
+
+
+def _title(condition: Mapping[str, Any] | None) -> str | None:
+    return str(condition.get("title", "")) if condition else None
 
 
 def _is_titled(binding: Mapping[str, Any], role: str, member: str, title: str) -> bool:

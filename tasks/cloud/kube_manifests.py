@@ -59,7 +59,7 @@ class _Answered(InfrastructureError):
     """The address answered with something else than the manifests."""
 
 
-def fetch(wanted: Wanted, known: Path, timing: Timing = _TIMING) -> Manifests:
+def fetch(wanted: Wanted, known: Path, timing: Timing | None = None) -> Manifests:
     """Returns the manifests of a release. `known` is the folder where hashes of releases are written down.
 
     Raises BadInput when they hash to something else or are no manifests, InfrastructureError when they cannot be had.
@@ -68,7 +68,7 @@ def fetch(wanted: Wanted, known: Path, timing: Timing = _TIMING) -> Manifests:
     expected = wanted.sha256 or (_read(note) or b"").decode().strip() or None
     if expected is not None and (kept := _kept(known, expected)) is not None:
         return Manifests(wanted, expected, kept)
-    content = _content(wanted, timing)
+    content = _content(wanted, timing or _TIMING)
     sha256 = hashlib.sha256(content).hexdigest()
     if expected is not None and sha256 != expected:
         raise _other_hash(wanted, sha256, expected, note)

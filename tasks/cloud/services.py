@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
+from tasks.cloud.container_errors import Disabled
 from tasks.cloud.google_rest import Rest
-from tasks.cloud.timing import Timing
+from tasks.cloud.timing import Timing, pauses
+from tasks.cloud.waits import tried
 
 _AT_ONCE = 20
 """APIs that one call turns on, and that one call is asked about."""
@@ -31,6 +34,30 @@ def turn_on(project: str, names: Sequence[str], timing: Timing) -> None:
             "POST", doing, f"v1/projects/{project}/services:batchEnable", {"serviceIds": list(some)}
         )
         rest.follow(doing, operation, "v1")
+
+
+def turn_on_one(
+    project: str, name: str, timing: Timing, say: Callable[[str], None], answers: Callable[[], object]
+) -> None:
+    """Turns on an API that is needed to go on at all, and waits until `answers` is answered. Raises ContainerError."""
+    say(f"turn on {name}")
+    turn_on(project, [name], timing)
+    once_on(timing, answers)
+
+
+def once_on(timing: Timing, answers: Callable[[], object]) -> None:
+    """Waits until APIs that were just turned on are so everywhere: for minutes some of their servers say that they
+    are off. Raises ContainerError.
+    """
+    for pause in pauses(timing, "wait until what was turned on is on everywhere"):
+        try:
+            answers()
+            return
+        except Disabled as error:
+            if pause is None:
+                raise
+            tried(str(error))
+            time.sleep(pause)
 
 
 def lacking(project: str, permissions: Iterable[str], timing: Timing) -> list[str]:

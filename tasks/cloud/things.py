@@ -140,7 +140,7 @@ class OfCompute:
 class ServiceAccounts:
     """Service accounts. `scope` is the project."""
 
-    in_place: Sequence[str] = ("displayName",)
+    in_place: Sequence[str] = ("displayName", "disabled")
     rest: Rest = field(default_factory=lambda: Rest("iam.googleapis.com"))
 
     def look(self, scope: str, name: str) -> Thing | None:
@@ -153,14 +153,19 @@ class ServiceAccounts:
 
     def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
         """See Sort."""
-        account = {**fields, "description": _short(labels)}
+        told = {name: value for name, value in fields.items() if name != "disabled"}  # none is, to begin with
+        account = {**told, "description": _short(labels)}
         body = {"accountId": name, "serviceAccount": account}
         self.rest.send("POST", f"make service account {name}", f"v1/projects/{scope}/serviceAccounts", body)
 
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """See Changeable."""
-        body = {"serviceAccount": fields, "updateMask": ",".join(fields)}
-        self.rest.send("PATCH", f"change service account {name}", self._path(scope, name), body)
+        """See Changeable. One that somebody disabled is enabled by a method of its own."""
+        doing, path, left = f"change service account {name}", self._path(scope, name), dict(fields)
+        if "disabled" in left:
+            self.rest.send("POST", doing, f"{path}:{'disable' if left.pop('disabled') else 'enable'}")
+        if left:
+            body = {"serviceAccount": left, "updateMask": ",".join(left)}
+            self.rest.send("PATCH", doing, path, body)
 
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""

@@ -144,6 +144,12 @@ def accelerator(name: str, topology: str | None = None, nodes: int | None = None
     return found
 
 
+def tpu_machines() -> list[str]:
+    """Returns the machine types of all TPUs."""
+    sizes = ((family, key) for family in FAMILIES for key in single_hosts(family))
+    return [family.machine.format(key.removesuffix("t")) for family, key in sizes]
+
+
 def known_names() -> Iterator[str]:
     """Yields the plain names: no topologies, and CPU machines one at a time."""
     for family in FAMILIES:

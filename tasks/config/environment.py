@@ -9,8 +9,9 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from runtime.contract.errors import BadInput
+from runtime.contract.nearest import nearest
 from tasks.config import patterns
-from tasks.config.accelerators import Accelerator, accelerator
+from tasks.config.accelerators import Accelerator, accelerator, tpu_machines
 from tasks.config.environment_parts import (
     Accounts,
     Bucket,
@@ -25,6 +26,7 @@ from tasks.config.environment_parts import (
     WorkloadAccount,
 )
 from tasks.config.environment_ranges import Range, Sizes, ranges_of, wrong_with
+from tasks.config.environment_risks import wrong_spaces
 from tasks.config.queueing import JobSetController, KueueController, Queueing
 
 Path = tuple[str | int, ...]
@@ -147,13 +149,12 @@ def crossed(config: EnvironmentConfig) -> Iterator[tuple[Path, str]]:
         shape = config.shape
     except BadInput as error:
         told = str(error)
+        if not told.startswith("topology"):
+            told = _no_machine(config.tpu.machine_type)
         yield ("tpu", "topology" if told.startswith("topology") else "machine_type"), told
         return
     if shape.kind != "tpu":
-        yield (
-            ("tpu", "machine_type"),
-            f"machine_type: {config.tpu.machine_type} is no TPU machine type, such as ct5p-hightpu-4t",
-        )
+        yield ("tpu", "machine_type"), _no_machine(config.tpu.machine_type)
         return
     if config.record.split("/")[2] == config.bucket.name:
         yield (
@@ -169,7 +170,22 @@ def crossed(config: EnvironmentConfig) -> Iterator[tuple[Path, str]]:
         )
     for field, wrong in wrong_with(config.network, config.sizes):
         yield ("network", field), f"{field}: {wrong}"
+    if config.tensorboard is not None and config.tensorboard.location in _VERTEX_ELSEWHERE:
+        near = _VERTEX_ELSEWHERE[config.tensorboard.location]
+        yield (
+            ("tensorboard", "location"),
+            f"location: Vertex AI is not in {config.tensorboard.location}: leave it out, or take {near}",
+        )
+    yield from wrong_spaces(config.namespace, config.teams)
     yield from _of_teams(config)
+
+
+def _no_machine(name: str) -> str:
+    known = tpu_machines()
+    near = nearest(name.lower(), known) if name.lower().startswith(("ct", "tpu")) else None
+    return f"machine_type: {name} is no TPU machine type: " + (
+        f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+    )
 
 
 def _of_teams(config: EnvironmentConfig) -> Iterator[tuple[Path, str]]:

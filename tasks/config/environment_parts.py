@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from tasks.config import duration, patterns
 from tasks.config.accelerators import Capacity
 from tasks.config.cluster_make import Channel, CpuPool
+from tasks.config.environment_names import wrong_bucket, wrong_range
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,6 +63,8 @@ class Network(BaseModel):
             raise ValueError(f"{given!r} is no range such as 10.129.0.0/20 ({error})") from None
         if not 8 <= found.prefixlen <= 28:
             raise ValueError(f"{given!r} is no range that a subnetwork can have: from /8 to /28")
+        if wrong := wrong_range(given):
+            raise ValueError(wrong)
         return str(found)
 
     @model_validator(mode="after")
@@ -107,6 +110,14 @@ class ControlPlane(BaseModel):
     fields: Mapping[str, Any] = Field(
         default_factory=dict, description="Fields of the API's Cluster, by path"
     )
+
+    @field_validator("maintenance", mode="before")
+    @classmethod
+    def _is_text(cls, given: Any) -> Any:
+        if isinstance(given, int):
+            minutes = f"{given // 60:02d}:{given % 60:02d}"
+            raise ValueError(f'write it in quotes, "{minutes}": without, YAML makes a number of it, {given}')
+        return given
 
 
 class EnvironmentCpuPool(CpuPool):
@@ -223,6 +234,13 @@ class Bucket(BaseModel):
     force_destroy: bool = Field(
         False, description="When it is asked to go, it goes with all that is in it; else only if it is empty"
     )
+
+    @field_validator("name")
+    @classmethod
+    def _can_be_called_so(cls, name: str) -> str:
+        if wrong := wrong_bucket(name):
+            raise ValueError(wrong)
+        return name
 
 
 class Registry(BaseModel):

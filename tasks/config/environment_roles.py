@@ -96,7 +96,16 @@ NEEDS = (
     ),
     Need(
         "roles/iam.serviceAccountAdmin",
-        _all("iam.serviceAccounts", "create", "delete", "get", "getIamPolicy", "setIamPolicy", "update"),
+        _all(
+            "iam.serviceAccounts",
+            "create",
+            "delete",
+            "enable",
+            "get",
+            "getIamPolicy",
+            "setIamPolicy",
+            "update",
+        ),
         "makes the accounts of nodes and workloads, and lets pods act as the latter",
     ),
     Need(

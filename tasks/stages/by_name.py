@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from runtime.contract.errors import BadInput, Leaked
 from tasks.leases.claim import claim
@@ -11,6 +12,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import State
 from tasks.leases.ledger import Ledger, latest
 from tasks.leases.made import gone_with, made_under, things
+from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import users
 from tasks.leases.steps import leave
@@ -46,7 +48,7 @@ def give_back(
         lease = ledger.write(leave(lease, holder))
     held = claim(ledger, inventories, lease_name, None, say=say)
     before = held.lease
-    done = held.release("deleted by name")
+    done = held.release("deleted by name", replace(USUAL, tell=say))
     if done.lease.state is not State.GONE:
         raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
     return things((*made_under(before), *gone_with(before, done.deleted)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
 from tasks.cloud.buckets import Buckets
-from tasks.cloud.container_errors import NotFound
+from tasks.cloud.container_errors import Disabled, NotFound, QuotaExhausted
 from tasks.cloud.container_update import change
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
@@ -22,18 +22,29 @@ from tasks.leases.clusters import lease_name as cluster_lease
 from tasks.leases.holding import Holding
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
+from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import Plan, differs, lacking
+from tasks.stages.environment_plan import ASKS, Plan, differs, in_words_of_files, lacking
+from tasks.stages.environment_quota import short_of_quota
 from tasks.targets.environment_diff import Difference, Step
-from tasks.targets.environment_wanted import wanted
+from tasks.targets.environment_wanted import Wanted, wanted
 
 _AFTER_CLUSTER = frozenset({"account role"})
 """What names the cluster's pool of identities, which must be there."""
 
 
-def up(desk: Desk, config: EnvironmentConfig) -> None:
+@dataclass(frozen=True)
+class Done:
+    """What `up` came to. `resources` is all that the environment has now, its cluster's own lease included."""
+
+    made: Sequence[str]
+    changed: Sequence[str]
+    resources: Sequence[ResourceRef]
+
+
+def up(desk: Desk, config: EnvironmentConfig) -> Done:
     """Makes an environment as it is wanted, or makes it so. Called again it goes on where it ended.
 
     The record must be there, see `bootstrap`. What was made stays, whatever goes wrong. Raises BadInput, Taken,
@@ -45,10 +56,16 @@ def up(desk: Desk, config: EnvironmentConfig) -> None:
         holding.stand(None)
         with holding.renewing():
             settle(desk, holding)
-            _make_all(desk, config, holding)
+            steps = _make_all(desk, config, holding)
             holding.describe(_shape(config), None)
             holding.live()
         holding.detach(None)
+    cluster = latest(desk.ledger, cluster_lease(desk.project, config.cluster.name))
+    return Done(
+        [str(step.wanted) for step in steps if step.do == "make"],
+        [str(step.wanted) for step in steps if step.do == "change"],
+        [*holding.lease.resources, *(cluster.resources if cluster is not None else ())],
+    )
 
 
 def down(
@@ -83,7 +100,7 @@ def down(
         _about_bucket(desk, config, holding, take=bucket)
         holding.fall()
         desk.say("give back the rest")
-        done = holding.release("env down")
+        done = holding.release("env down", replace(USUAL, tell=desk.say, tell_after_s=8.0))
     if done.lease.state is not State.GONE:
         raise Leaked(f"not proven gone: {done.lease.note}; do the same again")
     return [*gone, *done.deleted]
@@ -91,12 +108,17 @@ def down(
 
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
     """Makes the bucket in which the record is, where it is missing; returns whether it did. It is never taken away."""
-    bucket = config.record.split("/")[2]
-    sort = Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing))
-    if sort.look(desk.project, bucket) is not None:
+    bucket, api = config.record.split("/")[2], "storage.googleapis.com"
+    sort = Buckets(rest=Rest(api, timing=desk.timing))
+    try:
+        there = sort.look(desk.project, bucket)
+    except Disabled:
+        services.turn_on_one(
+            desk.project, api, desk.timing, desk.say, lambda: sort.look(desk.project, bucket)
+        )
+        there = sort.look(desk.project, bucket)
+    if there is not None:
         return False
-    if services.off(desk.project, ["storage.googleapis.com"], desk.timing):
-        services.turn_on(desk.project, ["storage.googleapis.com"], desk.timing)
     desk.say(f"bootstrap: make bucket {bucket} for the record, which stays when the environment goes")
     fields = {
         "location": config.region.upper(),
@@ -127,19 +149,16 @@ def _left_standing(desk: Desk, holding: Holding, note: str) -> Iterator[None]:
         raise
 
 
-def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
-    off = services.off(desk.project, apis_for(config), desk.timing)
-    if missing := lacking(desk, config):
-        raise BadInput(Plan("", off, missing, (), (), {}).problems)
-    if off:
-        desk.say(f"turn on {', '.join(off)}")
-        services.turn_on(desk.project, off, desk.timing)
+def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[Step]:
+    _turn_on(desk, config)
     office = desk.office(config)
-    clusters.check_place(office, cluster_of(config, desk.project))
+    with in_words_of_files():
+        clusters.check_place(office, cluster_of(config, desk.project))
+    if short := short_of_quota(desk, config):
+        raise QuotaExhausted(short)
     if office.inside is not None:  # what is put into the cluster may have to be fetched from far away
         office.inside.ready(cluster_of(config, desk.project))
-    found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
-    steps = [desk.step(config, one) for one in found]
+    steps = [desk.step(config, one) for one in _asked(desk, config)]
     if refused := [step for step in steps if step.do == "refuse"]:
         raise BadInput(Plan("", (), (), refused, (), {}).problems)
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
@@ -151,6 +170,32 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
     for what, fields in differs(desk, config).items():
         for field in fields:
             desk.say(f"warning: {what} stays as it is: {field} is not changed on what is there")
+    return steps
+
+
+def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:
+    """Turns on the APIs that are off, once it is known that all may be done: by one of them, if need be."""
+    off = services.off(desk.project, apis_for(config), desk.timing)
+    if ASKS in off:
+        services.turn_on_one(desk.project, ASKS, desk.timing, desk.say, lambda: lacking(desk, config))
+        off = [one for one in off if one != ASKS]
+    if missing := lacking(desk, config):
+        raise BadInput(Plan("", off, missing, (), (), {}).problems)
+    if off:
+        desk.say(f"turn on {', '.join(off)}")
+        services.turn_on(desk.project, off, desk.timing)
+        services.once_on(desk.timing, lambda: _look_all_over(desk, config))
+
+
+def _look_all_over(desk: Desk, config: EnvironmentConfig) -> None:
+    clusters.check_place(desk.office(config), cluster_of(config, desk.project))
+    for one in _asked(desk, config):
+        desk.step(config, one)
+
+
+def _asked(desk: Desk, config: EnvironmentConfig) -> list[Wanted]:
+    """Returns what is made under the environment's own lease."""
+    return [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
 
 
 def _change_cluster(desk: Desk, config: EnvironmentConfig) -> None:

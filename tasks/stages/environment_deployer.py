@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.contract.errors import BadInput
 from tasks.cloud import services
-from tasks.cloud.container_errors import NotFound
+from tasks.cloud.container_errors import ContainerError, NotFound
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.cloud.things import ServiceAccounts
@@ -15,6 +16,12 @@ from tasks.config.environment_roles import needs_of
 from tasks.targets.environment_wanted import email, wanted
 
 _GIVES_ROLES = "roles/resourcemanager.projectIamAdmin"
+_NEEDED = (
+    "iam.serviceAccounts.create",
+    "iam.serviceAccounts.get",
+    "resourcemanager.projects.getIamPolicy",
+    "resourcemanager.projects.setIamPolicy",
+)
 _APIS = ("iam.googleapis.com", "cloudresourcemanager.googleapis.com")
 
 
@@ -25,14 +32,30 @@ def make(
     say: Callable[[str], None],
     timing: Timing | None = None,
 ) -> str:
-    """Makes the account, or makes it so; returns its e-mail. Raises ContainerError."""
+    """Makes the account, or makes it so; returns its e-mail. Raises BadInput for who may not, ContainerError."""
     timing = timing or Timing()
     if off := services.off(project, _APIS, timing):
         services.turn_on(project, off, timing)
+        services.once_on(timing, lambda: services.lacking(project, _NEEDED, timing))
+    if missing := services.lacking(project, _NEEDED, timing):
+        raise BadInput(
+            f"you may not make an account and give it roles: {', '.join(missing)}",
+            fix="have somebody do it who may: an owner of the project, say. Nothing was made",
+        )
     accounts = ServiceAccounts(rest=Rest("iam.googleapis.com", timing=timing))
     if accounts.look(project, name) is None:
         say(f"make service account {name}")
         accounts.make(project, name, {"displayName": f"makes environment {config.called}"[:100]}, {})
+    try:
+        return _give(config, project, name, say, timing)
+    except ContainerError:
+        say(f"{name} is there, without all of its roles: the same again goes on, --remove takes it away")
+        raise
+
+
+def _give(
+    config: EnvironmentConfig, project: str, name: str, say: Callable[[str], None], timing: Timing
+) -> str:
     who, grants = email(name, project), Grants("project", timing)
     host = config.network.host_project
     for need in needs_of(config):

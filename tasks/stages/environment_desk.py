@@ -10,7 +10,7 @@ from pathlib import Path
 from runtime.contract.errors import BadInput
 from tasks.cloud.buckets import Buckets
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import PermissionDenied
+from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.labels import EXPIRES, LEASE, read_labels
@@ -26,7 +26,7 @@ from tasks.leases.opening import open_ledger
 from tasks.leases.resource import ResourceRef
 from tasks.stages.cluster_inside import Inside
 from tasks.stages.cluster_standing import Office
-from tasks.stages.environment_inside import inside_of
+from tasks.stages.environment_inside import SOON, EnvironmentInside, inside_of
 from tasks.stages.environment_making import made, seen_within
 from tasks.targets.environment_diff import Difference, Step, step_for
 from tasks.targets.environment_wanted import Wanted
@@ -60,9 +60,11 @@ class Desk:
     timing: Timing = field(default_factory=Timing)
     poll_s: float = 5.0
 
-    def office(self, config: EnvironmentConfig) -> Office:
-        """Returns where the cluster is asked for."""
+    def office(self, config: EnvironmentConfig, *, soon: bool = False) -> Office:
+        """Returns where the cluster is asked for. `soon`: what does not answer at once is not waited for."""
         inside = self.inside(config)
+        if soon and isinstance(inside, EnvironmentInside):
+            inside = replace(inside, fetching=SOON)
         return Office(self.container, self.ledger, self.inventories, self.say, self.poll_s, inside)
 
     def sort(self, wanted: Wanted) -> Sort:
@@ -74,6 +76,8 @@ class Desk:
         kind, sort = KIND_OF[wanted.kind], self._sort_for(config, wanted)
         try:
             there = sort.look(wanted.scope, wanted.name)
+        except Disabled:
+            raise
         except PermissionDenied as error:
             if wanted.kind == "bucket role":  # the bucket itself is refused
                 return Step("make", wanted)
@@ -172,7 +176,15 @@ def opened(
     chosen = choose_project(project or config.project).value
     bucket = config.record.split("/")[2]
     rest = Rest("storage.googleapis.com", timing=timing)
-    there = Buckets(rest=rest).look(chosen, bucket) is not None
+    try:
+        there = Buckets(rest=rest).look(chosen, bucket) is not None
+    except Disabled:  # nothing can be there
+        there = False
+    except PermissionDenied as error:
+        raise BadInput(
+            f"record: bucket {bucket} is somebody's who does not let you look at it ({error})",
+            fix="name another one, or have its owner let you in",
+        ) from error
     ledger: Ledger = open_ledger(config.record) if there else NoRecord(config.record)
     return Desk(
         chosen,

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import LOCAL_QUEUE, NAMESPACE, SERVICE_ACCOUNT
+from tasks.cloud.timing import Timing
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
 from tasks.targets.environment_wanted import email, namespaces
-from tasks.targets.kube_install import USUAL, Waits
+from tasks.targets.kube_install import USUAL, Waits, fetched
 from tasks.targets.kube_queue_up import apply
 from tasks.targets.kube_queues import CLUSTER_QUEUE_NAME, LOCAL_QUEUE_NAME, MANAGED
 
+SOON = Timing(try_s=8.0, total_s=12.0)
+"""For who only wants to know whether something can be fetched."""
 ACTS_AS = "iam.gke.io/gcp-service-account"
 """The annotation by which Workload Identity knows as whom a Kubernetes account acts."""
 
@@ -28,6 +32,19 @@ class EnvironmentInside(Inside):
     spaces: tuple[str, ...] = ()
     account: str = ""
     whom: str = ""
+    fetching: Timing | None = None
+
+    def ready(self, config: ClusterConfig) -> None:
+        """See Inside. Says what to do where there is no way to the releases."""
+        try:
+            fetched(config.queueing, timing=self.fetching)
+        except BadInput:
+            raise
+        except InfrastructureError as error:
+            raise InfrastructureError(
+                f"{error}: where there is no way to it, queueing.jobset.manifests and queueing.kueue.manifests name "
+                "files in its place, and queueing.install: false leaves both out"
+            ) from error
 
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""

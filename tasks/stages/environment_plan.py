@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from runtime.contract.errors import Problem
+from runtime.contract.errors import BadInput, Problem
 from tasks.cloud import services
 from tasks.cloud.container_document import document
 from tasks.cloud.container_update import PARTS
 from tasks.cloud.google_place import choose_project
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
+from tasks.config.environment_risks import risks
 from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
 from tasks.stages import clusters
+from tasks.stages.environment_beside import beside
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
+from tasks.stages.environment_quota import short_of_quota
 from tasks.targets.cluster_price import price_of
 from tasks.targets.environment_diff import Difference, Step, differences
 from tasks.targets.environment_wanted import Wanted, wanted
+
+_FIELDS = {
+    r"--cpu-machine-type (?=\S)": "cpu_pool.machine_type: ",
+    r"with --cpu-machine-type": "in cpu_pool.machine_type",
+    r"--zonal": "cluster.regional: false",
+    r"--version ": "cluster.version: ",
+    r"--channel ": "cluster.channel: ",
+}
+"""What flags of `cluster create` are called in an environment's file."""
+ASKS = "cloudresourcemanager.googleapis.com"
+"""The API that says what the caller may do; where it is off, that is known only once it is on."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,10 @@ class Plan:
     steps: Sequence[Step]
     cluster: Sequence[str]
     differs: Mapping[str, Sequence[Difference]]
+    beside: Sequence[str] = ()
+    """What others gave or made, and people should know of: it stays."""
+    short: str = ""
+    """Which quota has too little left for what is to be made."""
 
     @property
     def empty(self) -> bool:
@@ -62,6 +82,8 @@ class Plan:
             what = f"you may not do all that is needed: {', '.join(self.lacking)}"
             fix = "docs/environment.md says which roles have these, and why each is needed"
             found.append(Problem("error", None, what, fix=fix))
+        if self.short:
+            found.append(Problem("error", None, self.short))
         return found
 
 
@@ -87,6 +109,7 @@ def preview(
 def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
     """Returns what is allowed, and may not be what is meant."""
     found = [one.what for one in cluster_of(config).warnings()]
+    found += risks(config.network, config.cluster, config.accounts, has_nat=config.has_nat)
     if any(team.slices is not None for team in config.teams):
         found.append(
             "teams share one queue for all slices yet: what is said of slices, borrow and lend is checked, and not kept"
@@ -97,16 +120,36 @@ def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
 def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     """Looks at all there is, and returns what would be done. Changes nothing. Raises ContainerError, BadInput."""
     off = services.off(desk.project, apis_for(config), desk.timing)
-    missing = lacking(desk, config)
+    missing = lacking(desk, config) if ASKS not in off else []
     record = config.record.split("/")[2] if isinstance(desk.ledger, NoRecord) else ""
     found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
     unknown = _unreachable(off)
     steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
+    others = beside(desk, config, unknown)
     if "container.googleapis.com" in off:
-        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {})
-    office, name = desk.office(config), config.cluster.name
-    planned = clusters.preview(office, name, cluster_of(config, desk.project))
-    return Plan(record, off, missing, steps, [str(one) for one in planned.steps], differs(desk, config))
+        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, others)
+    office, name = desk.office(config, soon=True), config.cluster.name
+    with in_words_of_files():
+        planned = clusters.preview(office, name, cluster_of(config, desk.project))
+    todo = [str(one) for one in planned.steps]
+    short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
+    return Plan(record, off, missing, steps, todo, differs(desk, config), others, short)
+
+
+@contextmanager
+def in_words_of_files() -> Iterator[None]:
+    """Within, what is against a cluster is told with the fields of files in place of the flags of `cluster create`."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput([_reworded(one) for one in error.problems]) from None
+
+
+def _reworded(problem: Problem) -> Problem:
+    fix = problem.fix
+    for flag, field in _FIELDS.items():
+        fix = re.sub(flag, field, fix)
+    return replace(problem, fix=fix)
 
 
 def lacking(desk: Desk, config: EnvironmentConfig) -> list[str]:

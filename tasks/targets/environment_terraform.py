@@ -70,7 +70,9 @@ BLOCKS: Mapping[Kind, Block] = {
             "allowed.*.ports": "allow.*.ports",
         },
     ),
-    "service account": Block("google_service_account", "account_id", fields={"displayName": "display_name"}),
+    "service account": Block(
+        "google_service_account", "account_id", fields={"displayName": "display_name", "disabled": "disabled"}
+    ),
     "role": Block("google_project_iam_member", "", fields={"role": "role", "member": "member"}),
     "bucket": Block(
         "google_storage_bucket",

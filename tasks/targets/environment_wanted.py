@@ -133,9 +133,8 @@ def _network(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
 def _accounts(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
     nodes, workloads = config.accounts.nodes, config.accounts.workloads
     for account, words in ((nodes, "nodes"), (workloads, "workloads")):
-        yield Wanted(
-            "service account", project, account.name, {"displayName": f"{words} of {config.called}"[:100]}
-        )
+        fields = {"displayName": f"{words} of {config.called}"[:100], "disabled": False}
+        yield Wanted("service account", project, account.name, fields)
     for account, roles in ((nodes, config.node_roles), (workloads, workloads.roles)):
         for role in roles:
             yield _grant("role", project, role, f"serviceAccount:{email(account.name, project)}")

@@ -66,7 +66,9 @@ class NotReady(InfrastructureError):
     """A controller does not come up, or its webhook does not answer."""
 
 
-def fetched(wanted: Queueing, known: Path | None = None) -> Mapping[str, Manifests]:
+def fetched(
+    wanted: Queueing, known: Path | None = None, timing: Timing | None = None
+) -> Mapping[str, Manifests]:
     """Returns the manifests that a cluster would get, by controller; none where nothing is installed.
 
     Before anything is made, so that what cannot be had or has another hash stops it. Raises as `fetch`.
@@ -74,7 +76,9 @@ def fetched(wanted: Queueing, known: Path | None = None) -> Mapping[str, Manifes
     if not wanted.install:
         return {}
     folder = known or manifests_folder()
-    return {part.name: _whole(part, fetch(_release(part, one), folder)) for part, one in _parts(wanted)}
+    return {
+        part.name: _whole(part, fetch(_release(part, one), folder, timing)) for part, one in _parts(wanted)
+    }
 
 
 def set_up(

@@ -22,6 +22,15 @@ def test_each_signal_is_told_at_once_and_the_third_obeyed() -> None:
     assert len(told) == 2
 
 
+def test_what_is_done_meanwhile_is_said_in_the_commands_own_words() -> None:
+    told: list[str] = []
+    with interrupting(told.append, meanwhile="what was made stays"):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert told[1:] == ["what was made stays"]
+
+
 def test_a_signal_in_the_middle_of_a_line_interrupts_all_the_same() -> None:
     def amid(line: str) -> None:
         raise RuntimeError("reentrant call")

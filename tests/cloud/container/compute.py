@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.cloud.container.catalog import MACHINES, REGIONS, ZONES, machines_in, zones_of
+from tests.cloud.container.rules import quotas
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
 
@@ -46,7 +47,7 @@ def answer(world: World, method: str, project: str, rest: str, body: dict[str, A
             if parts[1] not in REGIONS:
                 raise missing(project, rest)
             zones = [f"{_URL}/projects/{project}/zones/{zone}" for zone in zones_of(parts[1])]
-            return {"name": parts[1], "zones": zones}
+            return {"name": parts[1], "zones": zones, "quotas": quotas(world, parts[1])}
         case "GetMachineType":
             if parts[1] not in ZONES or parts[3] not in machines_in(parts[1]):
                 raise missing(project, rest)

@@ -234,6 +234,14 @@ def over_quota(world: World, project: str, region: str, pools: list[Pool]) -> st
     )
 
 
+def quotas(world: World, region: str) -> list[dict[str, Any]]:
+    """Returns the region's quotas as Compute Engine tells them: of CPUs alone."""
+    limit = world["settings"]["quotas"].get(f"CPUS/{region}")
+    specs = [one["spec"] for one in _standing(world, region)]
+    used = sum(_count(one) * _machine(one).cpus for one in specs if not _machine(one).chips)
+    return [] if limit is None else [{"metric": "CPUS", "limit": float(limit), "usage": float(used)}]
+
+
 def over_tpu_quota(world: World, region: str, pools: list[Pool]) -> str:
     """Returns what the service says of too many TPUs; empty: there are enough."""
     for pool in pools:

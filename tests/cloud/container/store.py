@@ -35,6 +35,7 @@ MUTATING = frozenset(
             for verb in ("Create", "Patch", "Delete")
             for kind in ("Repository", "Tensorboard")
         ),
+        "EnableServiceAccount",
         "SetProjectPolicy",
         "SetAccountPolicy",
         "SetBucketPolicy",

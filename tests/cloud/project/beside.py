@@ -50,7 +50,8 @@ def answer(
 ) -> stores.Reply:
     """Returns the reply to a request, and changes the world as it asks."""
     api = host if "aiplatform" not in host else "aiplatform.googleapis.com"
-    if api in world["settings"]["apis_off"] and not api.startswith("serviceusage"):
+    late = time.time() < world["project"]["services"].get(api, 0.0)
+    if late or (api in world["settings"]["apis_off"] and not api.startswith("serviceusage")):
         words = (
             f"{api} API has not been used in project proj before or it is disabled. Enable it, then retry."
         )

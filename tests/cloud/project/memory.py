@@ -22,12 +22,13 @@ PARTS: dict[str, Any] = {
     "objects": {},  # "bucket/name" → {content, generation, …}
     "repositories": {},
     "tensorboards": {},
-    "services": {},  # "project/name" → on, once asked
+    "services": {},  # name → when it is on everywhere, seconds, of those that were turned on
 }
 
 SETTINGS: dict[str, Any] = {
     "whole": False,  # clusters need their network and accounts to be there
     "apis_off": [],  # names of APIs that nobody has turned on yet
+    "apis_on_after_s": 0.0,  # seconds until what was turned on is so everywhere
     "forbidden": [],  # permissions that the caller lacks
     "accounts_seen_after_s": 0.0,  # policies do not know an account before
     "boards_listed_after_s": 0.0,  # TensorBoards do not show in lists before

@@ -26,6 +26,8 @@ def method_of(host: str, verb: str, path: str) -> str:
         "getIamPolicy": "GetAccountPolicy",
         "setIamPolicy": "SetAccountPolicy",
         "undelete": "UndeleteAccount",
+        "enable": "EnableServiceAccount",
+        "disable": "DisableServiceAccount",
     }
     if match["verb"]:
         return words.get(match["verb"], "Unknown")
@@ -120,6 +122,10 @@ def of_accounts(
     if match["verb"] == "setIamPolicy":
         allowed(world, "iam.serviceAccounts.setIamPolicy", what)
         return set_policy(world, email, body["policy"])
+    if match["verb"] in ("enable", "disable"):
+        allowed(world, f"iam.serviceAccounts.{match['verb']}", what)
+        accounts[email]["disabled"] = match["verb"] == "disable"
+        return {}
     if verb == "PATCH":
         allowed(world, "iam.serviceAccounts.update", what)
         accounts[email] |= {name: body["serviceAccount"][name] for name in body["updateMask"].split(",")}

@@ -258,6 +258,8 @@ def of_services(
     if match["verb"] == "batchEnable":
         allowed(world, "serviceusage.services.enable", match["project"])
         off[:] = [one for one in off if one not in body["serviceIds"]]
+        on_at = time.time() + world["settings"]["apis_on_after_s"]
+        world["project"]["services"].update(dict.fromkeys(body["serviceIds"], on_at))
         return begun(world, f"operations/acf.{number(world)}")
     allowed(world, "serviceusage.services.list", match["project"])
     names = [one.rpartition("/")[2] for one in query.get("names", "").split(",")]

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from flows.cli.env import desk as desk_of
+from flows.cli.env import read
 from flows.cli.main import main
+from tasks.config.environment import EnvironmentConfig
+from tasks.leases.claim import claim
+from tasks.stages.environment import bootstrap
+from tasks.stages.environment_desk import Desk
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import LEAST
 
@@ -70,6 +76,55 @@ def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(
     assert "not in it: queue multislice-queue is inside the cluster" in capsys.readouterr().err
 
 
+def test_what_cannot_be_written_ends_it_in_one_line(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["env", "export", file, "--project", "proj", "--to"]
+    assert (main([*words, "/dev/full"]), main([*words, str(tmp_path / "no" / "x")])) == (3, 2)
+    told = capsys.readouterr().err
+    assert "slicebench: /dev/full cannot be written: No space left on device" in told
+    assert "there is no such folder" in told
+
+
+def test_a_quota_that_is_too_small_is_told_with_the_plan(
+    project: Gke, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set(quotas={"CPUS/us-east5": 4})
+    assert main(["env", "plan", file]) == 2
+    told = capsys.readouterr().err
+    assert "3 machines of n1-standard-4 have 12 CPUs, and of the quota CPUS in us-east5 4 are left" in told
+    assert main(["env", "up", file]) == 3
+    assert "stay, are recorded" not in capsys.readouterr().err
+    assert project.inventory() == []
+
+
+@pytest.mark.parametrize("words", [["up", "--set", "tpu_pools=2"], ["down"]])
+def test_an_interrupt_says_what_stays_and_what_goes_on(
+    words: list[str],
+    project: Gke,
+    file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def halfway(desk: Desk, config: EnvironmentConfig, **more: Any) -> None:
+        holding = claim(desk.ledger, desk.inventories, "environment-mine_proj", None)
+        holding.create("gce_network", "proj", "net", lambda: "5")
+        raise KeyboardInterrupt
+
+    for word in ("up", "down"):
+        monkeypatch.setattr(f"tasks.stages.environment.{word}", halfway)
+    main(["env", "plan", file])
+    bootstrap(desk_of(read(file, ()), None), read(file, ()))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["env", *words[:1], file, *words[1:]])
+    assert ended.value.code == 130
+    more = " --set tpu_pools=2" if len(words) > 1 else ""
+    stays = "1 thing of environment mine stay, are recorded, and may cost"
+    told = f"{stays}: `slicebench env up {file}{more}` goes on, `slicebench env down {file}{more}` ends it"
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.system
 def test_made_found_as_it_is_without_tpus_and_given_back(
     project: Gke, file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -78,10 +133,16 @@ def test_made_found_as_it_is_without_tpus_and_given_back(
     before = project.project_inventory()
     assert main(["env", "up", file]) == 0
     told = capsys.readouterr().err
+    again = as_json(capsys, "env", "up", file)
+    assert (again["made"], again["changed"]) == ([], [])
+    assert ("gce_network", "net", True) in {
+        (one["kind"], one["name"], one["ours"]) for one in again["resources"]
+    }
     assert "bootstrap: make bucket records for the record, which stays when the environment goes" in told
     assert f"give it back with: slicebench env down {file}" in told
     assert as_json(capsys, "env", "plan", file)["empty"]
     assert main(["env", "up", file, "--set", "tpu_pools=0"]) == 0
+    assert f"environment mine is as {file} says with tpu_pools=0; give it back" in capsys.readouterr().err
     assert sorted(project.pools("mine")) == ["cpu"]
     monkeypatch.setenv("SLICEBENCH_LEDGER", "gs://records/environments")
     assert main(["leases"]) == 0

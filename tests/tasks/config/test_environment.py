@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -51,19 +52,28 @@ def test_the_full_example_names_every_field() -> None:
     text = (ROOT / "configs" / "environments" / "team.yaml").read_text()
     for where, model in (("", EnvironmentConfig), *EnvironmentConfig.nested.items()):
         for name in model.model_fields:
-            if (where, name) not in UNSHOWN and name not in ("fields", "manifests", "sha256"):
-                assert re.search(rf"\b{name}:|: {name} ", text) or f"{name}: " in text, (where, name)
+            assert re.search(rf"\b{name}:( |$)", _part(text, where), re.MULTILINE), (where, name)
 
 
-UNSHOWN = {
-    *(("cpu_pool", name) for name in ("most",)),
-    *(("queueing", name) for name in ("install", "cpu_limit", "memory_limit")),
-    ("teams", "namespace"),
-    ("registry", "location"),
-    ("network", "host_project"),
-    ("network", "router"),
-}
-"""Fields that few need: the reference in docs/environment.md has them."""
+def _part(text: str, where: str) -> str:
+    """Returns what a file says of a part, comments included: from its name to the next line that is not further in."""
+    if not where:
+        return text
+    lines = text.splitlines()
+    at = next(nth for nth, line in enumerate(lines) if re.match(rf"(  )*{where}:( *[#{{].*)?$", line))
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    more = itertools.takewhile(lambda line: line.startswith(" " * (depth + 1)), lines[at + 1 :])
+    return "\n".join((lines[at].partition(":")[2], *more))
+
+
+@pytest.mark.parametrize("text", ["# max_run: 7d", "# version: "])
+def test_what_is_commented_out_in_the_full_example_may_be_said(tmp_path: Path, text: str) -> None:
+    whole = (ROOT / "configs" / "environments" / "team.yaml").read_text()
+    assert text in whole
+    said = [
+        line.replace("# ", "", 1) if line.strip().startswith(text) else line for line in whole.splitlines()
+    ]
+    loaded(tmp_path, "\n".join(said))
 
 
 def test_the_schema_is_one_and_takes_what_the_reader_takes(tmp_path: Path) -> None:
@@ -172,8 +182,19 @@ WRONG = {
     "zone=us-east5-b": "--set zone=us-east5-b: zone: us-east5-b is not in the region us-central2",
     "tpu.hosts=3": "--set tpu.hosts=3: hosts: a slice of ct4p-hightpu-4t with topology 2x2x2 is 2 hosts, not 3",
     "tpu.topology=3x3": "topology 3x3 does not fit ct4p-hightpu-4t",
-    "tpu.machine_type=n1-standard-4": "'n1-standard-4' is no accelerator type of GKE",
+    "tpu.machine_type=n1-standard-4": "machine_type: n1-standard-4 is no TPU machine type: there are ct",
+    "tpu.machine_type=ct5q-hightpu-4t": "ct5q-hightpu-4t is no TPU machine type: did you mean ct5p-hightpu-4t?",
     "tpu.machine_type=l4-8": "machine_type: l4-8 is no TPU machine type",
+    "tpu={machine_type: l4-1, topology: 2x2}": "machine_type: l4-1 is no TPU machine type",
+    "cluster.maintenance=3:00": 'write it in quotes, "03:00": without, YAML makes a number of it, 180',
+    "network.subnet_range=127.0.0.0/20": "127.0.0.0/20 is in 127.0.0.0/8, which no network may use",
+    "network.pods_range=224.0.0.0/16": "which no network may use",
+    "bucket.name=goog-x": "names that begin with goog, or have google in them, are Google's own",
+    "bucket.name=192.168.1.1": "192.168.1.1 is an address, and no bucket may be called like one",
+    "tensorboard={location: us-central2}": "Vertex AI is not in us-central2: leave it out, or take us-central1",
+    "namespace=kube-system": "namespace: kube-system is the cluster's own",
+    "teams=[{name: kueue-system}]": "name: kueue-system is a namespace of the cluster's own",
+    "teams=[{name: a, namespace: gke-x}]": "namespace: gke-x is a namespace of the cluster's own",
     "tpu.capacity=reservation": "capacity: reservation names no reservation",
     "tpu.capacity=flex_start": "ct4p-hightpu-4t is not given as flex_start",
     "tpu.capacity=cheap": "capacity must be",
@@ -216,6 +237,21 @@ def test_what_cannot_be_is_refused_at_its_place(tmp_path: Path, override: str) -
     with pytest.raises(BadInput) as refused:
         loaded(tmp_path, LEAST, override)
     assert WRONG[override] in str(refused.value)
+
+
+RISKY = {
+    "accounts.nodes.roles=[owner]": "with roles/owner whoever gets into a pod",
+    "accounts.workloads.roles=[storage.admin]": "accounts.workloads.roles: with roles/storage.admin",
+    "cluster.authorized_networks=[all=0.0.0.0/0]": "all=0.0.0.0/0 lets everybody reach the control plane",
+    "network={name: n, subnet: s, nat: false}": "private nodes without it reach nothing outside of Google",
+    "network.subnet_range=44.0.0.0/20": "44.0.0.0/20 are public addresses",
+}
+
+
+@pytest.mark.parametrize("override", RISKY)
+def test_what_may_not_be_meant_is_warned_of(tmp_path: Path, override: str) -> None:
+    config = loaded(tmp_path, LEAST, "cluster.private=true", override)
+    assert [one for one in preview(config, "proj", {}).warnings if RISKY[override] in one]
 
 
 def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:

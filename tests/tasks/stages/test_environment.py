@@ -13,7 +13,7 @@ from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.leases.claim import claim
 from tasks.leases.ledger import latest
-from tasks.stages.environment import down, up
+from tasks.stages.environment import bootstrap, down, up
 from tasks.stages.environment_plan import Plan, plan
 from tests.chaos.driver import outcome
 from tests.cloud.container.hurried import QUICK
@@ -39,7 +39,9 @@ def test_what_was_made_is_as_it_is_wanted(project: Gke) -> None:
 
 @pytest.mark.system
 def test_from_nothing_to_up_to_no_tpus_to_up_to_down_leaves_all_as_it_was(project: Gke) -> None:
-    project.set(apis_off=["compute.googleapis.com", "aiplatform.googleapis.com", "container.googleapis.com"])
+    apis = ("compute", "aiplatform", "container", "cloudresourcemanager", "storage", "iam")
+    project.set(apis_off=[f"{one}.googleapis.com" for one in apis], apis_on_after_s=0.3)
+    assert bootstrap(desk(), environment())
     before, said = records(project), []
     up(desk(said.append), environment())
     whole, made = records(project), project.inventory()
@@ -84,6 +86,14 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
         assert steps(plan(desk(), environment())) == [shown]
         up(desk(), environment())
         assert plan(desk(), environment()).empty
+    nodes = "serviceAccount:gke-sa@proj.iam.gserviceaccount.com"
+    Grants("project", QUICK).make("proj", f"roles/owner for {nodes}", {}, {})
+    Grants("bucket", QUICK).make("artifacts", "roles/storage.objectViewer for allUsers", {}, {})
+    beside = [
+        f"{nodes} has roles/owner on the project: not given here, and left",
+        "everybody (allUsers) has roles/storage.objectViewer on bucket artifacts: not given here, and left",
+    ]
+    assert (plan(desk(), environment()).beside, plan(desk(), environment()).empty) == (beside, True)
     quiet = environment(
         cluster={"name": "mine", "private": True, "channel": "rapid", "description": "another"}
     )
@@ -131,6 +141,10 @@ HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
         'change service account gke-sa [displayName: "mine" → "nodes of mine"]',
     ),
     (
+        _in("accounts", "gke-sa@proj.iam.gserviceaccount.com", disabled=True),
+        "change service account gke-sa [disabled: true → false]",
+    ),
+    (
         _in("buckets", "artifacts", storageClass="COLDLINE"),
         'change bucket artifacts [storageClass: "COLDLINE" → "STANDARD"]',
     ),
@@ -174,7 +188,10 @@ def failing(project: Gke, *, then: Callable[[], None] = lambda: None, **settings
     ("settings", "words"),
     [
         ({"taken_buckets": ["artifacts"]}, "the name is taken by somebody whose bucket you may not look at"),
-        ({"quotas": {"CPUS/us-east5": 1}}, "Insufficient regional quota"),
+        (
+            {"quotas": {"CPUS/us-east5": 1}},
+            "have 12 CPUs, and of the quota CPUS .* 1 are left",
+        ),
         ({"quotas": {"CT5LP/us-east5": 4}}, "TPUS_PER_TPU_FAMILY"),
         ({"stockouts": ["us-east5-b/ct5lp-hightpu-4t"]}, "1 of 2 node pools|0 of 1 node pools|GCE_STOCKOUT"),
         (

@@ -1,0 +1,52 @@
+"""What `slicebench env` says at its end: as what an environment is now, and what is left when it was not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from flows.cli.said import say
+from runtime.contract.counting import counted
+from runtime.contract.errors import InfrastructureError
+
+if TYPE_CHECKING:
+    from tasks.config.environment import EnvironmentConfig
+    from tasks.stages.environment_desk import Desk
+
+
+def as_said(file: str, overrides: Sequence[str]) -> str:
+    """Returns what an environment is like, for people."""
+    return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "")
+
+
+@contextmanager
+def left_behind(desk: Callable[[], Desk], config: EnvironmentConfig, file: str) -> Iterator[None]:
+    """Says of a block that does not end well what stays, and which command goes on or gives it back."""
+    try:
+        yield
+    except BaseException as ended_by:
+        with suppress(InfrastructureError):  # why it ended is what matters
+            if _has_begun(ended_by) and (number := _left(desk(), config)):
+                stays = f"{counted(number, 'thing')} of environment {config.called} stay, are recorded, and may cost"
+                say(f"{stays}: `slicebench env up {file}` goes on, `slicebench env down {file}` ends it")
+        raise
+
+
+def _has_begun(ended_by: BaseException) -> bool:
+    from runtime.contract.errors import BadInput
+    from tasks.leases.holding import Taken
+
+    return not isinstance(ended_by, BadInput | Taken)
+
+
+def _left(desk: Desk, config: EnvironmentConfig) -> int:
+    """Returns how many things of an environment and its cluster the record still has."""
+    from tasks.leases.clusters import lease_name as cluster_lease
+    from tasks.leases.environments import lease_name
+    from tasks.leases.lease import State
+    from tasks.leases.ledger import latest
+
+    names = lease_name(desk.project, config.called), cluster_lease(desk.project, config.cluster.name)
+    leases = [lease for one in names if (lease := latest(desk.ledger, one)) and lease.state is not State.GONE]
+    return sum(ref.ours for lease in leases for ref in lease.resources)

@@ -1,0 +1,58 @@
+"""What others gave beside an environment: roles that its accounts have, or that others have on what is its own.
+
+None of it is taken away, for somebody may need it; all of it is told, as it may let people in whom nobody thought of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tasks.cloud.container_errors import PermissionDenied
+from tasks.cloud.grants import Given, Grants, On
+from tasks.config.environment import EnvironmentConfig
+from tasks.stages.environment_desk import Desk
+from tasks.targets.environment_wanted import Wanted, email, wanted
+
+_OF_THE_PROJECT = ("projectOwner:", "projectEditor:", "projectViewer:")
+"""Those who have roles on each new bucket by what they are in the project."""
+_EVERYBODY = ("allUsers", "allAuthenticatedUsers")
+
+
+def beside(desk: Desk, config: EnvironmentConfig, off: frozenset[str]) -> list[str]:
+    """Returns what others gave, a line each. `off`: kinds that cannot be looked at yet. Raises ContainerError."""
+    asked = wanted(config, desk.project)
+    accounts = [email(one.name, desk.project) for one in (config.accounts.nodes, config.accounts.workloads)]
+    ours = {f"serviceAccount:{one}" for one in accounts}
+    found: list[str] = []
+    if "role" not in off:
+        given = _given(desk, "project", desk.project)
+        mine = [one for one in given if one.member in ours]
+        found += _told(mine, asked, "role", "the project")
+    if "bucket role" not in off:
+        bucket = config.bucket.name
+        given = _given(desk, "bucket", bucket)
+        others = [one for one in given if not one.member.startswith(_OF_THE_PROJECT)]
+        found += _told(others, asked, "bucket role", f"bucket {bucket}")
+    if "account role" not in off:
+        for who in accounts:
+            given = _given(desk, "account", who)
+            found += _told(given, asked, "account role", f"service account {who.partition('@')[0]}")
+    return found
+
+
+def _given(desk: Desk, on: On, scope: str) -> list[Given]:
+    """Returns who has which role; nothing where one may not look: of what is missing, others tell."""
+    try:
+        return Grants(on, desk.timing).given(scope)
+    except PermissionDenied:
+        return []
+
+
+def _told(given: list[Given], asked: list[Wanted], kind: str, where: str) -> Iterator[str]:
+    known = {(one.fields["role"], one.fields["member"]) for one in asked if one.kind == kind}
+    for one in given:
+        if one.condition is None and (one.role, one.member) in known:
+            continue
+        under = f", under the condition {one.condition!r}" if one.condition is not None else ""
+        who = f"everybody ({one.member})" if one.member in _EVERYBODY else one.member
+        yield f"{who} has {one.role} on {where}{under}: not given here, and left"
