@@ -218,9 +218,13 @@ def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> in
     from tasks.cloud.kubernetes_watch import Change, Contact
     from tasks.stages.workloads import chosen
     from tasks.targets.kube_objects import uid_of
+    from tasks.targets.kube_states import is_last
+
+    def ends(change: Change) -> bool:
+        return is_last(change.kind.name, change.type, change.object)
 
     [jobset] = chosen(desk, [name], None)
-    for one in follow(desk.kube.access, desk.namespace, name, uid_of(jobset), until=_ends):
+    for one in follow(desk.kube.access, desk.namespace, name, uid_of(jobset), until=ends):
         match one:
             case LogLine(source, _, text):
                 if pod in (None, source.pod) and container in (None, source.container):
@@ -232,15 +236,6 @@ def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> in
             case Change():
                 pass
     return ExitCode.DONE
-
-
-def _ends(change: object) -> bool:
-    from tasks.cloud.kubernetes_watch import Change
-    from tasks.targets.kube_objects import status
-
-    if not isinstance(change, Change) or change.kind.name != "JobSet":
-        return False
-    return change.type == "DELETED" or bool(status(change.object).get("terminalState"))
 
 
 def _agreed(names: list[str]) -> bool:

@@ -251,7 +251,10 @@ class Worker:
         self._on_progress(body)
 
     def _wait(self) -> None:
-        gone = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        try:
+            gone = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # who ended it was quicker, and knows
+            return
         assert gone is not None
         code = gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
         self._progress.join(1.0)  # what it told before it went comes first; a child may hold the pipe open

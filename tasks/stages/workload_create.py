@@ -212,10 +212,13 @@ def to_the_end(
     from tasks.cloud.kubernetes_watch import Change, Contact
     from tasks.targets.gke_watch import Seen, objects_of
     from tasks.targets.kube_objects import select
-    from tasks.targets.kube_states import look
+    from tasks.targets.kube_states import is_last, look
+
+    def ends(change: Change) -> bool:
+        return is_last(change.kind.name, change.type, change.object)
 
     seen = Seen(config, made.uid)
-    for one in follow(kube.access, config.namespace, made.name, made.uid, until=_ended):
+    for one in follow(kube.access, config.namespace, made.name, made.uid, until=ends):
         match one:
             case Line(source, _, text):
                 line(source.pod.removeprefix(f"{made.name}-"), text)
@@ -245,11 +248,3 @@ def exit_code(found: Found) -> int:
     if found.state is KubeState.FAILED and found.reason != DELETED:
         return (found.cause.exit_code if found.cause else None) or ExitCode.WORKLOAD_FAILED
     return ExitCode.INFRASTRUCTURE
-
-
-def _ended(change: object) -> bool:
-    from tasks.cloud.kubernetes_watch import Change
-
-    if not isinstance(change, Change) or change.kind != JOB_SET:
-        return False
-    return change.type == "DELETED" or bool((change.object.get("status") or {}).get("terminalState"))

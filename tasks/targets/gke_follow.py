@@ -39,6 +39,7 @@ from tasks.targets.gke_watch import (
 from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import uid_of
 from tasks.targets.kube_queue import position
+from tasks.targets.kube_states import is_last
 from tasks.targets.kube_template import container_names
 from tasks.targets.streams import LOST
 from tasks.targets.types import PREEMPTED, Event, Exited, LogLine, State, WorkloadRef
@@ -134,8 +135,7 @@ class Following:
             return [one["name"] for one in pod["spec"]["containers"] if one["name"] in names]
 
         def over(change: Change) -> bool:
-            ended = bool(change.object.get("status", {}).get("terminalState"))
-            return change.kind == JOB_SET and (ended or change.type == "DELETED")
+            return is_last(change.kind.name, change.type, change.object)
 
         ref = self._ref
         access = self._cluster.access

@@ -64,6 +64,14 @@ def deleted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     return replace(base, state=KubeState.FAILED, reason=DELETED, message=_GONE_TOO_SOON, since=deleting)
 
 
+def took_too_long(workload: Object | None) -> bool:
+    """Says whether Kueue switched a Workload off because it ran for longer than it may."""
+    evicted = is_true(workload, "Evicted")
+    if evicted is None or spec(workload).get("active") is not False:
+        return False
+    return RAN_TOO_LONG in " ".join((evicted.reason, *underlying(workload)))
+
+
 def evicted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     """Kueue took its quota back: it waits, from the start again, and is no failure; unless it ran too long for the
     limit that its labels set, after which it is not started again.
@@ -71,11 +79,10 @@ def evicted(now: Objects, pods: Sequence[Object], base: Found) -> Found | None:
     evicted = is_true(now.workload, "Evicted")
     if evicted is None:
         return None
-    off = spec(now.workload).get("active") is False
-    if off and RAN_TOO_LONG in " ".join((evicted.reason, *underlying(now.workload))):
+    if took_too_long(now.workload):
         return _as(base, KubeState.FAILED, evicted)
     found = _as(base, KubeState.PREEMPTED, evicted)
-    if off:
+    if spec(now.workload).get("active") is False:
         return replace(found, message=f"{found.message}; {_OFF}")
     waiting = condition(now.workload, "QuotaReserved")
     if waiting is not None and not waiting.true:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from tasks.targets.kube_cause import Cause, first_cause
 from tasks.targets.kube_counts import evictions, seen_evictions
 from tasks.targets.kube_found import Found, KubeState
-from tasks.targets.kube_judges import JUDGES, starting
+from tasks.targets.kube_judges import JUDGES, starting, took_too_long
 from tasks.targets.kube_objects import Condition, Object, Objects, is_true, metadata, number, spec, status
 from tasks.targets.kube_pods import attempt_of, current
 
@@ -31,6 +31,15 @@ def look(now: Objects, last: Found | None = None) -> Found:
         later = _look(now, last)  # its end may be told before what brought it about
         return later if later.state == last.state else last
     return last
+
+
+def is_last(kind: str, change: str, one: Object) -> bool:
+    """Says whether a change (ADDED, MODIFIED, DELETED) of one of its objects is the end of a JobSet: it says so itself,
+    it is gone, or Kueue stopped it for good when its time was over, of which it says nothing.
+    """
+    if kind == "JobSet":
+        return change == "DELETED" or bool(status(one).get("terminalState"))
+    return kind == "Workload" and change != "DELETED" and took_too_long(one)
 
 
 def _look(now: Objects, last: Found | None) -> Found:

@@ -14,14 +14,17 @@ from pathlib import Path
 
 from tests.bench.peers import ROOT, bench_home, install
 from tests.cloud.kubernetes.client import Plain
-from tests.cloud.kubernetes.manifests import kueue
+from tests.cloud.kubernetes.manifests import cluster_queue, kueue
+from tests.cloud.kubernetes.nodes import tpu_pool
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 
 XPK = "xpk==1.16.0"
 TYPE, HOSTS, SLICES = "v5litepod-16", 4, 2
 IMAGE = f"us-docker.pkg.dev/p/r/image@sha256:{'0' * 64}"
 COMMAND = "python train.py --steps 100"
-QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues"
+POOLS = [tpu_pool(f"np-{n}", "tpu-v5-lite-podslice", "4x4", hosts=HOSTS) for n in range(SLICES)]
+"""Nodes for it: what has no place on a cluster is not submitted."""
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -36,7 +39,10 @@ class Cost:
 def furnish(cluster: KubernetesStandIn, authority: Path, token: str) -> None:
     """Gives a cluster the queue and the priority class that both name, and starts nothing in it."""
     api = Plain(cluster.url, verify=ssl.create_default_context(cafile=authority), token=token)
-    api.post(QUEUES, kueue("LocalQueue", "multislice-queue", clusterQueue="cluster-queue"))
+    api.post(f"{KUEUE}/resourceflavors", kueue("ResourceFlavor", "v5e"))
+    api.post(f"{KUEUE}/clusterqueues", cluster_queue("cluster-queue", 4 * HOSTS * SLICES))
+    queue = kueue("LocalQueue", "multislice-queue", clusterQueue="cluster-queue")
+    api.post(f"{KUEUE}/namespaces/default/localqueues", queue)
     api.post(
         CLASSES,
         {

@@ -99,12 +99,12 @@ def _flavor(
     defined = flavors.get(name)
     if defined is None:
         return NO_FLAVOR, [f"flavor {name} not found"]
-    pod = pod_set["template"]["spec"]
-    for taint in defined["spec"].get("nodeTaints") or []:
+    pod, spec = pod_set["template"]["spec"], defined.get("spec") or {}
+    for taint in spec.get("nodeTaints") or []:
         if not any(one.get("key") in (None, taint["key"]) for one in pod.get("tolerations") or []):
             told = f"{{{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>}}"
             return NO_FLAVOR, [f"untolerated taint {told} in flavor {name}"]
-    labels = defined["spec"].get("nodeLabels") or {}
+    labels = spec.get("nodeLabels") or {}
     # Only labels that flavors of the group have are compared; others are the scheduler's business.
     known = {
         key
@@ -118,7 +118,7 @@ def _flavor(
     by_topology = any(
         key.endswith("-topology") and key.startswith("kueue.x-k8s.io/podset") for key in annotations
     )
-    if by_topology and not defined["spec"].get("topologyName"):
+    if by_topology and not spec.get("topologyName"):
         return NO_FLAVOR, [f"Flavor {name} does not support TopologyAwareScheduling"]
     return _quota(flavor, asked, used, own)
 

@@ -10,7 +10,7 @@ from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.targets.kube_found import KubeState
 from tasks.targets.kube_objects import select
-from tasks.targets.kube_states import look
+from tasks.targets.kube_states import is_last, look
 
 OFF = "DeactivatedDueToMaximumExecutionTimeExceeded"
 UID = "jobset.sigs.k8s.io/jobset-uid"
@@ -54,3 +54,21 @@ def test_a_time_limit_is_told_by_whom_it_was_kept(
     [trouble] = kube_troubles(KubeScene("jobset", objects, found, 0.0))
     assert trouble.name == "deadline"
     assert seen in trouble.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("object_", "change", "last"),
+    [
+        (one("JobSet", [], {"suspend": True}), "MODIFIED", False),
+        (one("JobSet", [], {}, terminalState="Failed"), "MODIFIED", True),
+        (one("JobSet", [], {}), "DELETED", True),
+        (one("Workload", [], {"active": False}), "MODIFIED", False),
+        (WORKLOAD, "ADDED", True),
+        ({**WORKLOAD, "spec": {}}, "ADDED", False),
+        (one("Job", [LATE], {}), "MODIFIED", False),
+    ],
+)
+def test_what_only_kueue_has_ended_is_followed_no_longer(
+    object_: dict[str, Any], change: str, last: bool
+) -> None:
+    assert is_last(object_["kind"], change, object_) == last
