@@ -26,6 +26,7 @@ pytest_plugins = (
     "tests.cloud.container.running",
     "tests.cloud.fake_gcs",
     "tests.cloud.sshd",
+    "tests.cloud.store.running",
     "tests.cloud.tpu.running",
     "tests.flows.prefect_server",
 )

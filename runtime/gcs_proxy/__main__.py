@@ -1,8 +1,9 @@
-"""`python -m runtime.gcs_proxy …`: what encrypts objects of Cloud Storage, and decrypts them without it."""
+"""`python -m runtime.gcs_proxy …`: an encrypting proxy for Cloud Storage, and what decrypts objects without it."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,15 @@ from runtime.gcs_proxy.format import Malformed
 from runtime.gcs_proxy.keymap import parse_key
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
+from runtime.gcs_proxy.serve import add_options, serve, settings
 
 
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code: 0 done, 1 the object is not authentic or its key denied, 2 bad input, 3 no answer."""
-    given = _parser().parse_args(arguments)
+    words = list(arguments)
+    if not words or words[0] not in ("serve", "decrypt", "new-key", "-h", "--help"):
+        words.insert(0, "serve")
+    given = _parser().parse_args(words)
     try:
         given.do(given)
     except BadInput as error:
@@ -37,6 +42,9 @@ def _failed(code: ExitCode, error: Exception) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m runtime.gcs_proxy", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    proxy = commands.add_parser("serve", help="serve the proxy; so it does without a command")
+    add_options(proxy)
+    proxy.set_defaults(do=lambda given: serve(settings(given, os.environ)))
     _decrypting(
         commands.add_parser("decrypt", help="decrypt an object that was downloaded as it lies in the bucket")
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 VERSION = 1
 SEGMENT_BYTES = 65536
 """What we write. It divides 256 KiB: whatever a store keeps of a resumable upload ends on a whole segment."""
-LARGEST_SEGMENT_BYTES = 1 << 20
+LARGEST_SEGMENT_BYTES = 1 << 18
 SMALLEST_SEGMENT_BYTES = 1 << 12
 NONCE_BYTES, TAG_BYTES = 12, 16
 SEAL_BYTES = NONCE_BYTES + TAG_BYTES

@@ -16,7 +16,7 @@ from runtime.gcs_proxy.format import (
 
 C = SEGMENT_BYTES - 28
 SIZES = st.one_of(st.integers(0, 4 * C), st.integers(0, 5 << 40))
-SEGMENTS = st.sampled_from([1 << power for power in range(12, 21)])
+SEGMENTS = st.sampled_from([1 << power for power in range(12, 19)])
 
 
 @given(SIZES, SEGMENTS)
@@ -77,7 +77,7 @@ def test_a_span_holds_the_range_and_nothing_that_is_not_needed(
     assert span.end < layout.sealed_size(plain)
 
 
-@pytest.mark.parametrize("size", [0, 1000, 4095, 65535, 65537, 1 << 21, -4096])
+@pytest.mark.parametrize("size", [0, 1000, 4095, 65535, 65537, 1 << 19, -4096])
 def test_segments_of_other_sizes_are_refused(size: int) -> None:
     with pytest.raises(Malformed):
         Layout(size)

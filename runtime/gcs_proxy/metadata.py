@@ -1,0 +1,110 @@
+"""What is known of objects, and changes of it: sizes are the plaintext's, our entries stay and are not seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.passing import asked_of_store
+from runtime.gcs_proxy.refusal import unsupported
+from runtime.gcs_proxy.resources import (
+    Resource,
+    custom,
+    is_encrypted,
+    parse,
+    parse_clients,
+    refuse_ours,
+    shown,
+    shown_list,
+)
+from runtime.gcs_proxy.routes import Route, object_path, with_query
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.upstream import Answer
+from runtime.gcs_proxy.wire import Headers
+
+_LIST_LIMIT = 16 << 20
+_BODY_LIMIT = 1 << 20
+_NEEDED = ("size", "metadata", "name", "bucket")
+
+
+def describe(gate: Gateway, client: Client, route: Route) -> None:
+    """Answers a GET or HEAD of an object's metadata. Raises Refused, Closed."""
+    target = with_query(object_path(route.bucket, route.name), _masked(route, *_NEEDED))
+    answer = gate.pool.ask(client.request.method, target, asked_of_store(client.request.headers))
+    send(client, answer, lambda resource: shown(resource, client.origin))
+
+
+def list_objects(gate: Gateway, client: Client, route: Route) -> None:
+    """Answers a list of a bucket's objects. Raises Refused, Closed."""
+    if route.xml:
+        raise unsupported(
+            "the XML API's lists would tell the sizes of encrypted objects wrongly: use the JSON API"
+        )
+    target = with_query(
+        client.request.target.partition("?")[0], _masked(route, f"items({','.join(_NEEDED)})")
+    )
+    answer = gate.pool.ask(
+        client.request.method, target, asked_of_store(client.request.headers), limit=_LIST_LIMIT
+    )
+    send(client, answer, lambda listed: shown_list(listed, client.origin))
+
+
+def change(gate: Gateway, client: Client, route: Route) -> None:
+    """Answers a PATCH or PUT of an object's metadata; our entries stay. Raises Refused, Closed."""
+    wanted = parse_clients(client.body.read_all(_BODY_LIMIT))
+    changed = wanted.get("metadata")
+    if isinstance(changed, dict):
+        refuse_ours(changed)
+    more: dict[str, str] = {}
+    if route.verb == "PUT" or ("metadata" in wanted and changed is None):
+        current = current_of(gate, client, route)
+        if current and is_encrypted(current):
+            wanted["metadata"] = _all_but_ours(current, changed, whole=route.verb == "PUT")
+            # Between our looking and this change, nobody else is to have changed it.
+            more = {
+                "ifMetagenerationMatch": route.get("ifMetagenerationMatch") or str(current["metageneration"])
+            }
+    target = with_query(object_path(route.bucket, route.name), _masked(route, *_NEEDED, **more))
+    headers = asked_of_store(client.request.headers)
+    headers.fields.append(("Content-Type", "application/json"))
+    answer = gate.pool.ask(client.request.method, target, headers, json.dumps(wanted).encode())
+    send(client, answer, lambda resource: shown(resource, client.origin))
+
+
+def current_of(gate: Gateway, client: Client, route: Route, generation: str = "") -> Resource | None:
+    """Returns what the store says of an object; None where it does not say."""
+    pin = {"generation": generation or route.get("generation"), "userProject": route.get("userProject")}
+    query = urlencode({name: value for name, value in pin.items() if value})
+    headers = asked_of_store(client.request.headers)
+    headers = Headers(field for field in headers if not field[0].lower().startswith("if-"))
+    answer = gate.pool.ask("GET", with_query(object_path(route.bucket, route.name), query), headers)
+    return parse(answer.content) if answer.ok else None
+
+
+def send(client: Client, answer: Answer, change: Callable[[Resource], Resource]) -> None:
+    """Answers with what the store said, changed where that is 2xx and JSON. Raises Closed."""
+    content, headers = answer.content, answer.headers
+    if answer.ok and content and client.request.method != "HEAD":
+        content = json.dumps(change(parse(content)), ensure_ascii=False).encode()
+        headers = headers.without(("x-goog-hash", "content-type"))
+        headers.fields.append(("Content-Type", "application/json; charset=UTF-8"))
+    client.answer(answer.status, headers, content, answer.reason)
+
+
+def _all_but_ours(current: Resource, changed: object, *, whole: bool) -> dict[str, object]:
+    """Returns metadata for a change that replaces or deletes all of them: ours are to stay."""
+    has = custom(current)
+    if whole:
+        given = changed if isinstance(changed, dict) else {}
+        return {**given, **{name: has[name] for name in has if name.lower().startswith(envelope.PREFIX)}}
+    return dict.fromkeys(envelope.without_ours(has))
+
+
+def _masked(route: Route, *needed: str, **more: str) -> str:
+    """Returns the query, in which a mask of fields has also what we need of the answer."""
+    if fields := route.get("fields"):
+        more["fields"] = ",".join([fields, *needed])
+    return route.query_but(**more)

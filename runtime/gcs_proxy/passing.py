@@ -1,0 +1,76 @@
+"""Requests that pass through as they are, both ways in pieces."""
+
+from __future__ import annotations
+
+from runtime.gcs_proxy.buffers import LARGE
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.messages import Response
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.upstream import Exchange
+from runtime.gcs_proxy.wire import Headers
+
+
+def pass_through(gate: Gateway, client: Client, before: bytes = b"") -> None:
+    """Sends a request on and its answer back. `before`: what was read of its body. Raises Refused, Closed."""
+    request, body = client.request, client.body
+    chunked = body.left is None and not body.ended
+    length = (
+        None if body.left is None or not request.headers.has("content-length") else len(before) + body.left
+    )
+    headers = request.headers
+    with gate.pool.open(request.method, request.target, headers, length, chunked=chunked) as exchange:
+        whole = not before or exchange.send(before)
+        if not body.ended:
+            with gate.budget.take(LARGE) as (_, buffer, _):
+                while whole and (came := body.read_into(buffer)):
+                    whole = exchange.send(buffer[:came])
+        relay(gate, client, exchange.answer(whole=whole))
+
+
+def relay(gate: Gateway, client: Client, response: Response) -> None:
+    """Sends an answer of the store on as it is. Raises Refused, Closed."""
+    headers = response.headers.end_to_end()
+    body = response.body
+    length = body.left if body.left is not None else None
+    if client.request.method == "HEAD" or response.status == 304:
+        told = response.headers.get("content-length")
+        fields = [*headers, ("Content-Length", told)] if told else list(headers)
+        client.begin(response.status, fields, None, response.reason)
+        return
+    if length is not None:
+        client.begin(response.status, headers, None if response.status == 204 else length, response.reason)
+        _copy(gate, client, response, length)
+        return
+    framed = client.request.http_11  # others are told the end by the end of the connection
+    fields = [*headers, ("Transfer-Encoding", "chunked")] if framed else list(headers)
+    client.begin(response.status, fields, None, response.reason)
+    with gate.budget.take(1) as (_, buffer, _):
+        while came := body.read_into(buffer):
+            client.write(b"%x\r\n" % came + bytes(buffer[:came]) + b"\r\n" if framed else buffer[:came])
+    if framed:
+        client.write(b"0\r\n\r\n")
+
+
+def _copy(gate: Gateway, client: Client, response: Response, length: int) -> None:
+    if not length:
+        return
+    with gate.budget.take(-(-length // (64 << 10))) as (_, buffer, _):
+        while came := response.body.read_into(buffer):
+            client.write(buffer[:came])
+
+
+def asked_of_store(headers: Headers) -> Headers:
+    """Returns a client's headers as the store may see them where we read its answer: nothing of it compressed."""
+    return headers.without(
+        ("accept-encoding", "range", "if-range", "x-goog-hash", "content-md5", "content-type")
+    )
+
+
+def refused_by_store(gate: Gateway, client: Client, exchange: Exchange) -> bool:
+    """Sends the store's answer on where it is not 2xx; tells whether it did."""
+    response = exchange.response
+    assert response is not None
+    if 200 <= response.status < 300:
+        return False
+    relay(gate, client, response)
+    return True

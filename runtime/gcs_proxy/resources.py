@@ -1,0 +1,120 @@
+"""What the JSON API says of objects, as their clients are to see it: the plaintext's size, and nothing of ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.format import Malformed
+from runtime.gcs_proxy.refusal import Refused, corrupt, invalid, unavailable
+
+Resource = dict[str, Any]
+_HASHES = ("md5Hash", "crc32c")
+_LINKS = ("selfLink", "mediaLink")
+
+
+def parse(content: bytes) -> Resource:
+    """Returns the JSON object that the store answered. Raises Refused (503)."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise unavailable(f"the store's answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise unavailable("the store's answer is no JSON object")
+    return found
+
+
+def parse_clients(content: bytes) -> Resource:
+    """Returns the JSON object that a client sent. Raises Refused (400)."""
+    try:
+        found = json.loads(content or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"Parse Error: {error}") from error
+    if not isinstance(found, dict):
+        raise invalid("the body is no JSON object")
+    return found
+
+
+def custom(resource: Resource) -> dict[str, str]:
+    """Returns an object's custom metadata. Raises Refused (400) when a client's have another form."""
+    metadata = resource.get("metadata") or {}
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise invalid("metadata are not text by name")
+    return metadata
+
+
+def refuse_ours(metadata: dict[str, Any]) -> None:
+    """Raises Refused where a client's metadata use a name of ours."""
+    if taken := sorted(name for name in metadata if name.lower().startswith(envelope.PREFIX)):
+        raise invalid(f"metadata may not be named {taken[0]}: {envelope.PREFIX}… is the proxy's")
+
+
+def is_encrypted(resource: Resource) -> bool:
+    """Tells whether the object is one of ours."""
+    metadata = resource.get("metadata")
+    return isinstance(metadata, dict) and envelope.is_encrypted(metadata)
+
+
+def plain_size(resource: Resource) -> int:
+    """Returns the size of an encrypted object's plaintext. Raises Refused (422)."""
+    try:
+        return envelope.read(custom(resource)).layout.plain_size(int(resource.get("size", -1)))
+    except (Malformed, ValueError) as error:
+        raise corrupt(f"gs://{resource.get('bucket')}/{resource.get('name')}: {error}") from error
+
+
+def shown(resource: Resource, origin: str) -> Resource:
+    """Returns an object as its client sees it; `origin` is where that client asks. Objects of others stay as they are.
+
+    Raises Refused (422) for an object that has no size of ours.
+    """
+    if not is_encrypted(resource):
+        return resource
+    seen = {name: value for name, value in resource.items() if name not in _HASHES}
+    if "size" in seen:
+        seen["size"] = str(plain_size(resource))
+    seen["metadata"] = envelope.without_ours(custom(resource))
+    if not seen["metadata"]:
+        del seen["metadata"]
+    for link in _LINKS:
+        if link in seen:
+            seen[link] = _at(origin, str(seen[link]))
+    return seen
+
+
+def shown_list(listed: Resource, origin: str) -> Resource:
+    """Returns a list of objects likewise. One that is spoilt stays in it as it is: the others are to be seen."""
+    if "items" not in listed:
+        return listed
+    return {**listed, "items": [_shown_or_not(item, origin) for item in listed["items"]]}
+
+
+def _shown_or_not(item: Resource, origin: str) -> Resource:
+    try:
+        return shown(item, origin)
+    except Refused:
+        return item
+
+
+def uploaded(resource: Resource, origin: str, size: int, crc32c: int, md5: bytes | None) -> Resource:
+    """Returns what the upload of a plaintext is answered with."""
+    seen = shown(resource, origin)
+    if seen.get("size", str(size)) != str(size):
+        raise unavailable("the store kept another number of bytes than it was sent")
+    seen["crc32c"] = crc32c_text(crc32c)
+    if md5 is not None:
+        seen["md5Hash"] = base64.b64encode(md5).decode()
+    return seen
+
+
+def crc32c_text(crc32c: int) -> str:
+    """Returns a CRC32C as Cloud Storage writes it."""
+    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()
+
+
+def _at(origin: str, link: str) -> str:
+    parts = urlsplit(link)
+    return origin + parts.path + (f"?{parts.query}" if parts.query else "")

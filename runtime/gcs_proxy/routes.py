@@ -1,0 +1,150 @@
+"""What a request to Cloud Storage is about: its kind, bucket and object, read from method, path and query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
+
+from runtime.gcs_proxy.refusal import invalid
+
+Kind = Literal[
+    "upload",
+    "session",
+    "media",
+    "metadata",
+    "change",
+    "delete",
+    "list",
+    "copy",
+    "rewrite",
+    "other",
+    "batch",
+    "plain",
+]
+"""other: anything else that is about objects of a bucket. plain: what is about no object's bytes or size."""
+
+Query = list[tuple[str, str]]
+_SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
+_UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage", "v1", "b"])
+_API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
+_RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
+
+
+@dataclass(frozen=True)
+class Route:
+    """What a request is about. `to` is the other place of copies."""
+
+    kind: Kind
+    bucket: str = ""
+    name: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+    verb: str = ""
+    to: tuple[str, str] = ("", "")
+    xml: bool = False
+
+    def get(self, name: str, default: str = "") -> str:
+        """Returns a value of the query."""
+        return dict(self.query).get(name, default)
+
+    def query_but(self, *names: str, **more: str) -> str:
+        """Returns the query as text, without some of its names and with others."""
+        kept = [(name, value) for name, value in self.query if name not in names and name not in more]
+        return urlencode([*kept, *more.items()], quote_via=quote, safe="")
+
+
+def object_path(bucket: str, name: str, root: str = "/storage/v1") -> str:
+    """Returns the path of an object in the JSON API."""
+    return f"{root}/b/{quote(bucket, safe='')}/o/{quote(name, safe='')}"
+
+
+def upload_path(bucket: str) -> str:
+    """Returns the path that takes uploads to a bucket."""
+    return f"/upload/storage/v1/b/{quote(bucket, safe='')}/o"
+
+
+def with_query(path: str, query: str) -> str:
+    """Puts path and query together."""
+    return f"{path}?{query}" if query else path
+
+
+def route(method: str, target: str) -> Route:
+    """Returns what a request is about. Raises Refused for what can be read in two ways."""
+    path, _, raw_query = target.partition("?")
+    if not path.startswith("/"):
+        raise invalid("the request's target is no path")
+    try:
+        query = tuple(parse_qsl(raw_query, keep_blank_values=True, errors="strict"))
+    except ValueError:
+        raise invalid("the query is not UTF-8") from None
+    names = [name for name, _ in query]
+    if twice := next((name for name in _SINGLE if names.count(name) > 1), None):
+        raise invalid(f"the parameter {twice} is given twice")
+    parts = path[1:].split("/")
+    if parts[:1] == ["batch"]:
+        return Route("batch", query=query)
+    for prefix in _UPLOADS:
+        if parts[: len(prefix)] == prefix:
+            return _upload(method, [_decoded(part) for part in parts[len(prefix) :]], query)
+    if parts[:4] == _DOWNLOAD:
+        return _objects(method, [_decoded(part) for part in parts[4:]], query, download=True)
+    if parts[:3] == _API:
+        return _objects(method, [_decoded(part) for part in parts[3:]], query)
+    if parts[0] in _RESERVED:
+        return Route("plain", query=query)
+    return _xml(method, parts, query)
+
+
+def _decoded(part: str) -> str:
+    if part in (".", ".."):
+        raise invalid("the path has dots for a part")  # some servers walk up then, and others do not
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise invalid("the path is not UTF-8") from None
+
+
+def _upload(method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...]) -> Route:
+    if len(parts) != 2 or parts[1] != "o":
+        raise invalid("this is no path for uploads")
+    given = dict(query)
+    if "upload_id" in given:
+        return Route("session", parts[0], given.get("name", ""), query, verb=method)
+    if method not in ("POST", "PUT"):
+        raise invalid(f"uploads do not begin with {method}")
+    return Route("upload", parts[0], given.get("name", ""), query, verb=given.get("uploadType", ""))
+
+
+def _objects(
+    method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...], *, download: bool = False
+) -> Route:
+    """Requests to /storage/v1/b/…: `parts` are what comes behind it."""
+    if len(parts) < 2 or parts[1] != "o":
+        return Route("plain", parts[0] if parts else "", query=query)
+    bucket = parts[0]
+    if len(parts) == 2:
+        return Route("list" if method in ("GET", "HEAD") else "other", bucket, query=query, verb="insert")
+    name = parts[2]
+    if len(parts) == 3:
+        if method in ("GET", "HEAD"):
+            media = download or dict(query).get("alt") == "media"
+            return Route("media" if media else "metadata", bucket, name, query)
+        kinds: dict[str, Kind] = {"DELETE": "delete", "PATCH": "change", "PUT": "change"}
+        return Route(kinds.get(method, "other"), bucket, name, query, verb=method)
+    if parts[3] in ("copyTo", "rewriteTo") and len(parts) == 8 and (parts[4], parts[6]) == ("b", "o"):
+        kind: Kind = "copy" if parts[3] == "copyTo" else "rewrite"
+        return Route(kind, bucket, name, query, parts[3], to=(parts[5], parts[7]))
+    if parts[3] == "acl":
+        return Route("plain", bucket, name, query)
+    return Route("other", bucket, name, query, verb=parts[3])
+
+
+def _xml(method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...]) -> Route:
+    """Requests of the XML API: /bucket/object, where slashes of the name stand for themselves."""
+    bucket, name = _decoded(parts[0]), "/".join(_decoded(part) for part in parts[1:])
+    if not bucket or not name:
+        kind: Kind = "list" if bucket and method in ("GET", "HEAD") else "plain"
+        return Route(kind, bucket, query=query, verb=method, xml=True)
+    kinds: dict[str, Kind] = {"GET": "media", "HEAD": "media", "PUT": "upload", "DELETE": "delete"}
+    return Route(kinds.get(method, "other"), bucket, name, query, verb=method, xml=True)

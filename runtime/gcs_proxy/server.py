@@ -1,0 +1,194 @@
+"""Listens, reads requests and has them answered, a thread for each connection."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from email.utils import formatdate
+
+from runtime.gcs_proxy.messages import Body, Request, receive_request, response_head
+from runtime.gcs_proxy.refusal import Refused, as_json, as_xml, invalid
+from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
+
+CONNECTIONS = 512
+IDLE_S = 300.0
+"""How long a connection may be silent, between requests and within one."""
+_LINGER_S, _LINGER_BYTES = 5.0, 64 << 20
+_BODILESS = frozenset((204, 304))
+
+
+class Client:
+    """One request of a client, and the answer it gets."""
+
+    def __init__(self, wire: Wire, request: Request, body: Body) -> None:
+        self.wire, self.request, self.body = wire, request, body
+        self.status = 0
+        """Of the answer; 0 before there is one."""
+        self.sent = 0
+        self.xml = False
+        """Whether errors have the XML API's form."""
+        self.scheme = "http"
+        self.keep = request.http_11 and "close" not in request.headers.get("connection").lower()
+        if request.headers.get("expect").lower() == "100-continue":
+            body.on_first_read = self._continue
+
+    @property
+    def origin(self) -> str:
+        """Where the client asks, for links that it is to follow."""
+        return f"{self.scheme}://{self.request.headers.get('host')}"
+
+    def answer(
+        self, status: int, headers: Iterable[tuple[str, str]], content: bytes, reason: str = ""
+    ) -> None:
+        """Answers with all there is. Raises Closed."""
+        fields = Headers(headers).end_to_end()
+        self.begin(status, fields, None if status in _BODILESS else len(content), reason)
+        if content and self.request.method != "HEAD":
+            self.write(content)
+
+    def begin(
+        self, status: int, headers: Iterable[tuple[str, str]], length: int | None, reason: str = ""
+    ) -> None:
+        """Begins an answer of `length` bytes, all of which are to be written then. Raises Closed."""
+        if not self.body.ended:
+            self.keep = False  # what was not read of its body would be taken for the next request
+        fields = list(headers)
+        if length is not None:
+            fields.append(("Content-Length", str(length)))
+        if not Headers(fields).has("date"):
+            fields.append(("Date", formatdate(usegmt=True)))
+        if not self.keep:
+            fields.append(("Connection", "close"))
+        self.status = status
+        self.wire.send(response_head(status, reason, fields))
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Sends a piece of the answer. Raises Closed."""
+        self.wire.send(data)
+        self.sent += len(data)
+
+    def refuse(self, refused: Refused) -> None:
+        """Answers with an error; where an answer has begun, cuts it: it must not look whole. Raises Closed."""
+        if self.status:
+            self.keep = False
+            raise Closed(f"the answer was cut: {refused.message}")
+        content, kind = (
+            (as_xml(refused), "application/xml") if self.xml else (as_json(refused), "application/json")
+        )
+        headers = [
+            *refused.headers,
+            ("Content-Type", f"{kind}; charset=UTF-8"),
+            ("Cache-Control", "no-cache"),
+        ]
+        self.answer(refused.status, headers, content)
+
+    def _continue(self) -> None:
+        if not self.status:
+            self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+class Server:
+    """Answers what comes at a listening socket, until it is told to stop."""
+
+    def __init__(self, listener: socket.socket, answer: Callable[[Client], None]) -> None:
+        """`answer` may raise Refused, which is told to the client."""
+        self._listener, self._answer = listener, answer
+        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self._lock, self._open = threading.Condition(), dict[Wire, bool]()
+        self._stopping = False
+
+    def serve(self) -> None:
+        """Accepts connections until `stop`."""
+        while not self._stopping:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                if self._stopping:
+                    return
+                time.sleep(0.05)  # no file descriptor is free: one of those in use will be
+                continue
+            if not self._room.acquire(blocking=False):
+                self._turn_away(sock)
+                continue
+            threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
+
+    def stop(self, grace_s: float) -> None:
+        """Takes no more connections, and returns when all requests are answered or the time is over."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        deadline = time.monotonic() + grace_s
+        with self._lock:
+            for wire in [wire for wire, busy in self._open.items() if not busy]:
+                with contextlib.suppress(OSError):
+                    wire.sock.shutdown(socket.SHUT_RDWR)
+            while any(self._open.values()) and (left := deadline - time.monotonic()) > 0:
+                self._lock.wait(left)
+
+    def _turn_away(self, sock: socket.socket) -> None:
+        refused = Refused(503, "backendError", f"this proxy serves {CONNECTIONS} connections at a time")
+        content = as_json(refused)
+        head = response_head(503, "", [("Content-Length", str(len(content))), ("Connection", "close")])
+        with contextlib.suppress(OSError), sock:
+            sock.settimeout(1.0)
+            sock.sendall(head + content)
+
+    def _connection(self, sock: socket.socket) -> None:
+        wire = Wire(sock)
+        try:
+            sock.settimeout(IDLE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(Closed, OSError):
+                while self._one(wire) and not self._stopping:
+                    pass
+        finally:
+            with self._lock:
+                self._open.pop(wire, None)
+                self._lock.notify_all()
+            wire.close()
+            self._room.release()
+
+    def _one(self, wire: Wire) -> bool:
+        """Has one request answered; returns whether there may be another."""
+        self._mark(wire, busy=False)
+        try:
+            came = receive_request(wire)
+        except BadMessage as error:
+            client = Client(wire, Request("GET", "/", Headers(), http_11=False), Body(None, 0))
+            client.refuse(invalid(str(error)))
+            _linger(wire)
+            return False
+        if came is None:
+            return False
+        self._mark(wire, busy=True)
+        client = Client(wire, *came)
+        try:
+            self._answer(client)
+        except Refused as refused:
+            client.refuse(refused)
+        except BadMessage as error:
+            client.refuse(invalid(str(error)))
+        if not client.keep:
+            _linger(wire)
+        return client.keep
+
+    def _mark(self, wire: Wire, *, busy: bool) -> None:
+        with self._lock:
+            self._open[wire] = busy
+            self._lock.notify_all()
+
+
+def _linger(wire: Wire) -> None:
+    """Reads for a while what a client still sends: closing at once would take our answer away from it."""
+    deadline, left = time.monotonic() + _LINGER_S, _LINGER_BYTES
+    try:
+        wire.sock.shutdown(socket.SHUT_WR)
+        wire.sock.settimeout(_LINGER_S)
+        while left > 0 and time.monotonic() < deadline and (data := wire.read_some()):
+            left -= len(data)
+    except (OSError, Closed):
+        return

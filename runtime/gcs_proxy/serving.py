@@ -1,0 +1,91 @@
+"""What is done with each request, by what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.keymap import KeyRef
+from runtime.gcs_proxy.metadata import change, describe, list_objects
+from runtime.gcs_proxy.passing import pass_through
+from runtime.gcs_proxy.reads import read
+from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
+from runtime.gcs_proxy.routes import Route, route
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
+
+
+def answer(gate: Gateway, client: Client) -> None:
+    """Answers one request. Raises Refused, BadMessage, Closed."""
+    request = client.request
+    if request.headers.get("content-type").startswith("application/grpc"):
+        raise unsupported("gRPC does not go through this proxy: TENSORSTORE_GCS_BACKEND=gcs chooses HTTP")
+    if request.headers.has("upgrade"):
+        raise unsupported("this proxy speaks HTTP/1.1 only")
+    about = route(request.method, request.target)
+    client.xml = about.xml
+    if about.kind == "upload":
+        _upload(gate, client, about)
+    elif about.kind == "plain" or not gate.key_map.touches(about.bucket):
+        pass_through(gate, client)
+    elif about.kind == "list":
+        list_objects(gate, client, about)
+    elif gate.key_map.key(about.bucket, about.name) is None:
+        pass_through(gate, client)
+    else:
+        _encrypted(gate, client, about)
+
+
+def _upload(gate: Gateway, client: Client, about: Route) -> None:
+    if not gate.key_map.touches(about.bucket):
+        pass_through(gate, client)
+    elif about.xml:
+        if key := gate.key_map.key(about.bucket, about.name):
+            upload_xml(gate, client, about, key)
+        else:
+            pass_through(gate, client)
+    elif about.verb == "media":
+        if key := _key(gate, about):
+            upload_media(gate, client, about, key)
+        else:
+            pass_through(gate, client)
+    elif about.verb == "multipart":
+        _multipart(gate, client, about)
+    else:
+        raise unsupported(f"uploads of the type {about.verb!r} do not go through this proxy")
+
+
+def _multipart(gate: Gateway, client: Client, about: Route) -> None:
+    if about.name and not _key(gate, about):
+        pass_through(gate, client)
+        return
+    resource, part = opened_multipart(client)
+    named = resource.get("name", "")
+    if about.name and named not in ("", about.name):
+        raise invalid("the object has one name in the query and another in the body")
+    about = replace(about, name=about.name or str(named))
+    key = _key(gate, about)
+    if key is None:
+        pass_through(gate, client, part.raw)
+        return
+    upload_multipart(gate, client, about, resource, part, key)
+
+
+def _key(gate: Gateway, about: Route) -> KeyRef | None:
+    if not about.name:
+        raise Refused(400, "required", "Required parameter: name")
+    return gate.key_map.key(about.bucket, about.name)
+
+
+def _encrypted(gate: Gateway, client: Client, about: Route) -> None:
+    """Answers what is about one object that has a key."""
+    if about.kind == "media":
+        read(gate, client, about)
+    elif about.kind == "metadata":
+        describe(gate, client, about)
+    elif about.kind == "change":
+        change(gate, client, about)
+    elif about.kind == "delete":
+        pass_through(gate, client)
+    else:
+        raise unsupported(f"{about.verb or about.kind} of encrypted objects does not go through this proxy")

@@ -1,0 +1,156 @@
+"""A socket and the headers of the messages on it: what is read is kept until it is used."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import ssl
+from collections.abc import Iterable, Iterator
+
+HEAD_LIMIT = 64 << 10
+"""The longest head that is read; more is an attack, or no HTTP."""
+_READ_BYTES = 64 << 10
+_BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)|\r\n[ \t]")
+"""Half a line end, or a line that goes on in the next one: servers do not agree on what these mean."""
+HOP_BY_HOP = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "host",
+        "expect",
+        "http2-settings",
+    )
+)
+
+Fields = list[tuple[str, str]]
+
+
+class BadMessage(Exception):
+    """The other side does not speak HTTP/1.1 as it should."""
+
+
+class Closed(Exception):
+    """The other side ended the connection, or was silent for too long, where more had to come."""
+
+
+class Headers:
+    """Fields of a message in their order; names are told apart without regard to case."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self.fields: Fields = list(fields)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Returns the first value of a field."""
+        return next((value for key, value in self.fields if key.lower() == name), default)
+
+    def all(self, name: str) -> list[str]:
+        """Returns all values of a field."""
+        return [value for key, value in self.fields if key.lower() == name]
+
+    def has(self, name: str) -> bool:
+        """Tells whether there is such a field."""
+        return any(key.lower() == name for key, _ in self.fields)
+
+    def without(self, names: Iterable[str]) -> Headers:
+        """Returns the others."""
+        dropped = frozenset(names)
+        return Headers((key, value) for key, value in self.fields if key.lower() not in dropped)
+
+    def end_to_end(self) -> Headers:
+        """Returns those that are not about this connection, the body's length included."""
+        named = {name.strip().lower() for value in self.all("connection") for name in value.split(",")}
+        return self.without(HOP_BY_HOP | named)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.fields)
+
+
+class Wire:
+    """A socket and what was read from it and not used yet."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._pending = bytearray()
+
+    def send(self, data: bytes | memoryview) -> None:
+        """Sends all of it. Raises Closed."""
+        try:
+            self.sock.sendall(data)
+        except OSError as error:
+            raise Closed(f"the connection broke while sending: {error}") from error
+
+    def read_into(self, view: memoryview) -> int:
+        """Fills the beginning of a buffer; returns how many bytes came, 0 at the end. Raises Closed."""
+        if self._pending:
+            taken = min(len(view), len(self._pending))
+            view[:taken] = self._pending[:taken]
+            del self._pending[:taken]
+            return taken
+        try:
+            return self.sock.recv_into(view)
+        except OSError as error:
+            raise Closed(f"the connection broke while receiving: {error}") from error
+
+    def read_some(self) -> bytes:
+        """Returns some bytes, none at the end."""
+        buffer = bytearray(_READ_BYTES)
+        return bytes(buffer[: self.read_into(memoryview(buffer))])
+
+    def put_back(self, data: bytes) -> None:
+        """Gives back what was read too much."""
+        self._pending[:0] = data
+
+    def read_head(self) -> bytes | None:
+        """Returns a head with its empty line; None where the other side ended instead. Raises BadMessage, Closed."""
+        head = bytearray()
+        while (end := head.find(b"\r\n\r\n")) < 0:
+            if len(head) > HEAD_LIMIT:
+                raise BadMessage("the head of the message is too long")
+            if b"\n\n" in head:
+                break
+            more = self.read_some()
+            if not more and head:
+                raise Closed("the connection ended within a head")
+            if not more:
+                return None
+            head += more
+            while head.startswith(b"\r\n"):  # HTTP allows empty lines before a message
+                del head[:2]
+        if end + 4 > HEAD_LIMIT:
+            raise BadMessage("the head of the message is too long")
+        if _BAD_LINE_END.search(head[: end + 4] if end >= 0 else head):
+            raise BadMessage("a line of the head does not end as HTTP's do")
+        self.put_back(bytes(head[end + 4 :]))
+        return bytes(head[: end + 4])
+
+    def readable(self) -> bool:
+        """Tells whether the other side sent something, or ended."""
+        if self._pending or not select.select([self.sock], [], [], 0)[0]:
+            return bool(self._pending)
+        if not isinstance(self.sock, ssl.SSLSocket):
+            return True
+        # What came may be TLS's own: tickets for sessions come behind the handshake.
+        patience = self.sock.gettimeout()
+        self.sock.settimeout(0)
+        try:
+            self._pending += self.sock.recv(_READ_BYTES)
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
+        finally:
+            self.sock.settimeout(patience)
+        return True
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.sock.close()

@@ -1,0 +1,124 @@
+"""For tests of the proxy: one that runs in this process, and a client that says what it is told to say."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.buffers import Budget
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.keymap import parse_key, parse_key_map
+from runtime.gcs_proxy.keys import KeyRing, make_key_file
+from runtime.gcs_proxy.serve import listening
+from runtime.gcs_proxy.server import Server
+from runtime.gcs_proxy.serving import answer
+from runtime.gcs_proxy.upstream import Pool, parse_origin
+from tests.runtime.gcs_proxy.test_seal import by_the_page
+
+
+@dataclass
+class Told:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+    @property
+    def message(self) -> str:
+        """What a refusal says, in the JSON API's form."""
+        error = self.json["error"]
+        assert error["code"] == self.status and error["errors"][0]["reason"]
+        return str(error["message"])
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Proxy:
+    """A running proxy, and what asks it."""
+
+    def __init__(self, url: str, key_file: Path, clock: Clock | None = None) -> None:
+        self.url, self.key_file, self.clock = url, key_file, clock or Clock()
+
+    def ask(
+        self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Told:
+        """Asks by a connection of its own."""
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=120)
+        try:
+            connection.request(method, target, body=body, headers=dict(headers or {}))
+            response = connection.getresponse()
+            return Told(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def upload(self, bucket: str, name: str, content: Any, query: str = "", **headers: str) -> Told:
+        """Uploads an object in one request."""
+        target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(name, safe='')}{query}"
+        told = {"Content-Type": "text/x", **{key.replace("_", "-"): value for key, value in headers.items()}}
+        return self.ask("POST", target, content, told)
+
+    def read(self, bucket: str, name: str, wanted: str | None = None, query: str = "") -> Told:
+        """Reads an object, or a range of it."""
+        headers = {} if wanted is None else {"Range": f"bytes={wanted}"}
+        return self.ask("GET", f"{path(bucket, name)}?alt=media{query}", headers=headers)
+
+
+def path(bucket: str, name: str) -> str:
+    return f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+
+
+@contextmanager
+def serving(
+    upstream: str, folder: Path, key_map: str = "", buffer_mib: int = 16, **more: Any
+) -> Iterator[Proxy]:
+    """Runs a proxy in this process; without a map all buckets have the key in `folder`/key.json."""
+    key_file = folder / "key.json"
+    if not key_file.exists():
+        make_key_file(key_file)
+    entries = parse_key_map((key_map or "*:KEY").replace("KEY", f"file:{key_file}"))
+    ring = KeyRing([*entries.keys, *map(parse_key, more.get("old_keys", ()))], more.get("kms"))
+    clock = Clock()
+    gate = Gateway(entries, ring, Pool(parse_origin(upstream)), Budget(buffer_mib << 20), clock)
+    listener = listening(("127.0.0.1", 0))
+    server = Server(listener, lambda client: answer(gate, client))
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield Proxy(f"http://127.0.0.1:{listener.getsockname()[1]}", key_file, clock)
+    finally:
+        server.stop(0)
+        thread.join()
+
+
+def decrypted(proxy: Proxy, sealed: bytes, resource: Mapping[str, Any]) -> bytes:
+    """Returns the plaintext of an object, by what docs/gcs_proxy.md shows."""
+    found = envelope.read(resource["metadata"])
+    size = found.layout.segment_bytes
+    key = by_the_page("unwrap")(
+        found.wrapped_key,
+        proxy.key_file.read_text(),
+        size,
+        found.object_id,
+        resource["bucket"],
+        resource["name"],
+    )
+    return by_the_page("decrypt")(sealed, key, found.object_id, size)  # type: ignore[no-any-return]

@@ -1,0 +1,219 @@
+"""Uploads in other forms: multipart as clients write it, and the XML API; and hostile HTTP."""
+
+from __future__ import annotations
+
+import io
+import random
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from runtime.gcs_proxy.related import open_related
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, decrypted, serving
+
+CONTENT = random.Random(6).randbytes(200_000)
+MULTIPART = "/upload/storage/v1/b/{}/o?uploadType=multipart"
+
+
+class Pieces(io.BytesIO):
+    """A body that comes in small pieces."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self._size = size
+
+    def read_into(self, view: memoryview) -> int:
+        data = self.read(min(self._size, len(view)))
+        view[: len(data)] = data
+        return len(data)
+
+    def fill(self, view: memoryview) -> int:
+        filled = 0
+        while filled < len(view) and (came := self.read_into(view[filled:])):
+            filled += came
+        return filled
+
+
+@given(
+    st.one_of(st.binary(max_size=60), st.text("\r\n-b", max_size=60).map(str.encode)),
+    st.sampled_from([b"\n", b"\r\n"]),
+    st.sampled_from([b"", b"\n", b"\r\n", b" \r\n"]),
+    st.integers(1, 40),
+    st.integers(1, 40),
+)
+@example(b"x\r", b"\n", b"", 1, 1)
+@example(b"\r\n--b--\r\n--b", b"\r\n", b"", 7, 3)
+@settings(max_examples=150)
+def test_the_bytes_of_a_multipart_body_are_all_that_is_between(
+    content: bytes, line: bytes, end: bytes, size: int, asked: int
+) -> None:
+    head = line.join(
+        [
+            b"--b",
+            b"Content-Type: application/json",
+            b"",
+            b'{"name": "x"}',
+            b"--b",
+            b"content-type: a/b",
+            b"",
+            b"",
+        ]
+    )
+    resource, part = open_related(
+        Pieces(head + content + line + b"--b--" + end, size), 'multipart/related; boundary="b"'
+    )  # type: ignore[arg-type]
+    assert (resource, part.content_type) == ({"name": "x"}, "a/b")
+    found, view = b"", memoryview(bytearray(asked))
+    while came := part.fill(view):
+        found += view[:came]
+    assert found == content
+
+
+def multipart(json: str, content: bytes, end: str = "--") -> bytes:
+    head = f"--b\r\nContent-Type: application/json\r\n\r\n{json}\r\n--b\r\nContent-Type: text/y\r\n\r\n"
+    return head.encode() + content + f"\r\n--b{end}".encode()
+
+
+RELATED = {"Content-Type": "multipart/related; boundary=b"}
+
+
+def test_a_multipart_upload_keeps_what_its_json_says(proxy: Proxy, store: Store, bucket: str) -> None:
+    body = multipart('{"name": "x", "metadata": {"mine": "1"}, "cacheControl": "no-store"}', CONTENT)
+    told = proxy.ask("POST", MULTIPART.format(bucket), body, RELATED).json
+    assert (told["size"], told["metadata"], told["contentType"]) == ("200000", {"mine": "1"}, "text/y")
+    resource = store.resource(bucket, "x")
+    assert resource["cacheControl"] == "no-store"
+    assert decrypted(proxy, store.raw(bucket, "x"), resource) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "body, headers, said",
+    [
+        (
+            multipart('{"name": "x", "metadata": {"slicebench-enc-key": "1"}}', b""),
+            RELATED,
+            "may not be named",
+        ),
+        (multipart('{"name": "x", "metadata": {"a": 1}}', b""), RELATED, "are not text"),
+        (multipart('{"name": "x", "crc32c": "AAAAAA=="}', b"1"), RELATED, "doesn't match"),
+        (multipart("{}", b""), RELATED, "Required parameter: name"),
+        (multipart("[]", b""), RELATED, "no JSON object"),
+        (multipart("{", b""), RELATED, "Parse Error"),
+        (multipart('{"name": "x"}', b"1", end=""), RELATED, "does not end with its boundary"),
+        (b"", RELATED, "ends before its second part"),
+        (b"x" * 2_000_000, RELATED, "does not begin with JSON"),
+        (multipart('{"name": "x"}', b"1"), {"Content-Type": "text/plain"}, "is multipart/related"),
+    ],
+)
+def test_a_multipart_upload_that_is_not_right_is_refused(
+    proxy: Proxy, store: Store, bucket: str, body: bytes, headers: dict[str, str], said: str
+) -> None:
+    told = proxy.ask("POST", MULTIPART.format(bucket), body, headers)
+    assert told.status == 400 and said in told.message
+    assert proxy.read(bucket, "x").status == 404
+
+
+def test_a_multipart_upload_to_a_place_without_a_key_passes(
+    store: Store, bucket: str, tmp_path: Path
+) -> None:
+    with serving(store.url, tmp_path, f"{bucket}/secret:KEY") as proxy:
+        assert (
+            proxy.ask("POST", MULTIPART.format(bucket), multipart('{"name": "x"}', CONTENT), RELATED).status
+            == 200
+        )
+        assert store.raw(bucket, "x") == CONTENT
+        target = MULTIPART.format(bucket) + "&name=secret"
+        assert proxy.ask("POST", target, multipart('{"name": "x"}', CONTENT), RELATED).status == 400
+
+
+def test_the_xml_api_uploads_and_reads_too(proxy: Proxy, store: Store, bucket: str) -> None:
+    meta = {"Content-Type": "a/b", "x-goog-meta-mine": "1", "x-goog-if-generation-match": "0"}
+    put = proxy.ask("PUT", f"/{bucket}/a/b%20c", CONTENT, meta)
+    assert put.status == 200 and put.headers["x-goog-stored-content-length"] == "200000"
+    assert decrypted(proxy, store.raw(bucket, "a/b c"), store.resource(bucket, "a/b c")) == CONTENT
+    read = proxy.ask("GET", f"/{bucket}/a/b%20c")
+    assert (read.status, read.content, read.headers["x-goog-meta-mine"]) == (200, CONTENT, "1")
+    assert not [name for name in read.headers if "slicebench" in name.lower()]
+    part = proxy.ask("GET", f"/{bucket}/a/b%20c", headers={"Range": "bytes=65507-65509"})
+    assert (part.status, part.content) == (206, CONTENT[65507:65510])
+    assert proxy.ask("HEAD", f"/{bucket}/a/b%20c").headers["Content-Length"] == "200000"
+    again = proxy.ask("PUT", f"/{bucket}/a/b%20c", CONTENT, meta)
+    assert again.status == 412 and b"<Code>PreconditionFailed</Code>" in again.content
+    assert b"<Code>NoSuchKey</Code>" in proxy.ask("GET", f"/{bucket}/none").content
+    for target, method, headers in (
+        (f"/{bucket}/x", "PUT", {"x-goog-copy-source": f"/{bucket}/a"}),
+        (f"/{bucket}/x?compose", "PUT", {}),
+        (f"/{bucket}/x", "PUT", {"x-goog-meta-slicebench-enc-key": "1"}),
+        (f"/{bucket}/x?uploads", "POST", {}),
+        (f"/{bucket}", "GET", {}),
+    ):
+        refused = proxy.ask(method, target, b"", headers)
+        assert refused.status == 400 and refused.content.startswith(b"<?xml"), target
+    assert proxy.ask("DELETE", f"/{bucket}/a/b%20c").status == 204
+
+
+def raw(proxy: Proxy, data: bytes) -> bytes:
+    """Returns all that comes for bytes that are no client's."""
+    parts = urlsplit(proxy.url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as client:
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        answer = b""
+        while more := client.recv(65536):
+            answer += more
+    return answer
+
+
+POST = b"POST /upload/storage/v1/b/BUCKET/o?uploadType=media&name=x HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        POST + b"Content-Length: +3\r\n\r\nabc",
+        POST + b"Content-Length: 3\nX: y\r\n\r\nabc",
+        POST + b"X: " + b"y" * 100_000 + b"\r\n\r\n",
+        POST + b"X : secret\r\n\r\n",
+        POST + b"X: y\r\n folded\r\nContent-Length: 0\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET / HTTP/1.1\n\nHost: a",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT evil:443 HTTP/1.1\r\nHost: evil\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+    ],
+)
+def test_hostile_http_is_refused_and_its_connection_ended(
+    proxy: Proxy, store: Store, bucket: str, data: bytes
+) -> None:
+    answer = raw(proxy, data.replace(b"BUCKET", bucket.encode()))
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"Content-Length") == 1, answer
+    assert b"secret" not in answer
+    assert proxy.read(bucket, "x").status == 404
+
+
+def test_requests_behind_each_other_on_one_connection_are_answered_in_turn(proxy: Proxy, bucket: str) -> None:
+    post = POST.replace(b"BUCKET", bucket.encode())
+    get = f"GET /storage/v1/b/{bucket}/o/x?alt=media HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    data = (
+        post + b"Content-Length: 3\r\n\r\nabc" + get + b"\r\n" + post + b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    answer = raw(proxy, data + b"2\r\nde\r\n0\r\n\r\n" + get + get.replace(b"1.1", b"1.0"))
+    assert answer.count(b"HTTP/1.1 200") == 5
+    assert answer.count(b"\r\n\r\nabc") == 1 and answer.count(b"\r\n\r\nde") == 2
+
+
+def test_a_client_that_waits_is_told_to_go_on(proxy: Proxy, bucket: str) -> None:
+    data = POST.replace(b"BUCKET", bucket.encode()) + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"
+    assert raw(proxy, data).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")

@@ -1,0 +1,222 @@
+"""Whatever is wrong with an object, its key, its store or its client: an error that says so, and no wrong byte."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cloud import kms as kms_stand_in
+from tests.cloud.kms import Kms
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, path, serving
+
+C, S = 65508, 65536
+CONTENT = random.Random(5).randbytes(3 * C + 100)
+UPLOAD = "/upload/storage/v1/b/{}/o?uploadType={}"
+
+
+def cut_answer(proxy: Proxy, target: str, wanted: str = "") -> bytes:
+    """Returns what comes of an answer that does not come whole."""
+    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
+    connection.request("GET", target, headers={"Range": wanted} if wanted else {})
+    with pytest.raises(http.client.IncompleteRead) as cut:
+        connection.getresponse().read()
+    return cut.value.partial
+
+
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "a bit of the first segment": lambda sealed: bytes([sealed[0] ^ 1]) + sealed[1:],
+    "all of it": lambda sealed: b"x" * len(sealed),
+    "nothing left": lambda sealed: b"",
+    "segments exchanged": lambda sealed: sealed[S : 2 * S] + sealed[:S] + sealed[2 * S :],
+    "a size that none has": lambda sealed: sealed[: S + 5],
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_spoilt_beginning_is_answered_4xx_with_the_reason(
+    proxy: Proxy, store: Store, bucket: str, how: str
+) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    store.spoil(bucket, "x", SPOILT[how](store.raw(bucket, "x")))
+    told = proxy.read(bucket, "x")
+    assert told.status == 422
+    assert "segment 0" in told.message or "bytes" in told.message
+
+
+def test_a_spoilt_end_cuts_the_answer_after_what_is_right(proxy: Proxy, store: Store, bucket: str) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    sealed = store.raw(bucket, "x")
+    store.spoil(bucket, "x", sealed[: 2 * S] + bytes([sealed[2 * S] ^ 1]) + sealed[2 * S + 1 :])
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: 2 * C]
+    assert proxy.read(bucket, "x", f"5-{2 * C - 1}").content == CONTENT[5 : 2 * C]
+    assert proxy.read(bucket, "x", f"{2 * C}-{2 * C}").status == 422
+
+
+def test_a_cut_between_segments_is_found_at_the_end(proxy: Proxy, store: Store, bucket: str) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    store.spoil(bucket, "x", store.raw(bucket, "x")[: 2 * S])
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[:C]
+    assert proxy.read(bucket, "x", "-5").status == 422
+
+
+def test_an_object_in_anothers_place_is_refused(proxy: Proxy, store: Store, bucket: str) -> None:
+    for name in ("a", "b", "c"):
+        proxy.upload(bucket, name, CONTENT)
+    for name in ("b", "c"):
+        store.spoil(bucket, name, store.raw(bucket, "a"))
+    assert "segment 0" in proxy.read(bucket, "b").message
+    store.patch(bucket, "c", {"metadata": store.resource(bucket, "a")["metadata"]})
+    told = proxy.read(bucket, "c")
+    assert told.status == 403 and "another place" in told.message
+
+
+def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store, bucket: str) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    store.patch(bucket, "x", {"metadata": {"slicebench-enc-version": "7"}})
+    assert "format '7'" in proxy.read(bucket, "x").message
+    store.patch(bucket, "x", {"metadata": {"slicebench-enc-version": None}})
+    assert "lack slicebench-enc-version" in proxy.read(bucket, "x").message
+    store.patch(bucket, "x", {"metadata": None})
+    told = proxy.read(bucket, "x")
+    assert told.status == 422 and "is not encrypted" in told.message
+    assert int(proxy.ask("GET", path(bucket, "x")).json["size"]) > len(CONTENT)
+
+
+@pytest.mark.parametrize(
+    "method, target, body, told",
+    [
+        ("POST", "/upload/storage/v1/b/BUCKET/o?uploadType=other&name=x", b"", "uploads of the type 'other'"),
+        ("POST", "/upload/storage/v1/b/BUCKET/o?uploadType=media", b"", "Required parameter: name"),
+        ("POST", "/upload/storage/v1/b/BUCKET/o?uploadType=media&name=a&name=b", b"", "given twice"),
+        ("POST", "/storage/v1/b/BUCKET/o", b"{}", "insert"),
+        ("POST", "/storage/v1/b/BUCKET/o/x/compose", b"{}", "compose"),
+        ("POST", "/storage/v1/b/BUCKET/o/x/moveTo/o/y", b"", "moveTo"),
+        ("GET", "/storage/v1/b/BUCKET/../other/o/x?alt=media", None, "has dots"),
+        ("GET", "/storage/v1/b/BUCKET/o/%ff?alt=media", None, "is not UTF-8"),
+        ("PUT", "/upload/storage/v1/b/BUCKET", b"", "no path for uploads"),
+        ("GET", "http://other/storage/v1/b/BUCKET/o/x", None, "no path"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_the_store_never_asked(
+    proxy: Proxy, store: Store, bucket: str, method: str, target: str, body: bytes | None, told: str
+) -> None:
+    answer = proxy.ask(method, target.replace("BUCKET", bucket), body)
+    assert 400 <= answer.status < 500 and told in answer.message
+    assert not store.calls(bucket)
+
+
+def test_grpc_is_refused_with_the_way_out(proxy: Proxy) -> None:
+    told = proxy.ask(
+        "POST", "/google.storage.v2.Storage/ReadObject", b"", {"Content-Type": "application/grpc"}
+    )
+    assert told.status == 400 and "TENSORSTORE_GCS_BACKEND=gcs" in told.message
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 412, 429, 500, 503])
+def test_errors_of_the_store_go_on_as_they_are(proxy: Proxy, store: Store, bucket: str, status: int) -> None:
+    body = f'{{"error": {{"code": {status}, "message": "its own words"}}}}'
+    store.faults(
+        {"path": bucket, "times": 9, "status": status, "body": body, "headers": {"Retry-After": "7"}}
+    )
+    for told in (
+        proxy.read(bucket, "x"),
+        proxy.upload(bucket, "x", CONTENT),
+        proxy.ask("GET", path(bucket, "x")),
+        proxy.ask("DELETE", path(bucket, "x")),
+        proxy.ask("GET", f"/storage/v1/b/{bucket}/o"),
+    ):
+        assert (told.status, told.content.decode(), told.headers["Retry-After"]) == (status, body, "7")
+
+
+def test_an_early_no_of_the_store_reaches_the_client(proxy: Proxy, store: Store, bucket: str) -> None:
+    store.faults({"method": "POST", "path": bucket, "early": 412, "body": '{"error": {"code": 412}}'})
+    assert proxy.upload(bucket, "x", bytes(8 << 20)).status == 412
+
+
+def test_a_store_that_says_yes_too_early_is_not_believed(proxy: Proxy, store: Store, bucket: str) -> None:
+    store.faults({"method": "POST", "path": bucket, "early": 200, "body": "{}"})
+    told = proxy.upload(bucket, "x", bytes(8 << 20))
+    assert told.status == 503
+
+
+def test_a_store_that_kept_something_else_is_not_believed(proxy: Proxy, store: Store, bucket: str) -> None:
+    store.faults({"method": "POST", "path": bucket, "status": 200, "body": '{"size": "5", "name": "x"}'})
+    told = proxy.upload(bucket, "x", CONTENT)
+    assert told.status == 503 and "another number of bytes" in told.message
+
+
+def test_a_store_that_breaks_off_is_told_as_503_or_by_a_cut(proxy: Proxy, store: Store, bucket: str) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    store.faults({"path": "alt=media", "cut": 100})
+    assert proxy.read(bucket, "x").status == 503
+    store.faults({"path": "alt=media", "cut": S + 100})
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[:C]
+    store.faults({"method": "POST", "path": bucket, "take": 1000})
+    assert proxy.upload(bucket, "y", CONTENT).status == 503
+
+
+def test_a_store_that_is_not_there_is_told_as_503(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with serving(f"http://127.0.0.1:{taken.getsockname()[1]}", tmp_path) as proxy:
+            told = proxy.read("bkt", "x")
+            assert told.status == 503 and "cannot be reached" in told.message
+            assert proxy.upload("bkt", "x", b"1").status == 503
+
+
+def test_a_client_that_breaks_off_leaves_no_object(proxy: Proxy, store: Store, bucket: str) -> None:
+    target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name=x"
+    parts = urlsplit(proxy.url)
+    for framing in (
+        b"Content-Length: 500000\r\n\r\n" + bytes(70_000),
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+    ):
+        with socket.create_connection((parts.hostname or "", parts.port or 0)) as client:
+            client.sendall(f"POST {target} HTTP/1.1\r\nHost: x\r\n".encode() + framing)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(4096):
+                pass
+    assert proxy.read(bucket, "x").status == 404
+
+
+@pytest.fixture
+def kms(tmp_path: Path) -> Iterator[Kms]:
+    (tmp_path / "kms").mkdir()
+    with kms_stand_in.running(tmp_path / "kms") as kms:
+        yield kms
+
+
+def test_keys_that_are_denied_or_away(store: Store, bucket: str, tmp_path: Path, kms: Kms) -> None:
+    name = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
+    with serving(store.url, tmp_path, f"*:{name}", kms=kms.endpoint) as proxy:
+        assert proxy.upload(bucket, "x", CONTENT).status == 200
+        assert proxy.read(bucket, "x").content == CONTENT
+        kms.set(denied=[name])
+        told = proxy.upload(bucket, "y", CONTENT)
+        assert told.status == 403 and "denied on resource" in told.message
+        kms.set(faults=[{"method": "*", "status": "UNAVAILABLE", "times": 3}])
+        assert proxy.upload(bucket, "y", CONTENT).status == 503
+        assert not [call for call in store.calls(bucket) if "name=y" in call["target"]], (
+            "it was sent without a key"
+        )
+        kms.set(disabled=[name])
+        assert proxy.read(bucket, "x").content == CONTENT, "the key of a generation is asked for once"
+        proxy.clock.now += 601
+        assert proxy.read(bucket, "x").status == 403, "a revoked key goes on to open"
+    with serving(store.url, tmp_path, f"*:{name}", kms=kms.endpoint) as proxy:
+        kms.set(disabled=[name])
+        told = proxy.read(bucket, "x")
+        assert told.status == 403 and "is not enabled" in told.message
+    with serving(store.url, tmp_path, "*:KEY") as proxy:
+        told = proxy.read(bucket, "x")
+        assert told.status == 403 and "--old-key" in told.message
+    kms.set()
+    with serving(store.url, tmp_path, "*:KEY", kms=kms.endpoint, old_keys=[name]) as proxy:
+        assert proxy.read(bucket, "x").content == CONTENT

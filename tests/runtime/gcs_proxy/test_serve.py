@@ -1,0 +1,91 @@
+"""The proxy as a process: what it is told by, what it refuses to begin with, and that it ends what it was doing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.contract.errors import BadInput
+from runtime.gcs_proxy.keymap import KeyMap, KeyRef
+from runtime.gcs_proxy.serve import Settings, add_options, settings
+from tests.cloud.store.running import ROOT, Store
+from tests.runtime.gcs_proxy.asking import Proxy
+
+KEY = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
+
+
+def told(*words: str, **environ: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return settings(parser.parse_args(words), environ)
+
+
+def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
+    by_variable = told(GCP_KMS_BUCKET_KEY_MAPPING=f"bkt:{KEY}")
+    assert by_variable.key_map.key("bkt", "x") == KeyRef(f"gcp-kms://{KEY}")
+    assert told("--key-map", f"bkt2:{KEY}", GCP_KMS_BUCKET_KEY_MAPPING="rubbish").key_map.touches("bkt2")
+    assert told("--key-map", f"*:{KEY}", GCS_PROXY_DISABLE_ENCRYPTION="1").key_map == KeyMap()
+    assert told("--no-encryption").key_map == KeyMap()
+    assert told("--key-map", f"*:{KEY}", SSL_INSECURE="false").listen == ("127.0.0.1", 9081)
+    assert told("--key-map", f"*:{KEY}", "--listen", "[::1]:0").listen == ("::1", 0)
+
+
+@pytest.mark.parametrize(
+    "words, environ, said",
+    [
+        ([], {}, "nothing would be encrypted"),
+        (["--key-map", ""], {}, "nothing would be encrypted"),
+        (["--key-map", "bkt"], {}, "no entry of a key map"),
+        (["--no-encryption"], {"SSL_INSECURE": "1"}, "always verified"),
+        (["--no-encryption", "--listen", "0.0.0.0:9081"], {}, "not on loopback"),
+        (["--no-encryption", "--listen", "9081"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "127.0.0.1:70000"], {}, "not on loopback"),
+        (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
+        (["--no-encryption", "--old-key", "k"], {}, "is no key"),
+    ],
+)
+def test_what_is_not_safe_or_not_clear_is_refused(
+    words: list[str], environ: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        told(*words, **environ)
+
+
+def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, tmp_path: Path) -> None:
+    key = tmp_path / "key.json"
+    made = subprocess.run(
+        [sys.executable, "-m", "runtime.gcs_proxy", "new-key", str(key)], cwd=ROOT, check=True
+    )
+    assert made.returncode == 0
+    command = [sys.executable, "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:0", "--upstream", store.url]
+    environ = {**os.environ, "GCP_KMS_BUCKET_KEY_MAPPING": f"{bucket}:file:{key}"}
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        url = re.search(r"http://127\S+$", process.stderr.readline().strip())
+        assert url
+        proxy = Proxy(url[0], key)
+        assert proxy.upload(bucket, "x", b"12345").status == 200
+        assert proxy.read(bucket, "x").content == b"12345"
+        assert b"12345" not in store.raw(bucket, "x")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_a_store_of_no_address_is_refused(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "runtime.gcs_proxy",
+        "--no-encryption",
+        "--upstream",
+        "storage.googleapis.com",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "is no address of a store" in done.stderr) == (2, True)
