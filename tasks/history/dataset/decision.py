@@ -25,6 +25,7 @@ class Decision:
     """What was decided of a series in a night. `basis` says of which values, so that it is known when it is stale.
 
     `effect`, `low`, `high`, `shift` and `least` are fractions, positive where values grew; None where there are none.
+    `level` is what it is held to in this night, what the whole machine is off by included.
     `shift` is what the whole machine was off by, `shift_again` the same of runs that were made again. `standing` is
     where the series stands after the night.
     """

@@ -180,17 +180,12 @@ def _decided(
     machine: Machine,
     basis: str,
 ) -> list[Decision]:
-    decisions = [
-        _decision(group, night, name, before, shown, machine.expected, basis)
-        for name, before in standings.items()
-    ]
+    decisions = [_decision(group, night, name, before, shown, basis) for name, before in standings.items()]
     of_machine = machine_decision(group.name, night, basis, machine, shown, accept=night in group.accepted)
     return [*decisions, of_machine] if of_machine else decisions
 
 
-def _decision(
-    group: Group, night: str, name: str, before: Standing, shown: Shown, expected: float, basis: str
-) -> Decision:
+def _decision(group: Group, night: str, name: str, before: Standing, shown: Shown, basis: str) -> Decision:
     finding, series, worse = shown.findings[name], shown.series[name], group.members[name].worse
     standing = after(before, series, finding, worse)
     verdict, reason = verdict_of(standing, finding, worse, series, night)
@@ -214,7 +209,7 @@ def _decision(
         high=None if effect is None or reach is None else math.expm1(effect + reach),
         probability=found.probability if found else None,
         window=found.window if found else 0,
-        level=math.exp(baseline.centre + expected) if baseline else None,
+        level=math.exp(baseline.centre + taken.again) if baseline else None,
         shift=math.expm1(taken.first) if any(taken) else None,
         shift_again=math.expm1(taken.again) if any(taken) else None,
         told=told_of(before, standing, finding, worse),

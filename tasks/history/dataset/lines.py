@@ -54,10 +54,10 @@ class Shown:
         said = self.notes.of(self.one.id, (found.night, found.run_id))
         words = {"annotate": "", "accept": "accepted: "}
         told = [f"{words[note.kind]}{note.text}".removesuffix(": ") for note in said if note.kind in words]
-        return [one for one in [*self._of_machine(found.night), *told] if one]
+        return [one for one in told if one]
 
-    def _of_machine(self, night: str) -> list[str]:
-        """Returns what the whole machine was off by in a night, of which the series was freed."""
+    def of_machine(self, night: str) -> list[str]:
+        """Returns in words what the whole machine was off by in a night, of which the series was freed."""
         off = next(
             (one.shift for one in self.decisions if one.night == night and one.shift is not None), None
         )
@@ -231,5 +231,5 @@ def _night(shown: Shown, found: Seen | Hole) -> tuple[str, ...]:
         median,
         str(len(found.values)),
         found.run_id,
-        "; ".join(filter(None, [aside, *remarks])),
+        "; ".join(filter(None, [aside, *shown.of_machine(found.night), *remarks])),
     )

@@ -99,6 +99,10 @@ def test_two_slow_nights_are_one_alert_of_the_machine_and_none_of_its_series() -
     assert found.verdict.value == "REGRESSED" and found.effect == pytest.approx(0.06, abs=0.005)
     assert found.low is not None and found.high is not None and found.low < found.effect < found.high
     assert of(decisions, "s003", 1).shift == pytest.approx(0.06, abs=0.005)
+    levels = [
+        of(decisions, "s003", night).level for night in (1, 5)
+    ]  # what it is held to goes with the machine
+    assert levels == [pytest.approx(1.06, abs=0.006), pytest.approx(1.0, abs=0.004)]
 
 
 def test_without_second_runs_the_second_night_says_so() -> None:
