@@ -18,7 +18,7 @@ from tasks.history.dataset.fold import fold
 from tasks.history.dataset.groups import Group, group_of, groups, narrowed
 from tasks.history.dataset.lines import Shown
 from tasks.history.dataset.notes import Notes, read_notes
-from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.orbax import is_baseline, rows_of_baseline
 from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.dataset.rows import Belonging, row_of_nothing, rows_of
@@ -98,7 +98,7 @@ def look(dataset: Dataset) -> Looked:
 def groups_of(looked: Looked, least: Mapping[str, float] | None = None) -> Mapping[str, Group]:
     """Returns the series that are judged, by the groups that they are judged in; `least`: see `groups`."""
     series = looked.records.series
-    machines = {machine_id(group_of(one)) for one in series.values()}
+    machines = {name_of_machine(group_of(one)) for one in series.values()}
     return groups(looked.records, looked.notes.accepted([*series, *machines]), least)
 
 
@@ -154,10 +154,10 @@ def shown_of(dataset: Dataset, looked: Looked, series: Recorded) -> Shown:
 
 def machine_called(looked: Looked, word: str) -> Group:
     """Returns the series of the machine that is meant by its id, or a beginning of it. Raises BadInput for none."""
-    found = [group for name, group in groups_of(looked).items() if machine_id(name).startswith(word)]
+    found = [group for name, group in groups_of(looked).items() if name_of_machine(name).startswith(word)]
     if len(found) == 1:
         return found[0]
-    some = ", ".join(f"{machine_id(group.name)} ({group.title})" for group in groups_of(looked).values())
+    some = ", ".join(f"{name_of_machine(group.name)} ({group.title})" for group in groups_of(looked).values())
     raise BadInput(
         f"{word!r} could be any of {len(found)} machines" if found else f"there is no machine {word!r}",
         fix=f"those that there are: {some}" if some else "slicebench history import RUNS",
@@ -167,7 +167,7 @@ def machine_called(looked: Looked, word: str) -> Group:
 def of_machine(dataset: Dataset, looked: Looked, group: Group) -> list[Decision]:
     """Returns what was and is to be decided of a whole machine, of the nights in which there is something to say."""
     member = next(iter(group.members.values())).recorded
-    return judged_of_all(dataset, looked, member, whole=True).get(machine_id(group.name), [])
+    return judged_of_all(dataset, looked, member, whole=True).get(name_of_machine(group.name), [])
 
 
 def compact_all(dataset: Dataset) -> Compacted:

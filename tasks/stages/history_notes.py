@@ -8,7 +8,7 @@ import time
 
 from runtime.contract.errors import BadInput
 from tasks.history.dataset.notes import Kind, Note, write_note
-from tasks.history.dataset.of_machine import PREFIX, machine_id
+from tasks.history.dataset.of_machine import PREFIX, name_of_machine
 from tasks.history.dataset.store import Dataset
 from tasks.stages.history import judged, look, machine_called, of_machine
 
@@ -38,7 +38,7 @@ def accept_level(dataset: Dataset, series: str, since: str | None, text: str) ->
     looked = look(dataset)
     if series.startswith(PREFIX):
         group = machine_called(looked, series)
-        found, nights = machine_id(group.name), set(group.nights)
+        found, nights = name_of_machine(group.name), set(group.nights)
         decisions = of_machine(dataset, looked, group)
     else:
         one = looked.find(series)

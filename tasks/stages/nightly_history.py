@@ -10,7 +10,7 @@ from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.fold import fold, tonight
 from tasks.history.dataset.groups import Group
 from tasks.history.dataset.lines import value_of, versions_changed
-from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.night import suspects
@@ -70,7 +70,7 @@ class HistoryJudge:
         known_as = {name: one for name, one in looked.records.series.items() if name in owners}
         now = [one for one in decisions if one.night == self.night]
         of_tonight = [one for one in now if one.series in known_as]
-        machines = {machine_id(name): group for name, group in judged.items()}
+        machines = {name_of_machine(name): group for name, group in judged.items()}
         of_machines = [one for one in now if one.series in machines]
         turns = turns_told([cell for cell in cells if _takes_turns(cell)], self._rows, self.thresholds)
         return NightTold(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tasks.history.dataset.decision import Decision, told_of, verdict_of
 from tasks.history.dataset.groups import DIGEST, Group
-from tasks.history.dataset.of_machine import machine_after, machine_decision, machine_id, taken_of
+from tasks.history.dataset.of_machine import machine_after, machine_decision, name_of_machine, taken_of
 from tasks.history.detection.baseline import MOST_NIGHTS
 from tasks.history.detection.evidence import GUARD
 from tasks.history.detection.machine import Machine, Taken, freed
@@ -81,7 +81,7 @@ class _Past:
         taken = taken_of(decisions)
         if any(taken):
             self.taken.setdefault(group, {})[night] = taken
-        if of_machine := decisions.get(machine_id(group)):
+        if of_machine := decisions.get(name_of_machine(group)):
             before = self.machines.get(group, Machine())
             self.machines[group] = machine_after(before, of_machine, taken)
 
@@ -104,7 +104,7 @@ def _folded(
         }
         basis = {name: past.basis(judged[name], night, found) for name, found in there.items()}
         stand = {
-            name: _taken_over(of_night.get((night, name), {}), basis[name], found, machine_id(name))
+            name: _taken_over(of_night.get((night, name), {}), basis[name], found, name_of_machine(name))
             for name, found in there.items()
         }
         if night >= first and any(one is None for one in stand.values()):

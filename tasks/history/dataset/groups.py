@@ -9,7 +9,7 @@ from functools import cached_property
 
 from runtime.contract.metrics import describe
 from tasks.history.dataset.decision import LEAST, Decision
-from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Recorded, Records
 from tasks.history.detection.finding import Change
 from tasks.history.detection.series import Night
@@ -76,7 +76,7 @@ def groups(
 ) -> Mapping[str, Group]:
     """Returns all judged series by group.
 
-    `accepted`: of a series, or of a machine by its `machine_id`, the nights that begin a new level.
+    `accepted`: of a series, or of a machine by its `name_of_machine`, the nights that begin a new level.
     `least`: of a metric the smallest change that counts, a fraction.
     """
     found: dict[str, dict[str, Member]] = {}
@@ -89,7 +89,7 @@ def groups(
         counts = (least or {}).get(about["metric"], LEAST)
         member = Member(one, worse, (accepted or {}).get(one.id, frozenset()), counts)
         found.setdefault(group_of(one), {})[one.id] = member
-    of_machine = {name: (accepted or {}).get(machine_id(name), frozenset()) for name in found}
+    of_machine = {name: (accepted or {}).get(name_of_machine(name), frozenset()) for name in found}
     return {name: Group(name, members, of_machine[name]) for name, members in found.items()}
 
 

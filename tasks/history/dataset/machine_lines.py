@@ -10,14 +10,14 @@ from runtime.contract.counting import counted
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.groups import Group
 from tasks.history.dataset.lines import table
-from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.quantities import percent, printable
 
 
 def machine_lines(group: Group, decisions: Sequence[Decision], last: int) -> list[str]:
     """Returns what there is to say of a machine: what it is, its verdict, and the latest nights in which it was off."""
     told = [
-        f"{machine_id(group.name)}  {group.title}",
+        f"{name_of_machine(group.name)}  {group.title}",
         f"what {len(group.members)} series are off by together; {counted(len(group.nights), 'night')}",
     ]
     if not decisions:
@@ -36,7 +36,7 @@ def machine_lines(group: Group, decisions: Sequence[Decision], last: int) -> lis
 def machine_object(group: Group, decisions: Sequence[Decision]) -> dict[str, Any]:
     """Returns what `history show --json` says of a machine."""
     return {
-        "machine": machine_id(group.name),
+        "machine": name_of_machine(group.name),
         "name": group.title,
         "series": sorted(group.members),
         "nights": len(group.nights),

@@ -1,6 +1,6 @@
 """What is decided of a whole machine in a night, beside the decisions of its series, and where it stands after. Pure.
 
-It is a decision as those of series are, by the name that `machine_id` gives a group: so it has its alert, and is
+It is a decision as those of series are, by the name that `name_of_machine` gives a group: so it has its alert, and is
 written, read and taken over like them.
 """
 
@@ -22,7 +22,7 @@ _REACH = 1.96
 PREFIX = "machine-"
 
 
-def machine_id(group: str) -> str:
+def name_of_machine(group: str) -> str:
     """Returns the name by which what all series of a group show together is known."""
     return f"{PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:6]}"
 
@@ -58,7 +58,7 @@ def machine_decision(
     return Decision(
         night=night,
         group=group,
-        series=machine_id(group),
+        series=name_of_machine(group),
         basis=basis,
         verdict=verdict,
         reason=reason,

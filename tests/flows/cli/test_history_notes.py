@@ -118,3 +118,38 @@ def test_the_history_is_kept_small_and_young(history: Dataset, capsys: pytest.Ca
     assert shown(capsys) == before
     assert main(["history", "retain", "--days", "15", "--json"]) == 0
     assert shown(capsys)["nights"] == 15 or shown(capsys)["nights"] == 14
+
+
+@pytest.fixture
+def slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight series of one machine with twenty quiet nights, and three in which all take a tenth longer."""
+    monkeypatch.setenv("SLICEBENCH_HISTORY", str(tmp_path / "history"))
+    dataset, rows = open_history(None), []
+    for n in range(23):
+        at = NOW - (23 - n) * DAY
+        for key in range(8):
+            factor = (1.1 if n >= 20 else 1.0) * (1 + 0.003 * ((n * 7 + key * 3) % 5 - 2))
+            about = {"benchmark_key": f"key-{key}", "began_at": at, "collected_at": at + 60}
+            rows.append(row(n, [factor * one for one in (0.99, 1.0, 1.01)], **about))
+    dataset.append(rows)
+
+
+def test_what_a_whole_machine_shows_is_told_and_accepted_by_its_own_name(
+    slow_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "machine-", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["name"], len(told["series"])) == ("all times on local (unknown, released)", 8)
+    assert [one["change"] for one in told["decisions"]] == [None, "regressed", None]  # nobody ran it again
+    name = told["machine"]
+    assert main(["history", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("REGRESSED: +10 % since") and "+10 %" in lines[-1]
+    assert main(["history", "key-3", "--no-plot"]) == 2  # by a series' name: there are several of these words
+    assert main(["history", "accept", name, "--because", "slower disk"]) == 0
+    assert capsys.readouterr().out.startswith(f"{name}: the level is expected from ")
+    assert main(["history", name]) == 0
+    assert "PASS: its series together are where they are expected" in capsys.readouterr().out
+    assert main(["history", "accept", name]) == 2
+    assert main(["history", "machine-none"]) == 2
+    assert f"those that there are: {name}" in capsys.readouterr().err

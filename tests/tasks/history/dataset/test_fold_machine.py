@@ -15,7 +15,7 @@ from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.decisions import DECISIONS, decisions_of, rows_of_decisions
 from tasks.history.dataset.fold import fold, tonight
 from tasks.history.dataset.groups import Group, Member, groups
-from tasks.history.dataset.of_machine import machine_id
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Recorded
 from tasks.history.dataset.store import Dataset
 from tasks.history.detection.finding import Change
@@ -25,7 +25,7 @@ from tasks.history.detection.series import Night, Run
 from tests.tasks.history.dataset.making import NOW, records, row
 
 HISTORY = 20
-MACHINE = machine_id("g")
+MACHINE = name_of_machine("g")
 
 Percents = Sequence[float]
 """Of one night, by run, in percent off the level."""
