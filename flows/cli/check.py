@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,17 +44,40 @@ def check(
         tuple[str, ...],
         cyclopts.Parameter("--set", help="Override of a suite, KEY=VALUE, e.g. num_repeats=5"),
     ] = (),
+    target: Annotated[
+        str | None, cyclopts.Parameter(help="A target to check as well, and whether the suites fit it")
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Say whether suites, targets, nightlies and environments are right: each problem at its place, a suite's size."""
+    """Say whether suites, targets, nightlies and environments are right: each problem at its place, a suite's size.
+
+    Where suites and targets are given, it is said of each pair whether the suite fits the target.
+    """
+    files = (*files, target) if target is not None else files
     if not files:
         raise BadInput("no file to check", fix="name one: slicebench check configs/suites/quickstart.yaml")
     checked = [check_file(_found(file), set_) for file in files]
+    checked += _pairs(checked, set_)
     for each in checked:
         _tell(each)
     if json:
         print_json({"ok": all(each.ok for each in checked), "files": [_plain(each) for each in checked]})
     return ExitCode.DONE if all(each.ok for each in checked) else ExitCode.BAD_INPUT
+
+
+def _pairs(checked: Sequence[Checked], overrides: tuple[str, ...]) -> Iterator[Checked]:
+    """Yields of each right suite with each right target whether it fits there."""
+    from flows.cli.check_fit import fit_of
+
+    right = [one for one in checked if one.ok]
+    for suite in [one for one in right if one.kind == "suite"]:
+        for target in [one for one in right if one.kind == "target"]:
+            problems, summary = fit_of(suite.file, target.file, overrides)
+            pair = f"{suite.file} on {target.file}"
+            told = tuple(
+                replace(one, what=one.what if one.place else f"{pair}: {one.what}") for one in problems
+            )
+            yield Checked(pair, "fit", told, summary=summary)
 
 
 def _found(word: str) -> str:

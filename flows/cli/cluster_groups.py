@@ -85,7 +85,7 @@ class Place(Flags):
 
         rest = dict(super().asked())
         regional = not rest.pop("zonal")
-        zone = choose_zone().value if self.zone is None else self.zone
+        zone = choose_zone(how="give --zone").value if self.zone is None else self.zone
         return {**rest, "zone": zone, "regional": regional}
 
 

@@ -58,7 +58,7 @@ def leases(
         for error in listing.unreadable:
             say(str(error))
         if not shown and not listing.unreadable:
-            say(f"nothing is held ({ledger.uri})")
+            say(f"nothing is held ({_which(ledger)})")
     return ExitCode.LEAKED if leaked else ExitCode.INFRASTRUCTURE if listing.unreadable else ExitCode.DONE
 
 
@@ -110,8 +110,13 @@ def reap(
             for ref in finding.resources:
                 print(f"    {ref.kind} {ref.name}")
         if lease is None and not any(finding.did != "kept" for finding in findings):
-            say(f"nothing to reap ({ledger.uri})")
+            say(f"nothing to reap ({_which(ledger)})")
     return code
+
+
+def _which(ledger: Ledger) -> str:
+    """Returns which ledger it is; of one that does not exist yet it is said: its place may be a wrong one."""
+    return ledger.uri if ledger.exists() else f"{ledger.uri}, where no ledger is yet"
 
 
 def _counts(lease: Lease) -> bool:

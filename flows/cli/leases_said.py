@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tasks.config.duration import in_words
+
 if TYPE_CHECKING:
     from tasks.leases.finding import Judgement
     from tasks.leases.lease import Lease
@@ -58,7 +60,7 @@ def _row(lease: Lease, state: str, now: float) -> str:
     until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
     whose = str(lease.owner) if lease.owner else "no owner"
     made = ", ".join(f"{_named(ref)}{_about(ref)}" for ref in lease.resources)
-    renewed = f"renewed {now - lease.renewed_at:.0f} s ago"
+    renewed = f"renewed {in_words(max(0.0, now - lease.renewed_at))} ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
     return f"{lease.lease_id}  {state}  {whose}  {renewed}, {until}  {price}  {made}"
 
@@ -86,4 +88,4 @@ def _elsewhere(lease: Lease) -> str:
 
 
 def _until(left_s: float) -> str:
-    return f"expires in {left_s:.0f} s" if left_s > 0 else f"expired {-left_s:.0f} s ago"
+    return f"expires in {in_words(left_s)}" if left_s > 0 else f"expired {in_words(-left_s)} ago"

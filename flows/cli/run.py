@@ -120,7 +120,8 @@ def run(
     if code is not ExitCode.DONE:
         terminal.causes(outcome["causes"], in_table)
     if code not in (ExitCode.DONE, ExitCode.BAD_INPUT):
-        terminal.tell(f"{code.name.lower().replace('_', ' ')}; {_what_next(folder)}")
+        what = code.name.lower().replace("_", " ")
+        terminal.tell(f"the run ended with exit code {int(code)} ({what}): {_what_next(folder)}")
     if json:
         print_json(outcome | {"folder": folder.uri})
     return code

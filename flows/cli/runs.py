@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from flows.cli import tables
 from flows.cli.said import Json, print_json, say
 from flows.cli.wrong_flags import checked_range
 from runtime.contract.counting import counted
@@ -42,9 +43,9 @@ def runs(
         print_json({"output": folder.uri, "runs": listed})
         return ExitCode.DONE
     if not found:
-        say(f"no runs in {folder.uri}")
+        say(f"no runs in {folder.uri}{_why_none(folder.uri)}")
         return ExitCode.DONE
-    for line in _lines(shown):
+    for line in tables.lines(_HEADINGS, [_row(run) for run in shown]):
         print(line)
     for run in shown:
         if run.state.startswith("damaged"):
@@ -54,12 +55,16 @@ def runs(
     return ExitCode.DONE
 
 
-def _lines(found: list[PastRun]) -> list[str]:
-    rows = [_HEADINGS, *(_row(run) for run in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+def _why_none(uri: str) -> str:
+    """Says of a place where no run is yet that there is no such folder. Raises BadInput where there can be none."""
+    if "://" in uri or Path(uri).is_dir():
+        return ""
+    there = next(one for one in (Path(uri), *Path(uri).parents) if one.exists())
+    if not there.is_dir():
+        raise BadInput(
+            f"no runs can be in {uri}: {there} is no folder", fix="name another by SLICEBENCH_HOME"
+        )
+    return ": there is no such folder yet"
 
 
 def _row(run: PastRun) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def create(
     from tasks.cloud.google_place import choose_zone
     from tasks.stages.tpus import create as make
 
-    zones = zone or (choose_zone().value,)
+    zones = zone or (choose_zone(how="give --zone").value,)
     config = _config(
         type=type, zones=zones, slices=slices, tier=tier, reservation=reservation, queued=queued or "auto",
         valid_after=valid_after, valid_until=valid_until, runtime_version=version, network=network,

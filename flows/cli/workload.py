@@ -49,6 +49,7 @@ def list_(
 ) -> int:
     """List the workloads of a namespace: what they need, what runs, what state they are in and why."""
     show_calls(verbose)
+    from tasks.stages.workload_desk import refuse_missing_namespace
     from tasks.stages.workloads import listing
 
     desk = office(where)
@@ -59,6 +60,7 @@ def list_(
         return ExitCode.DONE
     print("\n".join(table(found)) if found else "", end="\n" if found else "")
     if not found:
+        refuse_missing_namespace(desk)
         what = "workload" if status.upper() == "EVERYTHING" and not filter_by_job else "such workload"
         say(f"there is no {what} in namespace {desk.namespace} of {desk.kube.access.name}")
     return ExitCode.DONE

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flows.cli.workload_flags import flags
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, Problem
 from tasks.config.as_flags import Flags
 from tasks.config.findings import checked
 from tasks.config.gke_target import GkeTargetConfig
@@ -52,7 +54,19 @@ def modelled(
     for part in ("limits", "ramdisk", "debug_dump", "ops_agent"):
         if isinstance(base.get(part), Mapping) and part in fields:
             merged[part] = {**base[part], **fields[part]}
-    return checked(GkeTargetConfig, merged, _as_flags())
+    spelling = _as_flags()
+    try:
+        return checked(GkeTargetConfig, merged, spelling)
+    except BadInput as error:
+        raise BadInput([_in_a_file(one, spelling) for one in error.problems]) from None
+
+
+def _in_a_file(problem: Problem, spelling: Flags) -> Problem:
+    """Returns what is wrong with, where it speaks of fields that no flag stands for, where one writes these."""
+    fields = GkeTargetConfig.model_fields.keys() - set(spelling.words)
+    spoken = sorted(name for name in fields if "_" in name and re.search(rf"\b{name}\b", problem.what))
+    where = f"{' and '.join(spoken)} {'is' if len(spoken) == 1 else 'are'} written in a file, for --target"
+    return problem if not spoken or problem.fix else replace(problem, fix=where)
 
 
 def _as_flags() -> Flags:

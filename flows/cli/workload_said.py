@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from flows.cli import tables
+
 if TYPE_CHECKING:
     from tasks.explain.scene import Line, Trouble
     from tasks.stages.workload_explained import Explained
@@ -30,12 +32,7 @@ def table(found: list[Row]) -> list[str]:
         )
         for row in found
     ]
-    lines = [_HEADINGS, *(tuple(printable(cell) for cell in line) for line in cells)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    return tables.lines(_HEADINGS, [tuple(printable(cell) for cell in line) for line in cells])
 
 
 def _message(row: Row) -> str:

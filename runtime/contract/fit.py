@@ -124,13 +124,37 @@ def why_mesh_unfit(mesh: MeshSpec, backend: Backend) -> str | None:
     return None
 
 
+def _laid_out(points: Sequence[Point], backend: Backend) -> str:
+    """Says how the mesh of points would be laid out on a backend; where they have several, only that it is to be."""
+    mesh = points[0].mesh
+    slices = 1 if backend.platform == "cpu" else backend.slices
+    if mesh is None or any(point.mesh != mesh for point in points) or backend.devices % slices:
+        return "change mesh_config"
+    names = list(mesh.mesh_axes)
+    across = names[:1] if slices > 1 and len(names) > 1 else []
+    within = names[len(across) :]
+    rest, sizes = backend.devices // slices, []
+    for left in range(len(within), 0, -1):
+        wanted = round(rest ** (1 / left))
+        size = next(one for one in range(wanted, 0, -1) if rest % one == 0) if left > 1 else rest
+        sizes.append(size)
+        rest //= size
+    if slices > 1 and not across:
+        return f"change mesh_config, with dcn_parallelism over {slices} slices"
+    inner = ", ".join(f"{name}: {size}" for name, size in zip(within, sizes, strict=True))
+    outer = f" --set 'mesh_config.dcn_parallelism={{{across[0]}: {slices}}}'" if across else ""
+    if mesh.dcn_parallelism and not across:
+        outer = " --set mesh_config.dcn_parallelism=null"
+    return f"lay its mesh out for this one: --set 'mesh_config.ici_parallelism={{{inner}}}'{outer}"
+
+
 def _nothing_fits(points: Sequence[Point], reasons: Sequence[str | None], backend: Backend) -> Problem:
     why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
     able = [point for point in points if needs(point) <= backend.has | OF_THE_VENV]
     if any(point.mesh is not None and why_mesh_unfit(point.mesh, backend) for point in able):
         sizes = sorted({math.prod(point.mesh.sizes) for point in points if point.mesh is not None})
         told = [*map(str, sizes[:-1]), counted(sizes[-1], "device")]
-        fix = f"use a target with {' or '.join(told)}, or change mesh_config"
+        fix = f"use a target with {' or '.join(told)}, or {_laid_out(able, backend)}"
         return Problem("error", None, "no mesh fits the target", why, fix)
     return Problem(
         "error", None, "no benchmark can run on the target", why, "choose other options or another target"

@@ -89,7 +89,10 @@ def read_text(path: Path | str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise refused(f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+        before = data[: error.start]
+        place = Place(name, before.count(b"\n") + 1)
+        what = f"is not UTF-8 text (byte {error.start})"
+        raise BadInput(Problem("error", place, what, fix="save it as UTF-8")) from None
 
 
 def _files_beside(path: Path) -> list[str]:

@@ -33,11 +33,13 @@ def choose_project(told: str | None, environ: Mapping[str, str] = os.environ) ->
     return chosen
 
 
-def choose_zone(environ: Mapping[str, str] = os.environ) -> Chosen:
-    """Returns the zone of those who were told none. Raises BadInput when nobody names one."""
+def choose_zone(
+    environ: Mapping[str, str] = os.environ, *, how: str = "write zones: in the target"
+) -> Chosen:
+    """Returns the zone of those who were told none. Raises BadInput when nobody names one; `how` says where to."""
     chosen = _choose(None, _ZONE, ("compute", "zone"), environ)
     if chosen is None:
-        raise BadInput("no zone is named", fix=f"write zones: in the target, give --zone, or set {_ZONE[0]}")
+        raise BadInput("no zone is named", fix=f"{how}, or set {_ZONE[0]}")
     return chosen
 
 

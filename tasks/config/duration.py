@@ -21,5 +21,7 @@ def in_words(length_s: float) -> str:
     """Returns a length of time in the largest unit that it fills: 4 h, 1.5 h, 90 s."""
     for unit in "dhm":
         if length_s >= _SECONDS[unit]:
-            return f"{length_s / _SECONDS[unit]:.3g} {'min' if unit == 'm' else unit}"
+            count = length_s / _SECONDS[unit]
+            number = f"{count:.0f}" if count >= 1000 else f"{count:.3g}"
+            return f"{number} {'min' if unit == 'm' else unit}"
     return f"{length_s:.0f} s"

@@ -102,7 +102,12 @@ def _lines(file: str, problems: list[Problem]) -> Iterable[tuple[Place, str]]:
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("larger than 1 MiB")
-        text = path.read_bytes().decode("utf-8-sig")
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = Place(file, data.removeprefix(b"\xef\xbb\xbf")[: error.start].count(b"\n") + 1)
+        problems.append(Problem("error", place, "env file is not UTF-8 text", fix="save it as UTF-8"))
+        return
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         problems.append(

@@ -116,10 +116,21 @@ def _problems(
             what = f"{name}: {told}" if name else told
             yield Problem("error", source.place(path, told), what)
         else:
-            asked = source.wants(path, wanted(detail))
+            told = wanted(detail, _pattern_of(model, path))
+            asked = source.wants(path, told)
             branches.setdefault((where, name, source.value(detail["input"])), []).append(asked)
     for (where, name, given), words in branches.items():
         yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
+
+
+def _pattern_of(model: type[pydantic.BaseModel], path: Keys) -> str | None:
+    """Returns what text of a field must match, as far as the model itself says."""
+    words = [word for word in path if isinstance(word, str)]
+    nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
+    model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
+    field = model.model_fields.get(words[-1]) if words else None
+    found = (getattr(one, "pattern", None) for one in (field.metadata if field else ()))
+    return next((one for one in found if isinstance(one, str)), None)
 
 
 def _unknown(

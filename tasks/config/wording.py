@@ -42,9 +42,14 @@ _FIELDS = (
 """How a sentence of ours speaks of a field, with a value or without one."""
 
 
-def wanted(error: Mapping[str, Any]) -> str:
-    """Returns what one of pydantic's findings says that the value must be, to follow "must be"."""
+def wanted(error: Mapping[str, Any], pattern: str | None = None) -> str:
+    """Returns what one of pydantic's findings says that the value must be, to follow "must be".
+
+    `pattern`: what the field's text must match, if anything.
+    """
     kind, context = error["type"], error.get("ctx", {})
+    if kind == "string_type" and pattern in _PATTERNS:
+        return _PATTERNS[pattern]
     if kind in _KINDS:
         return _KINDS[kind]
     if kind.startswith(("date", "timezone")):

@@ -6,17 +6,20 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import GOOD, Cluster
 from tasks.cloud.timing import Timing
-from tasks.config.gke_place import ClusterPlace
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.stages.doctor import Finding
+from tasks.targets.cluster_words import create_words
 
 _TIMING = Timing(try_s=5.0, total_s=12.0)
 
 
-def look_at_place(place: ClusterPlace) -> list[Finding]:
+def look_at_named(config: GkeTargetConfig) -> list[Finding]:
     """Whether project and API are there, and the cluster with node pools that work, or the right to make one."""
     from tasks.cloud.google_place import choose_project
     from tasks.targets.cluster_find import find
+    from tasks.targets.gke_cluster import place_of
 
+    place = place_of(config)
     try:
         project = choose_project(place.project)
         container = Container(project.value, timing=_TIMING)
@@ -34,7 +37,7 @@ def look_at_place(place: ClusterPlace) -> list[Finding]:
         return [*found, *_of_cluster(there)]
     if place.create == "never":
         what = f"there is no cluster {place.name} in {project.value}, and the run may not make it"
-        return [*found, Finding("cluster", "wrong", what, f"slicebench cluster create {place.name} …")]
+        return [*found, Finding("cluster", "wrong", what, create_words(config) or "name one that is there")]
     return [
         *found,
         Finding("cluster", "fine", f"there is no cluster {place.name}: a run makes it, and gives it back"),

@@ -69,9 +69,9 @@ def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
 def look_at_cluster(config: GkeTargetConfig) -> list[Finding]:
     """What the API says of a cluster that is named, or a cluster behind a context of a workload on it."""
     if config.cluster is not None:
-        from tasks.stages.doctor_clusters import look_at_place
+        from tasks.stages.doctor_clusters import look_at_named
 
-        return look_at_place(config.cluster)
+        return look_at_named(config)
     from tasks.targets.gke import GkeTarget
 
     found = []

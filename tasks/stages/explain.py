@@ -23,7 +23,8 @@ from tasks.leases.staying import of_run, what_stands
 from tasks.stages import evidence
 from tasks.stages.asked import Asked, read_asked
 from tasks.stages.files import OUTCOME_FILE, REQUEST_FILE
-from tasks.stages.in_cluster import ask_there, links
+from tasks.stages.in_cluster import ask_there, links, workload_of
+from tasks.stages.typed import typed
 
 State = Literal["done", "failed", "interrupted", "dead", "starting", "going", "left", "unknown"]
 """`starting`: somebody waits for it to begin. `dead`: nobody works on it and nobody said how it ended. `left`: nobody
@@ -83,7 +84,8 @@ def explain(folder: Folder, run_id: str, ledger: Ledger) -> Explanation:
     seen = replace(seen, trouble=outcome.get("trouble") if outcome is not None and over else None)
     scene = _with_lease(seen, lease, ledger.uri)
     standing = of_run(ledger, run_id, lease.lease_id if lease else None) if over else ()
-    found = troubles(scene)
+    ref = workload_of(folder)
+    found = [replace(one, next=typed(one.next, request, ref)) for one in troubles(scene)]
     likely, also = _ranked(found, said)
     return Explanation(
         run_id,

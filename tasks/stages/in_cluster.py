@@ -12,13 +12,13 @@ from tasks.leases.left import about, last_attempt
 
 def ask_there(folder: Folder) -> str:
     """Returns the command that asks the cluster about the workload that was started last; empty where none was."""
-    ref = _workload(folder)
+    ref = workload_of(folder)
     return about("explain", str(ref["name"]), str(ref["scope"])) if ref is not None else ""
 
 
 def links(folder: Folder) -> list[tuple[str, str]]:
     """Returns (label, address) of pages of Google Cloud about that workload; none where it is in another cluster."""
-    ref = _workload(folder)
+    ref = workload_of(folder)
     if ref is None:
         return []
     from tasks.cloud.kubernetes_places import on_gke
@@ -35,7 +35,8 @@ def links(folder: Folder) -> list[tuple[str, str]]:
     ]
 
 
-def _workload(folder: Folder) -> Mapping[str, Any] | None:
+def workload_of(folder: Folder) -> Mapping[str, Any] | None:
+    """Returns the workload that was started last in a cluster; None where none was."""
     ref = last_attempt(folder).get("ref")
     if not isinstance(ref, dict) or ref.get("kind") != "gke" or not {"name", "scope"} <= ref.keys():
         return None

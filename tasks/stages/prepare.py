@@ -106,6 +106,16 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     Raises BadInput with the problems of all inputs together, the suite's fit on the target included. `suite_text`,
     given on resume, is taken in place of the suite file's content and of the overrides.
     """
+    spec = unplanned(request, environ, suite_text)
+    plan = open_target(spec.target).plan(spec)
+    refuse_flags_without_effect(request, spec, plan)
+    if spec.lease is not None:
+        checked_lease_name(spec.lease)
+    return replace(spec, points=plan.points, left_out=plan.left_out)
+
+
+def unplanned(request: RunRequest, environ: Mapping[str, str], suite_text: str | None = None) -> RunSpec:
+    """Returns the same before anybody asks whether the suite fits on the target."""
     found = _read(request, environ, suite_text)
     suite, target_path, env = found.suite, found.target_path, found.env
     if suite.simdevice is not None:
@@ -113,7 +123,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
             f"{found.path} asks for simulated TPUs (simdevice), and workers run on real devices only",
             fix="remove the simdevice block, or run the suite with Orbax's own runner",
         )
-    spec = RunSpec(
+    return RunSpec(
         run_id=found.run_id,
         suite_name=suite.name,
         suite_path=str(found.path),
@@ -138,11 +148,6 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
         debug_dumps=request.debug_dumps,
         warnings=suite.warnings,
     )
-    plan = open_target(spec.target).plan(spec)
-    refuse_flags_without_effect(request, spec, plan)
-    if spec.lease is not None:
-        checked_lease_name(spec.lease)
-    return replace(spec, points=plan.points, left_out=plan.left_out)
 
 
 class _Inputs(NamedTuple):

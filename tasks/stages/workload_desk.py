@@ -10,7 +10,7 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import NotServed, PermissionDenied
 from tasks.cloud.kubernetes_gke import GkeName
-from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, Kind
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, NAMESPACE, Kind
 from tasks.targets.kube_objects import Object, name
 
 
@@ -49,4 +49,18 @@ def the_jobset(desk: Desk, workload: str) -> Object:
     fix = f"did you mean {' or '.join(near)}?" if near else "see slicebench workload list"
     raise BadInput(
         f"there is no workload {workload} in namespace {desk.namespace} of {desk.kube.access.name}", fix=fix
+    )
+
+
+def refuse_missing_namespace(desk: Desk) -> None:
+    """Raises BadInput where there is no such namespace, as far as we may see: that nothing is in it says little."""
+    try:
+        if desk.kube.find(NAMESPACE, desk.namespace) is not None:
+            return
+        there = [name(one) for one in desk.kube.list(NAMESPACE).items]
+    except PermissionDenied:
+        return
+    known = ", ".join(there[:8]) + (" …" if len(there) > 8 else "")
+    raise BadInput(
+        f"there is no namespace {desk.namespace} in {desk.kube.access.name}", fix=f"there are: {known}"
     )

@@ -60,7 +60,8 @@ def explanation(desk: Desk, workload: str) -> Explained:
         nodes=nodes, cluster_queues=queues,
     )  # fmt: skip
     troubles = [
-        replace(one, next=[_aimed(desk, command) for command in one.next]) for one in kube_troubles(scene)
+        replace(one, next=[_aimed(desk, command) for command in one.next if _can_be_typed(desk, command)])
+        for one in kube_troubles(scene)
     ]
     return Explained(
         workload, desk.namespace, found, troubles, list(_links(desk, workload, objects)), unknown
@@ -87,11 +88,20 @@ def everything(desk: Desk, workload: str) -> tuple[Objects, list[str]]:
 
 
 def _aimed(desk: Desk, command: str) -> str:
-    """Returns a command about workloads with the flags that lead it to this cluster, before its comment."""
-    if not command.startswith("slicebench workload ") or " … " in command or not desk.flags:
-        return command
+    """Returns a command about workloads or clusters with the flags that lead it to this one, before its comment."""
+    flags = ""
+    if command.startswith("slicebench workload ") and " … " not in command:
+        flags = desk.flags
+    elif command.startswith("slicebench cluster ") and desk.gke is not None:
+        location = f"--location {desk.gke.location} " if " describe " in command else ""
+        flags = f"{location}--project {desk.gke.project}"
     what, gap, why = command.partition("   #")
-    return f"{what} {desk.flags}{gap}{why}"
+    return f"{what} {flags}{gap}{why}" if flags else command
+
+
+def _can_be_typed(desk: Desk, command: str) -> bool:
+    """Whether a command means something here: those about clusters are for those of GKE."""
+    return desk.gke is not None or not command.startswith("slicebench cluster ")
 
 
 def _nodes(desk: Desk, objects: Objects, unknown: list[str]) -> Sequence[Object] | None:

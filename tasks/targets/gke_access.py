@@ -10,6 +10,7 @@ from tasks.cloud.google_place import choose_project
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.kubernetes_gke import GkeName, access_of
+from tasks.targets.cluster_words import create_words
 
 if TYPE_CHECKING:
     from tasks.cloud.container_model import Cluster
@@ -29,7 +30,9 @@ def reach_target(config: GkeTargetConfig) -> Reached:
     place = config.cluster
     if place is None:
         return reach_context(config.context or "", config.kubeconfig, config.namespace)
-    return reach_cluster(place.project, place.location, place.name, config.namespace)
+    return reach_cluster(
+        place.project, place.location, place.name, config.namespace, create=create_words(config)
+    )
 
 
 def reach_context(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> Reached:
@@ -40,17 +43,17 @@ def reach_context(context: str, kubeconfig: str | None = None, namespace: str | 
 
 
 def reach_cluster(
-    project: str | None, location: str | None, name: str, namespace: str = "default"
+    project: str | None, location: str | None, name: str, namespace: str = "default", *, create: str = ""
 ) -> Reached:
     """Returns how a cluster of GKE is reached. Raises BadInput when there is none of that name, or several are;
-    NoAddress for one that cannot be spoken to.
+    NoAddress for one that cannot be spoken to. `create`: the command that makes it, where that is known.
     """
-    found = _cluster(choose_project(project).value, location, name)
+    found = _cluster(choose_project(project).value, location, name, create or "see slicebench cluster list")
     place = GkeName(found.project, found.location, found.name)
     return Reached(access_of(found, namespace), place)
 
 
-def _cluster(project: str, location: str | None, name: str) -> Cluster:
+def _cluster(project: str, location: str | None, name: str, fix: str) -> Cluster:
     from tasks.cloud.container import Container
     from tasks.cloud.container_errors import NotFound
 
@@ -60,11 +63,11 @@ def _cluster(project: str, location: str | None, name: str) -> Cluster:
             return api.cluster(location, name)
         except NotFound:
             what = f"there is no cluster {name} in {location} of {project}"
-            raise BadInput(what, fix="see slicebench cluster list") from None
+            raise BadInput(what, fix=fix) from None
     found = [one for one in api.clusters() if one.name == name]
     if len(found) > 1:
         where = ", ".join(one.location for one in found)
         raise BadInput(f"there are several clusters {name} in {project}: in {where}", fix="say --location")
     if not found:
-        raise BadInput(f"there is no cluster {name} in {project}", fix="see slicebench cluster list")
+        raise BadInput(f"there is no cluster {name} in {project}", fix=fix)
     return found[0]

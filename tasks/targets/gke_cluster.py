@@ -28,6 +28,7 @@ from tasks.targets.cluster_fit import Need, short_of
 from tasks.targets.cluster_requests import cluster_request, pool_name, pool_request
 from tasks.targets.cluster_sharing import Ways, cluster_for
 from tasks.targets.cluster_wanted import Wanted
+from tasks.targets.cluster_words import create_words, resize_words
 
 Say = Callable[[str], None]
 
@@ -41,7 +42,7 @@ def placed(config: GkeTargetConfig) -> GkeTargetConfig:
         return config
     found = {
         "project": choose_project(cluster.project).value,
-        "location": cluster.location or choose_zone().value,
+        "location": cluster.location or choose_zone(how="write location: below cluster: in the target").value,
     }
     return config.model_copy(update={"cluster": cluster.model_copy(update=found)})
 
@@ -193,7 +194,7 @@ def lacking_once_made(config: GkeTargetConfig) -> list[Problem]:
     if queueing.install and config.priority is not None and config.priority not in PRIORITIES:
         lacks.append((f"priority class {config.priority}", f"there will be {', '.join(PRIORITIES)}"))
     if config.service_account is not None:
-        make = f"slicebench cluster create {place.name}, then the account in it; or leave it out"
+        make = f"{create_words(config)}, then the account in it; or leave it out"
         lacks.append((f"service account {config.service_account}", make))
     told = f"cluster {place.name} is missing, and one that is made has no"
     problems = [Problem("error", None, f"{told} {what}", fix=fix) for what, fix in lacks]
@@ -228,7 +229,8 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
     if there is None:
         if place.create == "never":
             what = f"there is no cluster {place.name} in {container.project}, and the run may not make it"
-            fix = f"slicebench cluster create {place.name}, or create: if_missing in the target"
+            make = create_words(config)
+            fix = f"{make}, or create: if_missing in the target" if make else "name one that is there"
             yield Problem("error", None, what, fix=fix)
             return
         made = made_as(config)
@@ -259,7 +261,7 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
         return
     told = f"{where} {lacking.told}"
     if place.create == "never":
-        fix = f"slicebench cluster resize {there.name}, create: if_missing in the target, or another type"
+        fix = f"{resize_words(config, there.name)}, create: if_missing in the target, or another type"
         yield Problem("error", None, told, "pods would wait for nodes that nobody makes", fix)
         return
     made = made_as(config)

@@ -237,5 +237,8 @@ def _of_the_cluster(cluster: ClusterPlace, shape: Accelerator) -> Iterator[Probl
     if cluster.create == "if_missing" and cluster.capacity is None and shape.machine_type:
         those = "machines" if shape.kind == "cpu" else "accelerators"
         yield Problem(
-            "warning", None, f"if {cluster.name} is made, its {those} are spot", fix="say capacity:"
+            "warning",
+            None,
+            f"if {cluster.name} is made, its {those} are spot",
+            fix="say capacity: on_demand, or another, below cluster:",
         )

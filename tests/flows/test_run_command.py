@@ -107,7 +107,7 @@ def test_a_run_stopped_before_it_began_is_not_to_be_resumed(
     assert main(["run", "quickstart", "--output", str(tmp_path)]) == 130
     listed, told = capsys.readouterr()
     assert listed.splitlines()[1].split()[-3:] == ["starting", "–", "–"], "it is in the list already"
-    assert told.endswith("interrupted; nothing was made\n")
+    assert told.endswith("(interrupted): nothing was made\n")
     assert "--resume" not in told
     assert list(tmp_path.iterdir()) == []
     assert "starting Prefect" in told

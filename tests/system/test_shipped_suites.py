@@ -24,8 +24,10 @@ SHIPPED = {path.stem: path for path in sorted((ROOT / "configs" / "suites").glob
 TOGETHER = {"emergency", "multislice_broadcast", "peer_to_peer", "single_replica", "slow_worker"}
 """Need two workers. One does for the others: saves by Orbax's v1 interface may hang on several (docs/benchmarks.md)."""
 
-ELSEWHERE = {"restart", "snapshotter", "pytorch"}
-"""The first is run by test_restart.py; the others need Pathways and GPUs."""
+ELSEWHERE = {"restart", "snapshotter", "pytorch", "slice_of_16", "two_slices_of_16"}
+"""The first is run by test_restart.py; the others need Pathways, GPUs, and 16 or 32 devices: of these the last are
+quickstart with another mesh.
+"""
 
 HERE = sorted(SHIPPED.keys() - ELSEWHERE)
 

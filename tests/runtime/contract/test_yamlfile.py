@@ -150,8 +150,8 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         read_text(tmp_path / "quickstrat.yaml")
     with pytest.raises(BadInput, match="cannot be read: Is a directory"):
         read_text(tmp_path)
-    (tmp_path / "latin.yaml").write_bytes("a: é".encode("latin-1"))
-    with pytest.raises(BadInput, match=r"is not UTF-8 text \(byte 3\)"):
+    (tmp_path / "latin.yaml").write_bytes("b: 1\na: é".encode("latin-1"))
+    with pytest.raises(BadInput, match=r"latin.yaml:2: is not UTF-8 text \(byte 8\)"):
         read_text(tmp_path / "latin.yaml")
     with (tmp_path / "huge.yaml").open("wb") as file:
         file.truncate(1 << 40)
