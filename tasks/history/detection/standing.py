@@ -100,5 +100,7 @@ def recovered(series: Series, finding: Finding, alert: Alert) -> bool:
 
 
 def _off(series: Series, baseline: Baseline, side: int) -> bool:
-    last = Series(series.nights[-1:], level=0)
+    """Says whether the runs that are nearer to the level are off it still, taken together."""
+    nights = 1 if len(series.nights[-1].runs) > 1 else 2
+    last = Series(series.nights[-nights:], level=0)
     return evidence(last, baseline, side).probability < _STILL_OFF

@@ -52,6 +52,7 @@ def test_however_long_it_is_slow_the_level_stays() -> None:
         ([night("r", 0.2), night("q", 5.0)], False),
         ([night("r", 2.6, 2.5)], False),  # half way is not back
         ([night("r", -6.0, -6.0)], True),
+        ([night("r", 1.9), night("q", 1.7)], False),  # each might be chance, both are not
     ],
 )
 def test_it_closes_when_two_runs_are_back(last: list[Night], closed: bool) -> None:
