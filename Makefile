@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # Tests of one file share what is slow to start, so they stay together.
 SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
 QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
+# Files whose tests take long come first (tests/conftest.py), not those that have many.
+TOGETHER := --dist loadfile --no-loadscope-reorder
 # Quick tests wait for a third of their time, for processes and networks: more of them keep the cores busy.
 BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) < 4 ? 2 : $(JOBS) / 2))))
 # They start hundreds of Pythons, each of which would compile again what it imports.
@@ -79,7 +81,7 @@ test: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	@$(BIN)/mypy > $(VENV)/types.out 2>&1 & types=$$!; \
-	  $(PYTEST) -m "$(QUICK)" -n $(BESIDE); tests=$$?; \
+	  $(PYTEST) -m "$(QUICK)" -n $(BESIDE) $(TOGETHER); tests=$$?; \
 	  wait $$types; types=$$?; cat $(VENV)/types.out; [ $$tests$$types = 00 ]
 
 test-system: $(VENV)/dev.stamp

@@ -7,9 +7,16 @@ import itertools
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from tests.flows.prefect_server import ITS_FILES
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 # Collecting makes a million objects that all stay. To look for garbage among them, again and again, takes nearly as
 # long as to make them.
@@ -31,8 +38,9 @@ pytest_plugins = (
     "tests.flows.prefect_server",
 )
 
-# Those of them that are dear to start.
-DEAR = ("prefect_url", "tpu_server", "gke_server")
+# Fixtures that are dear to start, or whose tests take long: who uses them comes first, and nobody waits for them at the
+# end.
+DEAR = ("prefect_url", "tpu_server", "gke_server", "cluster", "two_hosts", "make")
 
 # What the machine can do at best takes a worker a second or two to find out: those that are tested for it ask.
 os.environ.setdefault("SLICEBENCH_LIMITS", "off")
@@ -74,6 +82,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         used.setdefault(_module(item), set()).update(getattr(item, "fixturenames", ()))
     items.sort(key=lambda item: [name not in used[_module(item)] for name in DEAR])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Keeps tests of a file together, as --dist loadfile does, and all that use the real Prefect server as well."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "prefect" if file in ITS_FILES else file
+
+    return Together(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)  # also where other processes collect and run them

@@ -1,4 +1,4 @@
-"""A real Prefect server for tests of flows: one for all of a process, for its start costs ten seconds."""
+"""A real Prefect server for tests of flows: one for all of them, for its start costs ten seconds of a core."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from tests.cloud.fake_gcs import free_port, wait_for_http
 
 PATIENCE_S = 180.0
 """For its start, which takes minutes where others use the machine."""
+
+ITS_FILES = tuple(f"tests/flows/test_{name}.py" for name in ("environment", "pipeline", "reap"))
+"""Whose tests use it: of several processes of pytest-xdist one runs them all."""
 
 
 @pytest.fixture(scope="session")
