@@ -43,6 +43,11 @@ def test_a_program_that_a_signal_ended_has_not_succeeded() -> None:
     )
 
 
+def test_a_program_gets_no_input_and_dies_of_a_pipe_that_nobody_reads_any_more() -> None:
+    done = run_command(["sh", "-c", "cat; yes | head -1"], env=clean_environment(), timeout_s=PATIENCE_S)
+    assert (done.code, done.text, done.errors) == (0, "y\n", "")
+
+
 def test_what_is_not_installed_is_told() -> None:
     with pytest.raises(InfrastructureError, match="no-such-program is not installed"):
         run_command(["no-such-program"], env=clean_environment(), timeout_s=PATIENCE_S)
