@@ -1,37 +1,52 @@
-"""What an environment has inside its cluster: namespaces, the Kubernetes account of workloads, a queue in each."""
+"""What an environment has inside its cluster: namespaces, the Kubernetes account of workloads, teams' queues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
-from tasks.cloud.kubernetes_kinds import LOCAL_QUEUE, NAMESPACE, SERVICE_ACCOUNT
+from tasks.cloud.kubernetes_kinds import (
+    CLUSTER_QUEUE,
+    JOB_SET,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    SERVICE_ACCOUNT,
+    Kind,
+    Object,
+)
 from tasks.cloud.timing import Timing
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
 from tasks.targets.environment_wanted import email, namespaces
-from tasks.targets.kube_install import USUAL, Waits, fetched
-from tasks.targets.kube_queue_up import apply
-from tasks.targets.kube_queues import CLUSTER_QUEUE_NAME, LOCAL_QUEUE_NAME, MANAGED
+from tasks.targets.kube_differs import differing
+from tasks.targets.kube_install import USUAL, Waits, fetched, flavors_of, set_up
+from tasks.targets.kube_objects import name
+from tasks.targets.kube_queue_up import apply, enter, objects_of, ours, take_away_teams
+from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, MANAGED, priority_classes
+from tasks.targets.kube_room import held_in
+from tasks.targets.kube_teams import TEAM, Share, Teams, queue_for, queue_of
 
 SOON = Timing(try_s=8.0, total_s=12.0)
-"""For who only wants to know whether something can be fetched."""
+"""For who only wants to know whether something can be had."""
 ACTS_AS = "iam.gke.io/gcp-service-account"
 """The annotation by which Workload Identity knows as whom a Kubernetes account acts."""
 
 
 @dataclass(frozen=True)
 class EnvironmentInside(Inside):
-    """`spaces` are the namespaces of workloads, `account` their Kubernetes account, which acts as `whom`."""
+    """`spaces` are the namespaces of workloads with the ClusterQueue of each, `account` their Kubernetes account, which
+    acts as `whom`. `fetching`: how long releases are asked for.
+    """
 
-    spaces: tuple[str, ...] = ()
+    spaces: tuple[tuple[str, str], ...] = ()
     account: str = ""
     whom: str = ""
+    teams: Teams = field(default_factory=Teams)
     fetching: Timing | None = None
 
     def ready(self, config: ClusterConfig) -> None:
@@ -49,23 +64,78 @@ class EnvironmentInside(Inside):
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""
         api = Kubernetes(access_of(cluster, self.namespace))
-        for space in self.spaces:
-            apply(api, {"metadata": {"name": space, "labels": dict(MANAGED)}}, NAMESPACE, self.say)
-        super().set_up(cluster, config)
-        for space in self.spaces:
-            meta = {"namespace": space, "labels": dict(MANAGED)}
-            account = {**meta, "name": self.account, "annotations": {ACTS_AS: self.whom}}
-            apply(api, {"metadata": account}, SERVICE_ACCOUNT, self.say)
-            if config.queueing.install:
-                queue = {**meta, "name": LOCAL_QUEUE_NAME}
-                spec = {"clusterQueue": CLUSTER_QUEUE_NAME}
-                apply(api, {"metadata": queue, "spec": spec}, LOCAL_QUEUE, self.say)
+        for kind, manifest in self._spaces():
+            apply(api, manifest, kind, self.say)
+        if not config.queueing.install:
+            return
+        held = held_in(cluster, config)
+        set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
+        for _, manifest in self._entrances():
+            enter(api, manifest, self.say)
+        take_away_teams(api, {queue_of(one.team) for one in self.teams.shares}, self.say)
+
+    def differences(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
+        """Returns what of all this is not as it is wanted, a line each; says why where nobody can look."""
+        try:
+            api = Kubernetes(access_of(cluster, self.namespace), timing=SOON)
+            return list(self._differences(api, cluster, config))
+        except (BadInput, InfrastructureError) as error:
+            self.say(f"warning: what is inside cluster {cluster.name} cannot be seen: {error}")
+            return []
+
+    def _differences(self, api: Kubernetes, cluster: Cluster, config: ClusterConfig) -> Iterator[str]:
+        yield from differing(api, self._spaces())
+        if not config.queueing.install:
+            return
+        lacking = [kind for kind in (JOB_SET, CLUSTER_QUEUE) if not api.serves(kind)]
+        if lacking:
+            yield f"put {' and '.join('JobSet' if kind is JOB_SET else 'Kueue' for kind in lacking)} in, and the queues"
+            return
+        wanted = flavors_of(api, held_in(cluster, config), config)
+        objects = objects_of(wanted, self.namespace, self.teams)
+        yield from differing(api, [*priority_classes(), *objects, *self._entrances()])
+        keep = {queue_of(one.team) for one in self.teams.shares}
+        for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
+            if ours(queue) and name(queue) not in keep:
+                yield f"take away ClusterQueue {name(queue)}"
+
+    def _spaces(self) -> Sequence[tuple[Kind, Object]]:
+        made: list[tuple[Kind, Object]] = []
+        for space, _ in self.spaces:
+            made.append((NAMESPACE, {"metadata": {"name": space, "labels": dict(MANAGED)}}))
+            meta = {"namespace": space, "labels": dict(MANAGED), "name": self.account}
+            made.append((SERVICE_ACCOUNT, {"metadata": {**meta, "annotations": {ACTS_AS: self.whom}}}))
+        return made
+
+    def _entrances(self) -> Sequence[tuple[Kind, Object]]:
+        return [
+            (
+                LOCAL_QUEUE,
+                {
+                    "metadata": {"namespace": space, "name": LOCAL_QUEUE_NAME, "labels": dict(MANAGED)},
+                    "spec": {"clusterQueue": queue},
+                },
+            )
+            for space, queue in self.spaces
+        ]
+
+
+def teams_of(config: EnvironmentConfig) -> Teams:
+    """Returns what each team has of its own."""
+    own = [one for one in config.teams if one.slices is not None]
+    shares = [Share(one.name, one.slices or 0, one.borrow, one.lend) for one in own]
+    return Teams(shares, config.shape.chips)
 
 
 def inside_of(
     config: EnvironmentConfig, project: str, say: Callable[[str], None], waits: Waits = USUAL
 ) -> EnvironmentInside:
     """Returns what is put into the cluster of an environment."""
-    workloads, spaces = config.accounts.workloads, tuple(namespaces(config))
-    whom = email(workloads.name, project)
-    return EnvironmentInside(say, waits, spaces[0], spaces, workloads.kubernetes, whom)
+    workloads, teams = config.accounts.workloads, teams_of(config)
+    names = [one.name for one in config.teams] or [""]
+    spaces = tuple(
+        (space, queue_for(team, teams)) for space, team in zip(namespaces(config), names, strict=True)
+    )
+    return EnvironmentInside(
+        say, waits, spaces[0][0], spaces, workloads.kubernetes, email(workloads.name, project), teams
+    )

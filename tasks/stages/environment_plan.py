@@ -13,14 +13,18 @@ from tasks.cloud import services
 from tasks.cloud.container_document import document
 from tasks.cloud.container_update import PARTS
 from tasks.cloud.google_place import choose_project
+from tasks.cloud.labels import read_labels
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
 from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
 from tasks.stages import clusters
+from tasks.stages.cluster_standing import Office
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
+from tasks.stages.environment_inside import EnvironmentInside
 from tasks.stages.environment_quota import short_of_quota
+from tasks.targets.cluster_find import find
 from tasks.targets.cluster_price import price_of
 from tasks.targets.environment_diff import Difference, Step, differences
 from tasks.targets.environment_wanted import Wanted, wanted
@@ -110,9 +114,9 @@ def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
     """Returns what is allowed, and may not be what is meant."""
     found = [one.what for one in cluster_of(config).warnings()]
     found += risks(config.network, config.cluster, config.accounts, has_nat=config.has_nat)
-    if any(team.slices is not None for team in config.teams):
+    if any(team.slices is not None for team in config.teams) and not config.queueing.install:
         found.append(
-            "teams share one queue for all slices yet: what is said of slices, borrow and lend is checked, and not kept"
+            "teams: without queueing.install their slices are nobody's to keep: you divide the quota yourself"
         )
     return tuple(found)
 
@@ -132,6 +136,7 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     with in_words_of_files():
         planned = clusters.preview(office, name, cluster_of(config, desk.project))
     todo = [str(one) for one in planned.steps]
+    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk)]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
     return Plan(record, off, missing, steps, todo, differs(desk, config), others, short)
 
@@ -177,6 +182,19 @@ def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Diff
         ):
             found[str(one)] = unlike
     return found
+
+
+def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
+    """Returns what is to be done inside the cluster, where it is there, and slicebench's own."""
+    cluster = cluster_of(config, desk.project)
+    there = find(office.container, config.cluster.name, cluster.location)
+    if there is None or there.state == "ERROR" or not config.queueing.install:
+        return []
+    labelled = read_labels(there.labels)
+    ours = labelled is not None and labelled.ledger_id == desk.ledger.id
+    if not ours or not isinstance(office.inside, EnvironmentInside):
+        return []
+    return office.inside.differences(there, cluster)
 
 
 def _enough(one: Difference) -> bool:

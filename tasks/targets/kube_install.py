@@ -43,8 +43,9 @@ from tasks.targets.kube_controllers import (
 )
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
 from tasks.targets.kube_queue_up import apply, queue_up
-from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, flavors
+from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, Flavor, flavors
 from tasks.targets.kube_room import Held, room_of
+from tasks.targets.kube_teams import Teams
 
 Say = Callable[[str], None]
 
@@ -89,6 +90,7 @@ def set_up(
     *,
     patience: Waits = USUAL,
     releases: Mapping[str, Manifests] | None = None,
+    teams: Teams | None = None,
 ) -> None:
     """Lets a cluster have JobSet, Kueue, and the queue for its machines, in the namespace that `api` is opened for.
 
@@ -98,11 +100,14 @@ def set_up(
     if not config.queueing.install:
         return
     controllers(api, held, config, say, patience=patience, releases=releases)
+    queue_up(api, flavors_of(api, held, config), say, teams)
+
+
+def flavors_of(api: Kubernetes, held: Sequence[Held], config: ClusterConfig) -> list[Flavor]:
+    """Returns the flavors of a cluster's machines, as its nodes are now."""
     limit = config.queueing.memory_limit
     room = room_of(api.list(NODE).items)
-    queue_up(
-        api, flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None), say
-    )
+    return flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None)
 
 
 def controllers(

@@ -8,7 +8,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import Conflict, shortened
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, Kind, Object
 from tasks.cloud.labels import LEASE
-from tasks.targets.kube_objects import metadata, name
+from tasks.targets.kube_objects import metadata, name, spec
 from tasks.targets.kube_queues import (
     CLUSTER_QUEUE_NAME,
     MANAGED,
@@ -16,27 +16,62 @@ from tasks.targets.kube_queues import (
     manifests,
     priority_classes,
 )
+from tasks.targets.kube_teams import TEAM, Teams, queues
 
 Say = Callable[[str], None]
 
 
-def queue_up(api: Kubernetes, wanted: Sequence[Flavor], say: Say) -> None:
-    """Makes the queue have exactly these flavors. A ClusterQueue of another's making is left alone, and told."""
+def queue_up(api: Kubernetes, wanted: Sequence[Flavor], say: Say, teams: Teams | None = None) -> None:
+    """Makes the queue have exactly these flavors. A ClusterQueue of another's making is left alone, and told.
+
+    `teams` divide it, and see to their LocalQueues themselves; None: nobody says so, and where some do, they stay.
+    """
     for kind, manifest in priority_classes():
         _priority(api, kind, manifest, say)
     queue = api.find(CLUSTER_QUEUE, CLUSTER_QUEUE_NAME)
-    theirs = queue is not None and not _ours(queue)
+    theirs = queue is not None and not ours(queue)
     if theirs:
         say(f"ClusterQueue {CLUSTER_QUEUE_NAME} was not made by slicebench: its quota stays as it is")
-    for kind, manifest in manifests(wanted, api.access.namespace):
+    if teams is None and api.list(CLUSTER_QUEUE, labels=f"{TEAM}").items:
+        say("what teams have of the quota stays as it is: `slicebench env up` divides what there is now")
+        return
+    for kind, manifest in objects_of(wanted, api.access.namespace, teams):
         if theirs and kind is not LOCAL_QUEUE:
             continue
-        there = queue if kind is CLUSTER_QUEUE else api.find(kind, name(manifest))
-        if there is not None and not _ours(there):
+        there = api.find(kind, name(manifest))
+        if there is not None and not ours(there):
             say(f"{kind.name} {name(manifest)} was not made by slicebench: it stays as it is")
             continue
         apply(api, manifest, kind, say)
     _take_away_flavors(api, {one.name for one in wanted}, say)
+
+
+def objects_of(wanted: Sequence[Flavor], namespace: str, teams: Teams | None) -> list[tuple[Kind, Object]]:
+    """Returns the objects of the queue, of the teams' as well: without any LocalQueue where there are teams."""
+    usual = manifests(wanted, namespace)
+    if teams is None:
+        return usual
+    flavors = [(kind, one) for kind, one in usual if kind not in (CLUSTER_QUEUE, LOCAL_QUEUE)]
+    return [*flavors, *queues(wanted, teams)]
+
+
+def enter(api: Kubernetes, manifest: Object, say: Say) -> None:
+    """Makes a LocalQueue lead to its ClusterQueue. One that leads elsewhere is made anew: Kueue changes none."""
+    meta = metadata(manifest)
+    there = api.find(LOCAL_QUEUE, name(manifest), meta["namespace"])
+    leads, wanted = (spec(one).get("clusterQueue") if one else None for one in (there, manifest))
+    if there is not None and leads != wanted:
+        say(f"queue {name(manifest)} in {meta['namespace']} leads to {wanted} from now on, not to {leads}")
+        api.delete(LOCAL_QUEUE, name(manifest), meta["namespace"])
+    apply(api, manifest, LOCAL_QUEUE, say)
+
+
+def take_away_teams(api: Kubernetes, keep: Collection[str], say: Say) -> None:
+    """Deletes the ClusterQueues of teams that have no slices of their own any more."""
+    for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
+        if name(queue) not in keep:
+            say(f"taking away the queue {name(queue)}: the team has no slices of its own any more")
+            api.delete(CLUSTER_QUEUE, name(queue))  # it goes once no workload runs under it any more
 
 
 def _take_away_flavors(api: Kubernetes, keep: Collection[str], say: Say) -> None:
@@ -66,7 +101,8 @@ def apply(api: Kubernetes, manifest: Object, kind: Kind, say: Say) -> None:
         api.apply(manifest, kind=kind, force=True)
 
 
-def _ours(there: Object) -> bool:
+def ours(there: Object) -> bool:
+    """Whether slicebench made an object that is in a cluster for good."""
     return MANAGED.items() <= (metadata(there).get("labels") or {}).items()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
@@ -111,9 +111,18 @@ class Names:
     labels: Mapping[str, str] = field(default_factory=lambda: MANAGED)
     on: Mapping[str, str] = field(default_factory=dict)
     past: str = ""
+    cohort: str = ""
+    """Whose queues share what is idle; empty: none does."""
 
 
 USUAL = Names()
+
+
+class Bound(NamedTuple):
+    """Of a flavor in a cohort, by resource: how much a queue may borrow, and lend; None: all that there is."""
+
+    borrow: Mapping[str, int] | None = None
+    lend: Mapping[str, int] | None = None
 
 
 def manifests(wanted: Sequence[Flavor], namespace: str, names: Names = USUAL) -> list[tuple[Kind, Object]]:
@@ -135,7 +144,7 @@ def manifests(wanted: Sequence[Flavor], namespace: str, names: Names = USUAL) ->
             spec["tolerations"] = [{"key": names.past, "operator": "Exists", "effect": "NoSchedule"}]
         spec |= {"topologyName": TOPOLOGY_NAME} if one.near else {}
         made.append((RESOURCE_FLAVOR, _object(names.prefix + one.name, names.labels, spec=spec)))
-    made.append((CLUSTER_QUEUE, _cluster_queue(wanted, names)))
+    made.append((CLUSTER_QUEUE, cluster_queue(wanted, names)))
     local = {"metadata": {"name": names.local_queue, "namespace": namespace, "labels": dict(names.labels)}}
     made.append((LOCAL_QUEUE, {**local, "spec": {"clusterQueue": names.cluster_queue}}))
     return made
@@ -154,26 +163,37 @@ def priority_classes(labels: Mapping[str, str] = MANAGED) -> list[tuple[Kind, Ob
     ]
 
 
-def _cluster_queue(wanted: Sequence[Flavor], names: Names) -> Object:
+def cluster_queue(
+    wanted: Sequence[Flavor], names: Names, bounds: Mapping[str, Bound] | None = None
+) -> Object:
     """Each flavor has a quota of every resource, in the same order, as Kueue wants it: none of what it has not."""
     covered = list(dict.fromkeys(name for one in wanted for name in one.amounts))
     members = [
         {
             "name": names.prefix + one.name,
-            "resources": [{"name": name, "nominalQuota": str(one.amounts.get(name, 0))} for name in covered],
+            "resources": [_quota(one, name, (bounds or {}).get(one.name, Bound())) for name in covered],
         }
         for one in wanted
     ]
     groups = [{"coveredResources": covered, "flavors": members}] if members else []
+    reclaim = "Any" if names.cohort else "Never"  # what is its own comes back at once, whatever runs on it
+    spec = {
+        "namespaceSelector": {},  # without it, no namespace may use the queue
+        "preemption": {"reclaimWithinCohort": reclaim, "withinClusterQueue": "LowerPriority"},
+        "resourceGroups": groups,
+    }
     return _object(
-        names.cluster_queue,
-        names.labels,
-        spec={
-            "namespaceSelector": {},  # without it, no namespace may use the queue
-            "preemption": {"reclaimWithinCohort": "Never", "withinClusterQueue": "LowerPriority"},
-            "resourceGroups": groups,
-        },
-    )
+        names.cluster_queue, names.labels,
+        spec={"cohortName": names.cohort, **spec} if names.cohort else spec,
+    )  # fmt: skip
+
+
+def _quota(flavor: Flavor, resource: str, bound: Bound) -> dict[str, str]:
+    quota = {"name": resource, "nominalQuota": str(flavor.amounts.get(resource, 0))}
+    for word, limits in (("borrowingLimit", bound.borrow), ("lendingLimit", bound.lend)):
+        if limits is not None:
+            quota[word] = str(limits.get(resource, 0))
+    return quota
 
 
 def _object(name: str, labels: Mapping[str, str], **rest: Any) -> Object:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from tests.cloud.kubernetes import kueue_quota
 from tests.cloud.kubernetes.conditions import find, holds
+from tests.cloud.kubernetes.kueue_cohort import Room, cohort_of
 from tests.cloud.kubernetes.kueue_jobs import WORKLOADS
+from tests.cloud.kubernetes.kueue_preemption import WORDS, Victim, newest_first, victims
 from tests.cloud.kubernetes.kueue_queues import inactive
-from tests.cloud.kubernetes.kueue_quota import Assignment, Usage
+from tests.cloud.kubernetes.kueue_quota import Assignment
 from tests.cloud.kubernetes.kueue_workloads import put_seen, reason_told
 from tests.cloud.kubernetes.store import Key, Obj
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tests.cloud.kubernetes.world import World
 
 _BY = "kueue-admission"
+_QUEUES = "clusterqueues.kueue.x-k8s.io"
 
 
 class Admission:
@@ -36,14 +39,50 @@ class Admission:
         for wl in self._world.store.list(WORKLOADS):
             self._activity(wl)
             self._stopped(wl)
+        waiting: dict[str, list[Obj]] = {}
         for wl in pending:
             queue = self._queue(wl)
-            if queue is None or queue["metadata"]["name"] in blocked:
-                continue
-            fits = self._one(wl, queue)
-            if not fits and queue["spec"]["queueingStrategy"] == "StrictFIFO":
-                blocked.add(queue["metadata"]["name"])
+            if queue is not None:
+                waiting.setdefault(queue["metadata"]["name"], []).append(wl)
+        while heads := [(name, some[0]) for name, some in waiting.items() if some and name not in blocked]:
+            heads.sort(key=lambda head: pending.index(head[1]))
+            heads.sort(key=lambda head: self._borrows(*head))
+            for name, wl in heads:
+                queue = self._world.store.get(_QUEUES, "", name)
+                waiting[name].remove(wl)
+                fits = queue is not None and self._one(wl, queue)
+                if queue is not None and not fits and queue["spec"]["queueingStrategy"] == "StrictFIFO":
+                    blocked.add(name)
         return None
+
+    def _borrows(self, name: str, wl: Obj) -> bool:
+        """Whether a Workload would get what is others': those that do not go first."""
+        queue = self._world.store.get(_QUEUES, "", name)
+        if queue is None or not cohort_of(queue):
+            return False
+        room, _ = self._room(queue)
+        usage = kueue_quota.assign(wl, queue, self._flavors(), room).usage
+        return any(room.borrows(name, key, amount) for key, amount in usage.items())
+
+    def _flavors(self) -> dict[str, Obj]:
+        return {
+            one["metadata"]["name"]: one for one in self._world.store.each("resourceflavors.kueue.x-k8s.io")
+        }
+
+    def _room(self, queue: Obj) -> tuple[Room, dict[str, list[Obj]]]:
+        """Returns what there is for a queue, and who holds quota, by queue: those that got it last first."""
+        holders: dict[str, list[Obj]] = {}
+        for one in self._world.store.list(WORKLOADS):
+            holders.setdefault(held_in(one), []).append(one)
+        used = {
+            name: sum((kueue_quota.used_by(one) for one in some), Counter()) for name, some in holders.items()
+        }
+        going = {
+            name: newest_first([one for one in some if not holds(one, "Finished")])
+            for name, some in holders.items()
+            if name
+        }
+        return Room(queue, list(self._world.store.each(_QUEUES)), used), going
 
     def _activity(self, wl: Obj) -> None:
         """Follows spec.active, by which a person pauses a Workload."""
@@ -118,24 +157,16 @@ class Admission:
 
     def _one(self, wl: Obj, queue: Obj) -> bool:
         """Tries to admit one Workload; returns whether it was."""
-        flavors = {
-            one["metadata"]["name"]: one for one in self._world.store.each("resourceflavors.kueue.x-k8s.io")
-        }
-        name = queue["metadata"]["name"]
-        holders = [one for one in self._world.store.list(WORKLOADS) if held_in(one) == name]
-        used: Usage = sum((kueue_quota.used_by(one) for one in holders), Counter())
-        found = kueue_quota.assign(wl, queue, flavors, used)
+        flavors = self._flavors()
+        room, holders = self._room(queue)
+        found = kueue_quota.assign(wl, queue, flavors, room)
         if not found.verdict:
             self._admit(wl, queue, found)
             return True
         reason, message = found.verdict, found.message
-        if reason == kueue_quota.WAITS and (
-            chosen := kueue_quota.victims(
-                wl, queue, flavors, [one for one in holders if not holds(one, "Finished")]
-            )
-        ):
+        if reason == kueue_quota.WAITS and (chosen := victims(wl, queue, flavors, room, holders)):
             for one in chosen:
-                self._preempt(one, wl, queue)
+                self._preempt(one, wl, room)
             reason = "WaitingForPreemptedWorkloads"
             message += f". Pending the preemption of {len(chosen)} workload(s)"
         self._wait(wl, reason, message, told=True)
@@ -160,25 +191,26 @@ class Admission:
         told = f"Admitted by ClusterQueue {name}, wait time since reservation was 0s"
         self._world.event(written, "Admitted", told, by=_BY)
 
-    def _preempt(self, victim: Obj, wl: Obj, queue: Obj) -> None:
-        if holds(victim, "Evicted"):
+    def _preempt(self, victim: Victim, wl: Obj, room: Room) -> None:
+        loser = victim.workload
+        if holds(loser, "Evicted"):
             return
-        path = f"/{queue['metadata']['name']}"
         job = wl["metadata"]["labels"].get("kueue.x-k8s.io/job-uid", "")
         told = f"Preempted to accommodate a workload (UID: {wl['metadata']['uid']}, JobUID: {job}) "
-        told += f"due to prioritization in the ClusterQueue; preemptor path: {path}; preemptee path: {path}"
-        written = self._evict(victim, "Preempted", told, preempted=True)
-        high, low = wl["spec"].get("priority", 0), victim["spec"].get("priority", 0)
+        told += f"due to {WORDS[victim.reason]}; preemptor path: {room.path}; "
+        told += f"preemptee path: {room.paths.get(victim.queue, room.path)}"
+        written = self._evict(loser, "Preempted", told, preempted=victim.reason)
+        high, low = wl["spec"].get("priority", 0), loser["spec"].get("priority", 0)
         levels = f"; preemptor effective priority: {high} (base: {high}, boost: 0); "
         levels += f"preemptee effective priority: {low} (base: {low}, boost: 0)"
         self._world.event(written, "Preempted", told + levels, by=_BY)
         self._world.event(written, "EvictedDueToPreempted", told, by=_BY)
 
-    def _evict(self, wl: Obj, reason: str, message: str, *, preempted: bool = False) -> Obj:
+    def _evict(self, wl: Obj, reason: str, message: str, *, preempted: str = "") -> Obj:
         def edit(obj: Obj) -> None:
             put_seen(obj, "Evicted", "True", reason, message, before="Admitted")
             if preempted:
-                put_seen(obj, "Preempted", "True", "InClusterQueue", message, before="PodsReady")
+                put_seen(obj, "Preempted", "True", preempted, message, before="PodsReady")
             stats = obj["status"].setdefault("schedulingStats", {}).setdefault("evictions", [])
             known = next((one for one in stats if one["reason"] == reason), None)
             if known is None:

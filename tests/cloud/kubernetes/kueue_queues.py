@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import quantities
 from tests.cloud.kubernetes.conditions import holds
+from tests.cloud.kubernetes.kueue_cohort import Usage
 from tests.cloud.kubernetes.kueue_jobs import WORKLOADS
-from tests.cloud.kubernetes.kueue_quota import Usage, used_by
+from tests.cloud.kubernetes.kueue_quota import used_by
 from tests.cloud.kubernetes.kueue_workloads import put_seen
 from tests.cloud.kubernetes.store import Key, Obj
 
@@ -112,7 +113,7 @@ def _usage(queue: Obj, holders: list[Obj], borrowed: bool) -> list[dict[str, Any
         for flavor in group["flavors"]:
             resources = [
                 {
-                    **({"borrowed": "0"} if borrowed else {}),
+                    **({"borrowed": _over(used[flavor["name"], one["name"]], one)} if borrowed else {}),
                     "name": one["name"],
                     "total": quantities.text(used[flavor["name"], one["name"]]),
                 }
@@ -120,6 +121,11 @@ def _usage(queue: Obj, holders: list[Obj], borrowed: bool) -> list[dict[str, Any
             ]
             told.append({"name": flavor["name"], "resources": resources})
     return told
+
+
+def _over(used: float, quota: dict[str, Any]) -> str:
+    """Returns what is used beyond the queue's own quota: a cohort lent it."""
+    return quantities.text(max(0, used - quantities.number(quota["nominalQuota"])))
 
 
 def inactive(world: World, queue: Obj) -> tuple[str, str] | None:

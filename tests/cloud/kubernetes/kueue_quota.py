@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.cloud.kubernetes import quantities
-from tests.cloud.kubernetes.conditions import find, holds
+from tests.cloud.kubernetes.conditions import holds
+from tests.cloud.kubernetes.kueue_cohort import Room, Usage
 from tests.cloud.kubernetes.store import Obj
-
-Usage = Counter[tuple[str, str]]
-"""Amounts by (flavor, resource)."""
 
 FITS, WAITS, NEVER, NO_FLAVOR = "", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"
 _RANK = {FITS: 0, WAITS: 1, NEVER: 2, NO_FLAVOR: 3}
@@ -41,11 +39,11 @@ def used_by(wl: Obj) -> Usage:
     return usage
 
 
-def assign(wl: Obj, queue: Obj, flavors: dict[str, Obj], used: Usage) -> Assignment:
+def assign(wl: Obj, queue: Obj, flavors: dict[str, Obj], room: Room) -> Assignment:
     """Tries to fit a Workload beside what is used."""
     result = Assignment()
     for pod_set in wl["spec"]["podSets"]:
-        one, reasons, verdict = _pod_set(pod_set, queue, flavors, used, result.usage)
+        one, reasons, verdict = _pod_set(pod_set, queue, flavors, room, result.usage)
         result.pod_sets.append(one)
         if verdict:
             result.verdict = verdict
@@ -56,7 +54,7 @@ def assign(wl: Obj, queue: Obj, flavors: dict[str, Obj], used: Usage) -> Assignm
 
 
 def _pod_set(
-    pod_set: dict[str, Any], queue: Obj, flavors: dict[str, Obj], used: Usage, own: Usage
+    pod_set: dict[str, Any], queue: Obj, flavors: dict[str, Obj], room: Room, own: Usage
 ) -> tuple[dict[str, Any], list[str], str]:
     count = pod_set["count"]
     wanted = {name: amount * count for name, amount in quantities.requests(pod_set["template"]).items()}
@@ -71,7 +69,7 @@ def _pod_set(
             continue
         best, reasons = NO_FLAVOR, []
         for flavor in group["flavors"]:
-            verdict, told = _flavor(flavor, group, asked, pod_set, flavors, used, own)
+            verdict, told = _flavor(flavor, group, asked, pod_set, flavors, room, own)
             if verdict == FITS:
                 for resource, amount in asked.items():
                     one["flavors"][resource] = flavor["name"]
@@ -92,7 +90,7 @@ def _flavor(
     asked: dict[str, float],
     pod_set: dict[str, Any],
     flavors: dict[str, Obj],
-    used: Usage,
+    room: Room,
     own: Usage,
 ) -> tuple[str, list[str]]:
     name = flavor["name"]
@@ -120,44 +118,22 @@ def _flavor(
     )
     if by_topology and not spec.get("topologyName"):
         return NO_FLAVOR, [f"Flavor {name} does not support TopologyAwareScheduling"]
-    return _quota(flavor, asked, used, own)
+    return _quota(flavor, asked, room, own)
 
 
-def _quota(flavor: dict[str, Any], asked: dict[str, float], used: Usage, own: Usage) -> tuple[str, list[str]]:
+def _quota(flavor: dict[str, Any], asked: dict[str, float], room: Room, own: Usage) -> tuple[str, list[str]]:
     name, verdict, told = flavor["name"], FITS, []
-    limits = {one["name"]: quantities.number(one["nominalQuota"]) for one in flavor["resources"]}
     for resource, amount in asked.items():
-        limit, before = limits.get(resource, 0), own[name, resource]
-        if before + amount > limit:
+        most, before = room.most((name, resource)), own[name, resource]
+        if before + amount > most:
             numbers = f"({quantities.text(before)}) + current podset request ({quantities.text(amount)})"
             told.append(
                 f"insufficient quota for {resource} in flavor {name}, previously considered podsets requests "
-                f"{numbers} > maximum capacity ({quantities.text(limit)})"
+                f"{numbers} > maximum capacity ({quantities.text(most)})"
             )
             verdict = NEVER
-        elif (more := used[name, resource] + before + amount - limit) > 0:
+        elif (more := before + amount - room.now((name, resource))) > 0:
             more_text = quantities.text(more)
             told.append(f"insufficient unused quota for {resource} in flavor {name}, {more_text} more needed")
             verdict = max(verdict, WAITS, key=lambda one: _RANK[one])
     return verdict, told
-
-
-def victims(wl: Obj, queue: Obj, flavors: dict[str, Obj], holders: list[Obj]) -> list[Obj]:
-    """Returns whom to preempt so that a Workload fits, the least important first; empty where that is no help."""
-    policy = queue["spec"]["preemption"]["withinClusterQueue"]
-    mine = wl["spec"].get("priority", 0)
-    lower = [one for one in holders if one["spec"].get("priority", 0) < mine] if policy != "Never" else []
-    if policy == "LowerOrNewerEqualPriority":
-        born = wl["metadata"]["creationTimestamp"]
-        equal = [one for one in holders if one["spec"].get("priority", 0) == mine]
-        lower += [one for one in equal if one["metadata"]["creationTimestamp"] > born]
-    lower.sort(key=lambda one: find(one, "QuotaReserved")["lastTransitionTime"], reverse=True)
-    lower.sort(key=lambda one: (not holds(one, "Evicted"), one["spec"].get("priority", 0)))
-    used: Usage = sum((used_by(one) for one in holders), Counter())
-    chosen: list[Obj] = []
-    for one in lower:
-        chosen.append(one)
-        used = used - used_by(one)
-        if assign(wl, queue, flavors, used).verdict == FITS:
-            return chosen
-    return []

@@ -31,6 +31,14 @@ def check(obj: Obj) -> None:
         raise refusals.denied("vclusterqueue.kb.io", told[0] if len(told) == 1 else f"[{', '.join(told)}]")
 
 
+def check_local_update(obj: Obj, old: Obj) -> None:
+    """Refuses to let a LocalQueue lead elsewhere."""
+    wanted = obj["spec"].get("clusterQueue")
+    if wanted != old["spec"].get("clusterQueue"):
+        cause = ("spec.clusterQueue", "FieldValueInvalid", f'Invalid value: "{wanted}": field is immutable')
+        raise refusals.invalid("LocalQueue", "kueue.x-k8s.io", obj["metadata"]["name"], [cause])
+
+
 def _unshaped(spec: dict[str, Any]) -> Iterator[Cause]:
     for path, words in _WORDS.items():
         at: Any = spec
@@ -50,6 +58,14 @@ def _unshaped(spec: dict[str, Any]) -> Iterator[Cause]:
 def _uncovered(spec: dict[str, Any]) -> Iterator[Cause]:
     for number, group in enumerate(spec.get("resourceGroups") or []):
         here, flavors = f"spec.resourceGroups[{number}]", group.get("flavors") or []
+        if not spec.get("cohortName") and any(
+            "borrowingLimit" in each for one in flavors for each in one["resources"]
+        ):
+            yield (
+                "spec",
+                "FieldValueInvalid",
+                "Invalid value: borrowingLimit must be nil when cohort is empty",
+            )
         if not flavors:
             where = f"{here}.flavors"
             yield (
@@ -80,4 +96,16 @@ def _denied(spec: dict[str, Any]) -> Iterator[Cause]:
                 if quantities.number(quota["nominalQuota"]) < 0:
                     where = f"{here}.flavors[{at}].resources[{place}].nominalQuota"
                     told = f'Invalid value: "{quota["nominalQuota"]}": must be greater than or equal to 0'
+                    yield (where, "FieldValueInvalid", told)
+                if (lent := quota.get("lendingLimit")) is None:
+                    continue
+                where = f"{here}.flavors[{at}].resources[{place}].lendingLimit"
+                if not spec.get("cohortName"):
+                    yield (
+                        where,
+                        "FieldValueInvalid",
+                        f'Invalid value: "{lent}": must be nil when cohort is empty',
+                    )
+                if quantities.number(lent) > quantities.number(quota["nominalQuota"]):
+                    told = f'Invalid value: "{lent}": must be less than or equal to the nominalQuota'
                     yield (where, "FieldValueInvalid", told)

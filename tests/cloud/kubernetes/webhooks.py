@@ -46,6 +46,8 @@ def updating(world: World, resource: Resource, obj: Obj, old: Obj) -> None:
     _reachable(world, resource, obj)
     if resource.qualified == "clusterqueues.kueue.x-k8s.io":
         kueue_rules.check(obj)
+    if resource.qualified == "localqueues.kueue.x-k8s.io":
+        kueue_rules.check_local_update(obj, old)
     if resource.qualified == "jobsets.jobset.x-k8s.io":
         jobset_rules.check_update(obj, old)
         was = (old["metadata"].get("labels") or {}).get(QUEUE)

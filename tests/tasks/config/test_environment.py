@@ -297,11 +297,11 @@ def test_nodes_without_addresses_get_a_way_out(tmp_path: Path) -> None:
     assert "router" not in {one.kind for one in wanted(without, "proj")}
 
 
-def test_what_is_said_of_teams_and_not_kept_yet_is_told(tmp_path: Path) -> None:
-    assert preview(loaded(tmp_path, LEAST), "proj", {}).warnings == ()
-    assert preview(loaded(tmp_path, LEAST, "teams=[{name: a}]"), "proj", {}).warnings == ()
-    [told] = preview(loaded(tmp_path, LEAST, "teams=[{name: a, slices: 1}]"), "proj", {}).warnings
-    assert "what is said of slices, borrow and lend is checked, and not kept" in told
+def test_quotas_of_teams_that_nobody_keeps_are_told(tmp_path: Path) -> None:
+    own = "teams=[{name: a, slices: 1}]"
+    assert preview(loaded(tmp_path, LEAST, own), "proj", {}).warnings == ()
+    [told] = preview(loaded(tmp_path, LEAST, own, "queueing.install=false"), "proj", {}).warnings
+    assert "you divide the quota yourself" in told
 
 
 def test_several_teams_have_namespaces_of_their_own(tmp_path: Path) -> None:

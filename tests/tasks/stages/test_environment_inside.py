@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,14 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
-from tasks.cloud.kubernetes_kinds import LOCAL_QUEUE, NAMESPACE, SERVICE_ACCOUNT
+from tasks.cloud.kubernetes_kinds import (
+    CLUSTER_QUEUE,
+    JOB_SET,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    SERVICE_ACCOUNT,
+    WORKLOAD,
+)
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_standing import existing
 from tasks.stages.environment import down, up
@@ -19,11 +26,13 @@ from tasks.stages.environment_desk import Desk
 from tasks.stages.environment_inside import inside_of
 from tasks.stages.environment_plan import plan
 from tasks.targets.kube_install import Waits
+from tasks.targets.kube_objects import condition
 from tests.cloud.container.leasing import office
 from tests.cloud.container.running import Gke
+from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.releases import Releases
 from tests.cloud.project.leasing import desk, environment
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 SOON = Waits(ready_s=PATIENCE_S, answers_s=PATIENCE_S, look_s=0.02)
 
@@ -50,9 +59,75 @@ def looking_inside() -> Desk:
     return desk(inside=inside)
 
 
+def by_hand(api: Kubernetes) -> list[tuple[Callable[[], Any], str]]:
+    """Returns changes, and what a plan says of each."""
+    whom = {"iam.gke.io/gcp-service-account": "me@example.com"}
+    meta = "metadata.annotations.iam.gke.io/gcp-service-account"
+    return [
+        (
+            lambda: api.patch(SERVICE_ACCOUNT, "cloud-tpu-sa", {"metadata": {"annotations": whom}}, "lab"),
+            f'change ServiceAccount cloud-tpu-sa in lab: {meta}: "me@example.com" → '
+            '"cloud-tpu-sa@proj.iam.gserviceaccount.com"',
+        ),
+        (
+            lambda: api.delete(LOCAL_QUEUE, "multislice-queue", "lab"),
+            "make LocalQueue multislice-queue in lab",
+        ),
+        (
+            lambda: api.patch(CLUSTER_QUEUE, "team-training", {"spec": {"cohortName": "other"}}),
+            'change ClusterQueue team-training: spec.cohortName: "other" → "teams"',
+        ),
+    ]
+
+
+def who_borrowed_gives_back(api: Kubernetes) -> None:
+    """A guest has the slice while its owner has no use for it; of one team, the more important goes first."""
+    for name, space, priority in (
+        ("guest", "lab", "high"),
+        ("low", "training", "low"),
+        ("first", "training", "high"),
+    ):
+        api.create(JOB_SET, slice_of(name, priority), space)
+        until(lambda: is_admitted(api, name, space))  # noqa: B023
+    for name, space, reason in (
+        ("guest", "lab", "InCohortReclamation"),
+        ("low", "training", "InClusterQueue"),
+    ):
+        until(lambda: preempted_by(api, name, space) == reason)  # noqa: B023
+        assert not is_admitted(api, name, space)
+    for name, space in (("first", "training"), ("low", "training"), ("guest", "lab")):
+        until(lambda: is_admitted(api, name, space))  # noqa: B023
+        api.delete(JOB_SET, name, space)
+
+
+def slice_of(name: str, priority: str) -> dict[str, Any]:
+    """Returns a JobSet that stays on a slice of 4 hosts with 4 chips each."""
+    made: dict[str, Any] = jobset(
+        name, "import time; time.sleep(600)", slices=1, pods=4, queue="multislice-queue",
+        pod={"terminationGracePeriodSeconds": 1, "priorityClassName": priority},
+    )  # fmt: skip
+    return made
+
+
+def workload_of(api: Kubernetes, name: str, space: str) -> Any:
+    uid = api.get(JOB_SET, name, space)["metadata"]["uid"]
+    found = api.list(WORKLOAD, space, labels={"kueue.x-k8s.io/job-uid": uid}).items
+    return found[0] if found else {}
+
+
+def is_admitted(api: Kubernetes, name: str, space: str) -> bool:
+    found = condition(workload_of(api, name, space), "Admitted")
+    return found is not None and found.true
+
+
+def preempted_by(api: Kubernetes, name: str, space: str) -> str:
+    found = condition(workload_of(api, name, space), "Preempted")
+    return found.reason if found is not None else ""
+
+
 @pytest.mark.system
 def test_each_team_has_a_namespace_with_an_account_and_a_queue(empty: Gke, releases: Releases) -> None:
-    teams = [{"name": "training"}, {"name": "research", "namespace": "lab"}]
+    teams = [{"name": "training", "slices": 1}, {"name": "research", "namespace": "lab"}]
     wanted = environment(teams=teams, queueing=releases.queueing())
     up(looking_inside(), wanted)
     api = Kubernetes(access_of(existing(office(), "mine")))
@@ -61,10 +136,21 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(empty: Gke, relea
         account = api.get(SERVICE_ACCOUNT, "cloud-tpu-sa", space)
         whom = account["metadata"]["annotations"]["iam.gke.io/gcp-service-account"]
         assert whom == "cloud-tpu-sa@proj.iam.gserviceaccount.com"
-        assert api.get(LOCAL_QUEUE, "multislice-queue", space)["spec"]["clusterQueue"] == "cluster-queue"
+        leads = api.get(LOCAL_QUEUE, "multislice-queue", space)["spec"]["clusterQueue"]
+        assert leads == {"training": "team-training", "lab": "cluster-queue"}[space]
     members = [one for one in empty.project_inventory()["roles"] if "workloadIdentityUser" in one]
     assert [one.rpartition("[")[2] for one in members] == ["lab/cloud-tpu-sa]", "training/cloud-tpu-sa]"]
     assert plan(looking_inside(), wanted).empty
+    for change, told in by_hand(api):
+        change()
+        assert plan(looking_inside(), wanted).cluster == [f"inside mine: {told}"]
+        up(looking_inside(), wanted)
+        assert plan(looking_inside(), wanted).empty
+    who_borrowed_gives_back(api)
+    alone = environment(teams=teams[1:], queueing=releases.queueing())
+    up(looking_inside(), alone)
+    assert api.find(CLUSTER_QUEUE, "team-training") is None
+    assert plan(looking_inside(), alone).empty
     up(looking_inside(), environment(teams=teams, queueing=releases.queueing(), tpu_pools=0))
     down(looking_inside(), wanted, bucket=True)
     assert empty.inventory() == []
