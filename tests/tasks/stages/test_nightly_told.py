@@ -102,6 +102,18 @@ def _alerts(record: NightRecord) -> list[tuple[str, str]]:
     return [(event.kind, event.what) for event in record.alerts]
 
 
+def test_a_machine_of_which_all_got_worse_is_one_alert_until_it_is_back(nights: Nights) -> None:
+    whole = replace(SLOW, series="machine-3fa2c1", name="all times on local (CPU, released)", whole=True)
+    record = play(nights, nights.night(), judge=Judge(says=NightTold([whole, QUIET])))
+    assert (record.exit_code, _alerts(record)) == (4, [("opened", "regressed")])
+    assert "all times on local (CPU, released) got worse together. 1 series: 1 PASS." in record.summary[-1]
+    page = (nights.folder / "runs" / "n-20261129" / "report.html").read_text()
+    assert "got worse together" in page and "machine-3fa2c1.html" not in page  # it has no page of its own
+    back = NightTold([QUIET], right={"machine-3fa2c1": "back at its level, two runs in a row"})
+    record = play(nights, nights.night(date="2026-11-30"), judge=Judge(says=back))
+    assert (record.exit_code, _alerts(record)) == (0, [("closed", "regressed")])
+
+
 def test_the_report_draws_each_series_and_leads_to_its_page(nights: Nights) -> None:
     says = NightTold([replace(SLOW, unit="s", recent=[1.0, 1.01, 1.1], level=1.0)])
     record = play(nights, nights.night(), judge=Judge(says=says))
