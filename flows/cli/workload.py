@@ -213,30 +213,18 @@ def _refuse_leased(found: Sequence[Object]) -> None:
 
 
 def _follow(desk: Desk, name: str, pod: str | None, container: str | None) -> int:
-    from tasks.cloud.kubernetes_follow import follow
-    from tasks.cloud.kubernetes_held import Held
-    from tasks.cloud.kubernetes_told import Line as LogLine
-    from tasks.cloud.kubernetes_told import Unread
-    from tasks.cloud.kubernetes_watch import Change, Contact
-    from tasks.stages.workloads import chosen
+    from tasks.cloud.kubernetes_told import Source
+    from tasks.stages.workload_desk import the_jobset
+    from tasks.stages.workload_follow import heard
     from tasks.targets.kube_objects import uid_of
-    from tasks.targets.kube_states import is_last
 
-    def ends(change: Change) -> bool:
-        return is_last(change.kind.name, change.type, change.object)
+    def line(source: Source, text: str) -> None:
+        if pod in (None, source.pod) and container in (None, source.container):
+            print_lines([f"[{source.pod.removeprefix(f'{name}-')}] {text}"])
 
-    [jobset] = chosen(desk, [name], None)
-    for one in follow(desk.kube.access, desk.namespace, name, uid_of(jobset), until=ends):
-        match one:
-            case LogLine(source, _, text):
-                if pod in (None, source.pod) and container in (None, source.container):
-                    print_lines([f"[{source.pod.removeprefix(f'{name}-')}] {text}"])
-            case Unread() | Held():
-                say(f"{name}: {one}")
-            case Contact(lost):
-                say(f"the cluster does not answer: {lost}" if lost else "the cluster answers again")
-            case Change():
-                pass
+    uid = uid_of(the_jobset(desk, name))
+    for _ in heard(desk.kube.access, desk.namespace, name, uid, line=line, say=say):
+        pass
     return ExitCode.DONE
 
 

@@ -16,6 +16,7 @@ _HEADINGS = ("NAME", "CREATED", "PRIORITY", "NEEDED", "RUNNING", "DONE", "STATUS
 
 
 def table(found: list[Row]) -> list[str]:
+    """Returns workloads as lines of a table, its headings first."""
     from tasks.history.quantities import moment, printable
 
     cells = [
@@ -42,6 +43,7 @@ def _message(row: Row) -> str:
 
 
 def lines_of(told: Explained) -> list[str]:
+    """Returns what is known of one workload, for people: what keeps it, by what evidence, and what comes next."""
     from tasks.history.quantities import moment
 
     found = told.found
@@ -70,10 +72,12 @@ def _evidence(line: Line) -> str:
 
 
 def cause_of(told: Explained) -> str | None:
+    """Returns what it failed of first; None: of nothing."""
     return str(told.found.cause) if told.found.cause else None
 
 
 def print_lines(lines: Iterable[str]) -> None:
+    """Prints lines that came from elsewhere, without what would move the cursor."""
     from tasks.history.quantities import printable
 
     for line in lines:

@@ -12,7 +12,7 @@ from flows.said import say
 from flows.signals import answered
 from runtime.contract.errors import ExitCode
 from tasks.history.quantities import printable
-from tasks.stages.workload_create import exit_code, to_the_end
+from tasks.stages.workload_follow import exit_code, to_the_end
 
 if TYPE_CHECKING:
     from tasks.cloud.kubernetes import Kubernetes

@@ -53,6 +53,7 @@ class GsFolder:
         return f"GsFolder({self.uri!r})"
 
     def read(self, name: str, start: int = 0) -> bytes | None:
+        """See Folder."""
         from google.api_core.exceptions import NotFound, RequestRangeNotSatisfiable
 
         with self._told("read", name):
@@ -69,12 +70,14 @@ class GsFolder:
                 return None
 
     def write(self, name: str, content: bytes) -> None:
+        """See Folder."""
         with self._told("write", name):
             self._blob(name).upload_from_string(
                 content, content_type="application/octet-stream", timeout=_CALL_S, retry=_retry()
             )
 
     def create(self, name: str, content: bytes) -> bool:
+        """See Folder."""
         from google.api_core.exceptions import PreconditionFailed
 
         blob = self._blob(name)
@@ -96,6 +99,7 @@ class GsFolder:
         return True
 
     def names(self, prefix: str = "") -> Iterator[str]:
+        """See Folder."""
         prefix = prefix.strip("/")
         below = "/".join(part for part in (self.prefix, checked_name(prefix) if prefix else "") if part)
         with self._told("list", prefix):
@@ -111,6 +115,7 @@ class GsFolder:
         yield from sorted(name[strip:] for name in found if not name.endswith("/"))
 
     def folders(self) -> Iterator[str]:
+        """See Folder."""
         below = f"{self.prefix}/" if self.prefix else ""
         with self._told("list", ""):
             pages = self._bucket().list_blobs(
@@ -126,6 +131,7 @@ class GsFolder:
         yield from sorted(found - {""})
 
     def delete(self, name: str) -> None:
+        """See Folder."""
         from google.api_core.exceptions import NotFound
 
         with self._told("delete", name):
@@ -135,9 +141,11 @@ class GsFolder:
                 return
 
     def child(self, name: str) -> GsFolder:
+        """See Folder."""
         return GsFolder(self.bucket, f"{self.prefix}/{checked_name(name)}".lstrip("/"))
 
     def upload(self, source: str, name: str) -> None:
+        """See Folder."""
         with self._told("upload", name):
             self._blob(name).upload_from_filename(source, timeout=_CALL_S, retry=_retry())
 

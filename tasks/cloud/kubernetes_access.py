@@ -183,6 +183,7 @@ def _bearer(tokens: Tokens) -> httpx2.Auth:
 
 
 def socket_options() -> list[tuple[int, int, int]]:
+    """Returns options by which the system finds out that nobody is at the other end any more."""
     options = [(socket.SOL_SOCKET, *one) for one in _KEEPALIVE]
     for name, value in _KEEPALIVE_TCP:
         if hasattr(socket, name):  # macOS calls the first one otherwise

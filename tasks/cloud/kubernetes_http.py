@@ -106,10 +106,12 @@ class Connection(asyncio.Protocol):
     # What the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
         self.heard_at = self.came_at = asyncio.get_running_loop().time()
         answer = self._answer
         try:
@@ -124,9 +126,11 @@ class Connection(asyncio.Protocol):
         self._tell()
 
     def eof_received(self) -> None:
-        return None  # the connection is closed, and connection_lost follows
+        """See asyncio.Protocol."""
+        return  # the connection is closed, and connection_lost follows
 
     def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol."""
         self._closed, self.reusable = True, False
         at_its_end = error is None and self._answer.closed()
         if not at_its_end and self._lost is None:
@@ -215,15 +219,18 @@ class _Knock(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
         self._begin += data
         if self._transport is not None and b"\r\n\r\n" in self._begin and not self.answer.done():
             self._transport.pause_reading()
             self.answer.set_result(self._begin)
 
     def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol."""
         if not self.answer.done():
             self.answer.set_exception(Unconnected("the proxy closed the connection"))

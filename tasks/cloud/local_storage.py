@@ -39,6 +39,7 @@ class LocalFolder:
         return f"LocalFolder({self.uri!r})"
 
     def read(self, name: str, start: int = 0) -> bytes | None:
+        """See Folder."""
         path = self._path(name)
         with _told(path):
             try:
@@ -49,10 +50,12 @@ class LocalFolder:
                 return None
 
     def write(self, name: str, content: bytes) -> None:
+        """See Folder."""
         with replacing(self._path(name)) as file:
             file.write(content)
 
     def create(self, name: str, content: bytes) -> bool:
+        """See Folder."""
         path = self._path(name)
         with _told(path):
             if path.exists():
@@ -73,6 +76,7 @@ class LocalFolder:
             return True
 
     def names(self, prefix: str = "") -> Iterator[str]:
+        """See Folder."""
         top = self._path(prefix.strip("/")) if prefix.strip("/") else self.path
         found: list[str] = []
         with _told(top):
@@ -85,6 +89,7 @@ class LocalFolder:
         yield from sorted(found)
 
     def folders(self) -> Iterator[str]:
+        """See Folder."""
         with _told(self.path):
             try:
                 found = [entry.name for entry in os.scandir(self.path) if entry.is_dir()]
@@ -93,14 +98,17 @@ class LocalFolder:
         yield from sorted(found)
 
     def delete(self, name: str) -> None:
+        """See Folder."""
         path = self._path(name)
         with _told(path), suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
 
     def child(self, name: str) -> LocalFolder:
+        """See Folder."""
         return LocalFolder(self._path(name))
 
     def upload(self, source: str, name: str) -> None:
+        """See Folder."""
         with _told(Path(source)), Path(source).open("rb") as original, replacing(self._path(name)) as file:
             while piece := original.read(_PIECE):
                 file.write(piece)

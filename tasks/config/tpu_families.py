@@ -112,4 +112,5 @@ def _written(shape: tuple[int, int, int]) -> str:
 
 
 def chips_of(topology: str) -> int:
+    """Returns how many chips a slice of a topology has."""
     return math.prod(int(side) for side in topology.split("x"))

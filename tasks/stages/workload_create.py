@@ -1,4 +1,4 @@
-"""A workload that somebody submits by hand: checked, made once whatever becomes of replies, followed to its end.
+"""A workload that somebody submits by hand: checked, and made once whatever becomes of replies.
 
 What is made is the JobSet, and a Secret that it owns; both are of a lease that is written down before. Once they stand
 it needs nobody: it goes by itself, with its program's end, at its deadline, and as an object after its time to live.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from runtime.contract.errors import BadInput, ExitCode, Leaked
+from runtime.contract.errors import BadInput, Leaked
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import (
     AlreadyExists,
@@ -38,7 +38,6 @@ from tasks.targets.kube_submission import Submission
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
-    from tasks.targets.kube_found import Found
 
 Say = Callable[[str], None]
 
@@ -195,56 +194,3 @@ def _give_back(held: Submitting, uid: str | None, why: str) -> None:
     if not swept.proven:
         left = "; ".join(swept.problems) or "it is still there"
         raise Leaked(f"{held.lease.name}: {left}. The reaper keeps trying; see `slicebench leases`")
-
-
-def to_the_end(
-    kube: Kubernetes,
-    config: GkeTargetConfig,
-    made: Submitted,
-    *,
-    line: Callable[[str, str], None],
-    say: Say,
-) -> Found:
-    """Follows a workload to its end; tells `line` what each pod says, and `say` each state that is news."""
-    from tasks.cloud.kubernetes_follow import follow
-    from tasks.cloud.kubernetes_held import Held
-    from tasks.cloud.kubernetes_told import Line, Unread
-    from tasks.cloud.kubernetes_watch import Change, Contact
-    from tasks.targets.gke_watch import Seen, objects_of
-    from tasks.targets.kube_objects import select
-    from tasks.targets.kube_states import is_last, look
-
-    def ends(change: Change) -> bool:
-        return is_last(change.kind.name, change.type, change.object)
-
-    seen = Seen(config, made.uid)
-    for one in follow(kube.access, config.namespace, made.name, made.uid, until=ends):
-        match one:
-            case Line(source, _, text):
-                line(source.pod.removeprefix(f"{made.name}-"), text)
-            case Unread() | Held():
-                say(f"{made.name}: {one}")
-            case Contact(lost):
-                say(f"the cluster does not answer: {lost}" if lost else "the cluster answers again")
-            case Change():
-                if seen.take(one) and seen.found is not None:
-                    say(f"{made.name}: {seen.found.state} ({seen.found.reason})")
-    assert seen.found is not None
-    if seen.found.cause is not None:
-        return seen.found
-    # Watches of several kinds are not in step: word of the Job and pod that failed may come after that of the JobSet.
-    again = look(select(made.uid, objects_of(kube, made.name, made.uid)))
-    return again if again.state == seen.found.state else seen.found
-
-
-def exit_code(found: Found) -> int:
-    """Returns what a command that waited ends with: the program's own code; 1 where it failed without one, 3 where it
-    did not fail, and will not end either: somebody deleted it.
-    """
-    from tasks.targets.kube_found import DELETED, KubeState
-
-    if found.state is KubeState.SUCCEEDED:
-        return ExitCode.DONE
-    if found.state is KubeState.FAILED and found.reason != DELETED:
-        return (found.cause.exit_code if found.cause else None) or ExitCode.WORKLOAD_FAILED
-    return ExitCode.INFRASTRUCTURE

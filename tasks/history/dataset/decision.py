@@ -69,6 +69,7 @@ def told_of(before: Standing, standing: Standing, finding: Finding, worse: Chang
 def verdict_of(
     standing: Standing, finding: Finding, worse: Change, series: Series, night: str
 ) -> tuple[Verdict, str]:
+    """Returns what a night's decision is called, and the reason in words."""
     baseline, evidence = finding.baseline, finding.evidence
     if standing.alert:
         change = percent(math.expm1(standing.alert.effect))
