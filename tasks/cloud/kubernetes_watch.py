@@ -27,6 +27,7 @@ from tasks.cloud.kubernetes_errors import (
 )
 from tasks.cloud.kubernetes_http import Connection
 from tasks.cloud.kubernetes_kinds import EVENT, JOB, JOB_SET, POD, WORKLOAD, Kind, Object
+from tasks.cloud.kubernetes_labels import JOB_UID, JOBSET_UID
 from tasks.cloud.kubernetes_link import Link, Patience, Silence, Trial
 from tasks.cloud.kubernetes_objects import clean, items_of
 from tasks.cloud.kubernetes_stream import Funnel, iterate
@@ -41,9 +42,6 @@ _DISTRUST = 5
 restored from a backup may not have come so far yet.
 """
 
-JOB_SET_UID = "jobset.sigs.k8s.io/jobset-uid"
-JOB_UID = "kueue.x-k8s.io/job-uid"
-"""Labels by which what belongs to one JobSet is told from what belonged to an earlier one of its name."""
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -86,7 +84,7 @@ Put = Callable[[Sequence[Change]], Awaitable[None]]
 
 def of_job_set(namespace: str, name: str, uid: str) -> Sequence[Query]:
     """Returns what there is to watch of one JobSet: itself, its Workload, Jobs, Pods, and events about any of them."""
-    of_it = f"{JOB_SET_UID}={uid}"
+    of_it = f"{JOBSET_UID}={uid}"
 
     def about_it(event: Object) -> bool:
         named = str((event.get("involvedObject") or {}).get("name") or "")

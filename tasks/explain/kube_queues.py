@@ -5,18 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.explain.kube_scene import KubeScene, of_condition, trouble
 from tasks.explain.scene import Trouble
-from tasks.targets.kube_objects import (
-    QUEUE_NAME,
-    Condition,
-    Object,
-    condition,
-    label,
-    name,
-    namespace,
-    spec,
-)
+from tasks.targets.kube_objects import Condition, Object, condition, label, name, namespace, spec
 from tasks.targets.kube_queue import waits
 
 _NO_QUEUE = (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from tasks.cloud.kubernetes_going import why_still
+from tasks.cloud.kubernetes_labels import EXCLUSIVE, HOST
 from tasks.explain.kube_scene import KubeScene, events, line, of_cause, of_condition, of_event, trouble
 from tasks.explain.kube_told import NO_NAME
 from tasks.explain.scene import Line, Scene, Trouble
@@ -21,8 +22,6 @@ _NOT_LET_IN = r"denied|unauthorized|forbidden|\b40[13]\b|no basic auth"
 _NO_CHIPS = r"\bInsufficient "
 _NO_SUCH_NODE = r"didn't match Pod's node (affinity/selector|affinity)|untolerated taint|didn't tolerate"
 _NOT_BESIDE = r"didn't match pod anti-affinity rules"
-_HOST = "kubernetes.io/hostname"
-_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
 _NOBODY_LOOKED = "which pod failed: they are gone, and nobody looked in time"
 
@@ -100,9 +99,9 @@ def no_node(scene: KubeScene) -> Trouble | None:
 
 def _too_few_pools(scene: KubeScene, pod: Object, evidence: list[Line]) -> Trouble:
     """Each slice is to have its nodes to itself, or each pod its node, and there are others on those of the kind."""
-    key = (metadata(scene.objects.jobset).get("annotations") or {}).get(_EXCLUSIVE)
+    key = (metadata(scene.objects.jobset).get("annotations") or {}).get(EXCLUSIVE)
     slices = f"each slice wants {key or 'a node label'} to itself"
-    if _HOST in json.dumps((spec(pod).get("affinity") or {}).get("podAntiAffinity")):
+    if HOST in json.dumps((spec(pod).get("affinity") or {}).get("podAntiAffinity")):
         what = f"each pod wants a host to itself{f', and {slices}' if key else ''}, and no host of the kind is free of "
         what += "others: there are fewer hosts than pods" + (
             ", or fewer node pools than slices" if key else ""

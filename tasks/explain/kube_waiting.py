@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.explain.kube_queues import no_queue, refused
 from tasks.explain.kube_scene import KubeScene, events, line, of_condition, of_event, trouble
 from tasks.explain.scene import Line, Trouble
 from tasks.targets.kube_found import ADMISSION_CHECK
 from tasks.targets.kube_objects import (
-    QUEUE_NAME,
     Condition,
     Object,
     condition,

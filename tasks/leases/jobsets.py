@@ -17,6 +17,7 @@ from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
+from tasks.cloud.kubernetes_labels import JOBSET_NAME, JOBSET_UID
 from tasks.cloud.kubernetes_places import ClusterGone, cluster_at, is_by_name, is_known_here
 from tasks.cloud.labels import LEDGER, read_labels
 from tasks.cloud.timing import Timing
@@ -27,7 +28,6 @@ from tasks.leases.resource import JOBSET as JOBSET
 from tasks.leases.resource import ResourceRef
 from tasks.leases.together import together
 
-_NAME, _UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
 _ENDS = ("Completed", "Failed")
 _TIMING = Timing(total_s=30.0)
 """Short: whoever releases looks again and again, and renews in between."""
@@ -151,10 +151,10 @@ class JobSetInventory:
                 yield Found(labelled.lease_id, ref, _stays_until(jobset))
         for pod in cluster.list(POD, labels=ours).items:
             labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
-            labelled, uid = read_labels(labels), labels.get(_UID, "")
+            labelled, uid = read_labels(labels), labels.get(JOBSET_UID, "")
             if labelled and uid and uid not in seen:
                 seen.add(uid)
-                yield Found(labelled.lease_id, ResourceRef(JOBSET, scope, labels.get(_NAME, ""), uid))
+                yield Found(labelled.lease_id, ResourceRef(JOBSET, scope, labels.get(JOBSET_NAME, ""), uid))
 
     def _is_ours(self, jobset: Object) -> bool:
         labelled = read_labels(jobset["metadata"].get("labels") or {})
@@ -198,7 +198,7 @@ def hurry(cluster: Kubernetes, uid: str) -> None:
 
 
 def _pods(cluster: Kubernetes, uid: str) -> Sequence[Object]:
-    return cluster.list(POD, labels={_UID: uid}).items
+    return cluster.list(POD, labels={JOBSET_UID: uid}).items
 
 
 def _uid(one: Object) -> str:

@@ -21,13 +21,13 @@ from tasks.cloud.image_names import image_name
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import DAEMON_SET, JOB, NODE, POD, Object, selector
+from tasks.cloud.kubernetes_labels import NODE_POOL
 from tasks.targets.kube_objects import metadata, spec, status
 
 Say = Callable[[str], None]
 
 _LABEL = "slicebench/cached-image"
 _MANAGED = {"app.kubernetes.io/managed-by": "slicebench"}
-_POOL = "cloud.google.com/gke-nodepool"
 _ACCELERATORS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-accelerator")
 _CANNOT_START = ("CreateContainerError", "RunContainerError", "CrashLoopBackOff")
 """What a container waits for that was pulled: an image need not have the command that keeps it."""
@@ -118,7 +118,7 @@ def daemon_set(name: str, image: str, pools: Sequence[str], owner: Object) -> di
         "name": "pull", "image": image, "imagePullPolicy": "Always", "command": ["sleep", "infinity"],
         "resources": {"requests": {"cpu": "0"}},
     }  # fmt: skip
-    term = {"matchExpressions": [{"key": _POOL, "operator": "In", "values": list(pools)}]}
+    term = {"matchExpressions": [{"key": NODE_POOL, "operator": "In", "values": list(pools)}]}
     affinity = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     }
@@ -175,7 +175,7 @@ def _lacking(pod: Object) -> str | None:
 def _pools(nodes: Iterable[Object], pools: Sequence[str]) -> list[str]:
     """Returns the pools that are meant. Raises BadInput where they have no nodes."""
     labels = [metadata(one).get("labels") or {} for one in nodes]
-    there = {str(one[_POOL]) for one in labels if _POOL in one}
+    there = {str(one[NODE_POOL]) for one in labels if NODE_POOL in one}
     if not there:
         raise BadInput("the cluster has no nodes of any pool: there is nothing to pull the image onto")
     if unknown := sorted(set(pools) - there):
@@ -184,7 +184,9 @@ def _pools(nodes: Iterable[Object], pools: Sequence[str]) -> list[str]:
             fix=f"name one of {', '.join(sorted(there))}",
         )
     fast = {
-        str(one[_POOL]) for one in labels if _POOL in one and any(label in one for label in _ACCELERATORS)
+        str(one[NODE_POOL])
+        for one in labels
+        if NODE_POOL in one and any(label in one for label in _ACCELERATORS)
     }
     return sorted(set(pools) or fast or there)
 
@@ -198,7 +200,7 @@ def _await(
         nodes = [
             str(metadata(one)["name"])
             for one in api.list(NODE).items
-            if (metadata(one).get("labels") or {}).get(_POOL) in pools
+            if (metadata(one).get("labels") or {}).get(NODE_POOL) in pools
         ]
         found = seen(nodes, api.list(POD, api.access.namespace, labels=labels).items)
         if not found.lack:

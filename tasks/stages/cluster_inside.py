@@ -11,6 +11,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import NotFound, NotServed
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, NODE, POD, Object
+from tasks.cloud.kubernetes_labels import NODE_POOL
 from tasks.cloud.labels import read_labels
 from tasks.cloud.timing import Timing
 from tasks.config import size
@@ -21,7 +22,6 @@ from tasks.targets.kube_install import USUAL, Waits, controllers, fetched, set_u
 from tasks.targets.kube_objects import condition, metadata, name, spec
 from tasks.targets.kube_room import held_in
 
-_POOL = "cloud.google.com/gke-nodepool"
 _LOOK = Timing(total_s=20.0)
 _ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _ENDS = ("Completed", "Failed")
@@ -112,7 +112,7 @@ def count(nodes: Iterable[Object], pods: Iterable[Object]) -> Mapping[str, Nodes
     used = {spec(pod).get("nodeName", "") for pod in pods if not _of_the_node(pod)}
     found: dict[str, Nodes] = {}
     for node in nodes:
-        pool = (metadata(node).get("labels") or {}).get(_POOL, "")
+        pool = (metadata(node).get("labels") or {}).get(NODE_POOL, "")
         ready = condition(node, "Ready")
         before = found.get(pool, Nodes(0, 0, 0))
         found[pool] = Nodes(

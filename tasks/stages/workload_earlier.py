@@ -15,9 +15,9 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, SECRET, Object
+from tasks.cloud.kubernetes_labels import JOBSET_NAME
 from tasks.stages.workload_lease import taken
 
-_JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 _LOOK_S, _GOING_S = 0.5, 300.0
 """How long is waited for an earlier workload of the name to end, seconds, and how often is looked."""
 
@@ -35,7 +35,7 @@ def await_earlier(kube: Kubernetes, name: str, say: Callable[[str], None], *, se
             )
             told = left
         if time.monotonic() > until:
-            why = why_still(kube.list(POD, labels={_JOBSET_NAME: name}).items)
+            why = why_still(kube.list(POD, labels={JOBSET_NAME: name}).items)
             raise InfrastructureError(
                 f"{told} of an earlier workload {name} still there after {_GOING_S:g} s: choose another name; "
                 f"{why or 'see why by slicebench workload list'}"
@@ -45,7 +45,7 @@ def await_earlier(kube: Kubernetes, name: str, say: Callable[[str], None], *, se
 
 def _left(kube: Kubernetes, name: str, secret: str) -> str:
     """Returns what is left, in words; empty: nothing is."""
-    pods = kube.list(POD, labels={_JOBSET_NAME: name}).items
+    pods = kube.list(POD, labels={JOBSET_NAME: name}).items
     kept = _found(kube, secret) if secret else None
     if not pods and kept is None:
         return ""

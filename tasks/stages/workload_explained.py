@@ -18,6 +18,7 @@ from tasks.cloud.kubernetes_kinds import (
     WORKLOAD_PRIORITY_CLASS,
     Kind,
 )
+from tasks.cloud.kubernetes_labels import JOBSET_UID
 from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
@@ -25,7 +26,7 @@ from tasks.explain.scene import Trouble
 from tasks.stages.workload_desk import Desk, the_jobset
 from tasks.stages.workload_heard import last_lines, workers_seen
 from tasks.targets.kube_found import Found, KubeState
-from tasks.targets.kube_objects import JOBSET_UID, Object, Objects, name, select, uid_of
+from tasks.targets.kube_objects import Object, Objects, name, select, uid_of
 from tasks.targets.kube_pods import has_ended, node_of
 from tasks.targets.kube_queue import waits
 from tasks.targets.kube_states import look

@@ -10,7 +10,8 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes_going import why_still
 from tasks.cloud.kubernetes_kinds import JOB_SET, POD, Object
-from tasks.targets.kube_objects import JOBSET_UID, name, uid_of
+from tasks.cloud.kubernetes_labels import JOBSET_UID
+from tasks.targets.kube_objects import name, uid_of
 
 if TYPE_CHECKING:
     from tasks.stages.workload_desk import Desk

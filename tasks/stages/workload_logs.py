@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from runtime.contract.errors import BadInput
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import POD
+from tasks.cloud.kubernetes_labels import JOBSET_UID
 from tasks.stages.workload_desk import Desk, the_jobset
-from tasks.targets.kube_objects import JOBSET_UID, Object, name, spec, uid_of
+from tasks.targets.kube_objects import Object, name, spec, uid_of
 from tasks.targets.kube_pods import container_names, numbered
 
 

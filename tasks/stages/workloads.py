@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, LOCAL_QUEUE, POD, WORKLOAD
+from tasks.cloud.kubernetes_labels import JOBSET_UID
 from tasks.cloud.labels import LEASE, OWNER, SUBMISSION
 from tasks.stages.workload_desk import Desk, the_jobset
-from tasks.targets.kube_objects import JOBSET_UID, Object, label, name
+from tasks.targets.kube_objects import Object, label, name
 from tasks.targets.kube_rows import Row, matching, rows
 
 _OF_JOBSETS = JOBSET_UID

@@ -32,6 +32,7 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
     Object,
 )
+from tasks.cloud.kubernetes_labels import NODE_POOL
 from tasks.cloud.labels import read_labels
 from tasks.targets.kube_check import checked, job_of
 from tasks.targets.kube_jobset import groups, jobset
@@ -40,7 +41,6 @@ from tasks.targets.kube_submission import Submission
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
-_POOL = "cloud.google.com/gke-nodepool"
 _RIGHTS: Sequence[tuple[str, Kind, str]] = (
     ("create", JOB_SET, ""), ("get", JOB_SET, ""), ("watch", JOB_SET, ""), ("delete", JOB_SET, ""),
     ("create", SECRET, ""), ("list", POD, ""), ("watch", POD, ""), ("get", POD, "log"), ("list", JOB, ""),
@@ -121,9 +121,9 @@ def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
 def _head_pool(cluster: Kubernetes, pool: str) -> Iterator[Problem]:
     """Yields that no node is there for the program of Pathways. A warning: a pool that scales may stand at none."""
     try:
-        if cluster.list(NODE, labels={_POOL: pool}).items:
+        if cluster.list(NODE, labels={NODE_POOL: pool}).items:
             return
-        pools = {one["metadata"].get("labels", {}).get(_POOL) for one in cluster.list(NODE).items}
+        pools = {one["metadata"].get("labels", {}).get(NODE_POOL) for one in cluster.list(NODE).items}
     except PermissionDenied:
         return
     there = ", ".join(sorted(filter(None, pools))) or "none that is named"

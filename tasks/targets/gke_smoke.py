@@ -20,6 +20,7 @@ from tasks.cloud.image_smoke import smoke_command, smoke_failures
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable
 from tasks.cloud.kubernetes_kinds import POD
+from tasks.cloud.kubernetes_labels import JOBSET_UID
 from tasks.cloud.storage import open_folder, read_json
 from tasks.leases.holding import Holding
 from tasks.leases.jobsets import JOBSET
@@ -28,7 +29,7 @@ from tasks.targets.gke_submit import submit
 from tasks.targets.gke_waiting import HOPELESS
 from tasks.targets.gke_watch import Seen, objects_of
 from tasks.targets.kube_found import Found, KubeState
-from tasks.targets.kube_objects import JOBSET_UID, created_at
+from tasks.targets.kube_objects import created_at
 from tasks.targets.kube_objects import name as name_of
 from tasks.targets.kube_pods import CANNOT_START
 from tasks.targets.kube_submission import Submission

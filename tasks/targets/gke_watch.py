@@ -9,7 +9,8 @@ from dataclasses import replace
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError, NotServed, PermissionDenied
 from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, NODE, POD, WORKLOAD, Kind, Object
-from tasks.cloud.kubernetes_watch import JOB_SET_UID, JOB_UID, Change
+from tasks.cloud.kubernetes_labels import JOB_UID, JOBSET_UID
+from tasks.cloud.kubernetes_watch import Change
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets import kube_pathways
 from tasks.targets.kube_cause import TAKEN, failure_of
@@ -121,8 +122,8 @@ def objects_of(cluster: Kubernetes, name: str, uid: str) -> list[Object]:
     found = [cluster.find(JOB_SET, name)]
     selections: Sequence[tuple[Kind, str]] = (
         (WORKLOAD, f"{JOB_UID}={uid}"),
-        (JOB, f"{JOB_SET_UID}={uid}"),
-        (POD, f"{JOB_SET_UID}={uid}"),
+        (JOB, f"{JOBSET_UID}={uid}"),
+        (POD, f"{JOBSET_UID}={uid}"),
     )
     for kind, selector in selections:
         try:

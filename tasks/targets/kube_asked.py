@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tasks.cloud.kubernetes_labels import EXCLUSIVE, HOST
 from tasks.targets.kube_amount import amount
-from tasks.targets.kube_jobs import EXCLUSIVE
 from tasks.targets.kube_objects import Object, metadata, number, spec
-
-_HOST = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Asked:
         """Whether each pod wants a node without another of its own."""
         affinity = spec(self.template).get("affinity") or {}
         terms = (affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
-        return any(term.get("topologyKey") == _HOST for term in terms or ()) or self.apart == _HOST
+        return any(term.get("topologyKey") == HOST for term in terms or ()) or self.apart == HOST
 
 
 def asked_by(jobset: Object) -> Sequence[Asked]:

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tasks.cloud.kubernetes_labels import PLACED_BY_KUEUE
 from tasks.targets.kube_amount import amount
 from tasks.targets.kube_asked import Asked, in_words
 from tasks.targets.kube_objects import Object, name, spec
-
-_BY_TOPOLOGY = "kueue.x-k8s.io/podset-"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _is_for(one: Asked, flavor: Object | None, known: set[str]) -> bool:
     if any(labels.get(key) != value for key, value in selector.items()):
         return False
     annotations = (one.template.get("metadata") or {}).get("annotations") or {}
-    by_topology = any(key.startswith(_BY_TOPOLOGY) and key.endswith("-topology") for key in annotations)
+    by_topology = any(key.startswith(PLACED_BY_KUEUE) and key.endswith("-topology") for key in annotations)
     if by_topology and not spec(flavor).get("topologyName"):
         return False
     tolerations = [*(pod.get("tolerations") or ()), *(spec(flavor).get("tolerations") or ())]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, JOB_SET, Kind, Object
+from tasks.cloud.kubernetes_labels import NODE_POOL
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.kube_amount import amount
 from tasks.targets.kube_objects import metadata, spec
@@ -17,7 +18,6 @@ from tasks.targets.kube_queues import MANAGED
 
 MARK = "slicebench/manifests"
 """Annotation of a Deployment: release and hash of the manifests that we applied as a whole."""
-_POOL = "cloud.google.com/gke-nodepool"
 _ACCELERATORS = ("google.com/tpu", "nvidia.com/gpu")
 _MI = 2**20
 _MOST_MEMORY_MI = 48 * 1024
@@ -146,7 +146,7 @@ def fitted(
     pod["tolerations"] = [*(pod.get("tolerations") or []), *(dict(one) for one in tolerations)]
     preferred = {
         "weight": 100,
-        "preference": {"matchExpressions": [{"key": _POOL, "operator": "In", "values": [CPU_POOL]}]},
+        "preference": {"matchExpressions": [{"key": NODE_POOL, "operator": "In", "values": [CPU_POOL]}]},
     }
     affinity = pod.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     key = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -180,7 +180,7 @@ def tolerations_for(nodes: Iterable[Object]) -> list[dict[str, str]]:
     """Returns what controllers must tolerate to be on the pool that is for them; those of accelerators never."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for node in nodes:
-        if (metadata(node).get("labels") or {}).get(_POOL) != CPU_POOL:
+        if (metadata(node).get("labels") or {}).get(NODE_POOL) != CPU_POOL:
             continue
         for taint in spec(node).get("taints") or []:
             key, value, effect = (str(taint.get(one, "")) for one in ("key", "value", "effect"))

@@ -22,6 +22,7 @@ from tasks.cloud.kubernetes_kinds import (
     Object,
     selector,
 )
+from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.cloud.timing import Timing
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
@@ -283,7 +284,7 @@ def _trials() -> Sequence[tuple[Kind, Object]]:
     pod = {"restartPolicy": "Never", "containers": [{"name": "trial", "image": "trial"}]}
     job = {"spec": {"parallelism": 1, "completions": 1, "backoffLimit": 0, "template": {"spec": pod}}}
     trial = {
-        "metadata": {"name": "slicebench-trial", "labels": {"kueue.x-k8s.io/queue-name": LOCAL_QUEUE_NAME}},
+        "metadata": {"name": "slicebench-trial", "labels": {QUEUE_NAME: LOCAL_QUEUE_NAME}},
         "spec": {"suspend": True, "replicatedJobs": [{"name": "trial", "replicas": 1, "template": job}]},
     }
     return (RESOURCE_FLAVOR, {"metadata": {"name": "slicebench-trial"}, "spec": {}}), (JOB_SET, trial)

@@ -11,9 +11,6 @@ from tasks.targets.kube_submission import Object, Submission, given
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
-EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-"""Annotation of a JobSet, or of one replicated job: a label of which each job has a value to itself."""
-
 
 def job(
     config: GkeTargetConfig,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tasks.cloud.kubernetes_labels import EXCLUSIVE, LONGEST_RUN, QUEUE_NAME
 from tasks.targets import kube_pathways, kube_policy, kube_tensorboard
-from tasks.targets.kube_jobs import EXCLUSIVE, job
+from tasks.targets.kube_jobs import job
 from tasks.targets.kube_names import Group
 from tasks.targets.kube_submission import Object, Submission, given
 from tasks.targets.kube_template import SLICE_JOB, container_names, worker_pod
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
-QUEUE = "kueue.x-k8s.io/queue-name"
-LONGEST_RUN = "kueue.x-k8s.io/max-exec-time-seconds"
-"""Kueue's own limit, over all starts of a workload; a Job's counts each start anew."""
 
 
 def groups(config: GkeTargetConfig) -> list[Group]:
@@ -40,7 +38,7 @@ def groups(config: GkeTargetConfig) -> list[Group]:
 def jobset(config: GkeTargetConfig, submission: Submission) -> Object:
     """Returns the JobSet. `checked` of kube_check.py says what is wrong with one before it is submitted."""
     deadline_s = submission.deadline_s or config.limits.workload_s
-    queue = {QUEUE: config.queue} if config.queue else {}
+    queue = {QUEUE_NAME: config.queue} if config.queue else {}
     limit = {LONGEST_RUN: str(deadline_s)} if deadline_s and config.queue else {}
     if config.pathways is not None:
         spec = kube_pathways.spec(config, submission, config.pathways, deadline_s)

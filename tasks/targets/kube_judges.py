@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.targets.kube_cause import Cause, first_cause
 from tasks.targets.kube_counts import all_ready, expected_pods, jobs_refused, running_since, underlying
 from tasks.targets.kube_found import ADMISSION_CHECK, DELETED, NO_WORKLOAD, RAN_TOO_LONG, Found, KubeState
 from tasks.targets.kube_objects import (
-    QUEUE_NAME,
     Condition,
     Object,
     Objects,

@@ -7,17 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.cloud.kubernetes_labels import JOB_UID, JOBSET_UID
+
 Object = Mapping[str, Any]
 """One object as the API server writes it in JSON; nothing in it is taken for granted."""
-
-JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
-RESTART_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
-REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-JOB_INDEX = "jobset.sigs.k8s.io/job-index"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-JOB_NAME = "batch.kubernetes.io/job-name"
-JOB_UID = "kueue.x-k8s.io/job-uid"
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tasks.cloud.kubernetes_labels import EXCLUSIVE, HOST, JOB_INDEX, JOBSET_NAME, NODE_POOL, REPLICATED_JOB
 from tasks.targets import kube_policy
-from tasks.targets.kube_jobs import EXCLUSIVE, job
+from tasks.targets.kube_jobs import job
 from tasks.targets.kube_submission import (
     Object,
     Parts,
@@ -79,11 +80,11 @@ def _head(
         submission,
         parts,
         containers=containers,
-        selector={"cloud.google.com/gke-nodepool": pool} if pool else {},
+        selector={NODE_POOL: pool} if pool else {},
     )
     template = job(
         config, submission, pod,
-        pods=1, deadline_s=deadline_s, containers=counted, annotations={EXCLUSIVE: "kubernetes.io/hostname"},
+        pods=1, deadline_s=deadline_s, containers=counted, annotations={EXCLUSIVE: HOST},
     )  # fmt: skip
     return {"name": HEAD, "replicas": 1, "template": template}
 
@@ -144,7 +145,7 @@ def _workers(
         "MEGASCALE_GRPC_ENABLE_XOR_TRACER": "false",
         "MEGASCALE_NUM_SLICES": str(config.slices),
         **_identity(),
-        "MEGASCALE_SLICE_ID": from_field(label("jobset.sigs.k8s.io/job-index")),
+        "MEGASCALE_SLICE_ID": from_field(label(JOB_INDEX)),
         "PATHWAYS_HEAD": head,
         "MEGASCALE_COORDINATOR_ADDRESS": head,
     }
@@ -180,8 +181,8 @@ def _workers(
 
 def _identity() -> dict[str, str | Object]:
     return {
-        "REPLICATED_JOB_NAME": from_field(annotation("jobset.sigs.k8s.io/replicatedjob-name")),
-        "JOBSET_NAME": from_field(annotation("jobset.sigs.k8s.io/jobset-name")),
+        "REPLICATED_JOB_NAME": from_field(annotation(REPLICATED_JOB)),
+        "JOBSET_NAME": from_field(annotation(JOBSET_NAME)),
     }
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tasks.targets.kube_objects import (
+from tasks.cloud.kubernetes_labels import (
     COMPLETION_INDEX,
     JOB_INDEX,
     JOB_NAME,
     REPLICATED_JOB,
     RESTART_ATTEMPT,
+)
+from tasks.targets.kube_objects import (
     Condition,
     Object,
     condition,

@@ -21,6 +21,7 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
     Object,
 )
+from tasks.cloud.kubernetes_labels import HOST
 from tasks.config.accelerators import MACHINE_LABEL, TOPOLOGY_LABEL
 from tasks.targets.kube_room import Each, Held, Room
 
@@ -33,7 +34,7 @@ _LEVELS = (
     "cloud.google.com/gce-topology-block",
     "cloud.google.com/gce-topology-subblock",
     "cloud.google.com/gce-topology-host",
-    "kubernetes.io/hostname",
+    HOST,
 )
 """From far to near; nodes of machines that are placed near each other carry them."""
 _UNKNOWN = Each(1_000_000, 2**50)

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.kubernetes_labels import REPLICATED_JOB
 from tasks.targets.kube_counts import expected_pods, pods_each
 from tasks.targets.kube_found import Found, KubeState
 from tasks.targets.kube_objects import (
-    REPLICATED_JOB,
     Object,
     Objects,
     created_at,

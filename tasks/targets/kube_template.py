@@ -6,9 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tasks.cloud.kubernetes_labels import (
+    COMPLETION_INDEX,
+    HOST,
+    JOB_INDEX,
+    JOBSET_NAME,
+    NODE_POOL,
+    PLACED_BY_KUEUE,
+    REPLICATED_JOB,
+)
 from tasks.config import size
 from tasks.targets import kube_gpudirect, kube_sidecars
-from tasks.targets.kube_objects import REPLICATED_JOB
 from tasks.targets.kube_submission import (
     Object,
     Parts,
@@ -28,10 +36,6 @@ if TYPE_CHECKING:
 
 SLICE_JOB = "slice-job"
 COORDINATOR_PORT = 6002
-_HOST = "kubernetes.io/hostname"
-_JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
-_PLACED_BY_KUEUE = "kueue.x-k8s.io/podset-"
-_NODE_POOL = "cloud.google.com/gke-nodepool"
 _SPOT = "cloud.google.com/gke-spot"
 _RESERVATION = "cloud.google.com/reservation-name"
 _RAMDISK_DRIVERS = {
@@ -181,21 +185,21 @@ def where_it_is(config: GkeTargetConfig, name: str) -> dict[str, str | Object]:
     env: dict[str, str | Object] = {
         "JOBSET_NAME": name,
         "REPLICATED_JOB_NAME": SLICE_JOB,
-        "JOB_INDEX": from_field(annotation("jobset.sigs.k8s.io/job-index")),
-        "JOB_COMPLETION_INDEX": from_field(annotation("batch.kubernetes.io/job-completion-index")),
+        "JOB_INDEX": from_field(annotation(JOB_INDEX)),
+        "JOB_COMPLETION_INDEX": from_field(annotation(COMPLETION_INDEX)),
         "PROCESSES_IN_JOB": str(processes),
         "JAX_PROCESS_COUNT": str(processes * config.slices),
     }
     if config.slices > 1 and shape.kind == "tpu":
         env |= {
             "MEGASCALE_NUM_SLICES": str(config.slices),
-            "MEGASCALE_SLICE_ID": from_field(label("jobset.sigs.k8s.io/job-index")),
+            "MEGASCALE_SLICE_ID": from_field(label(JOB_INDEX)),
             "MEGASCALE_COORDINATOR_ADDRESS": first,
         }
     if shape.kind != "tpu":
         env |= {"JAX_COORDINATOR_ADDRESS": first, "JAX_COORDINATOR_PORT": str(COORDINATOR_PORT)}
     if shape.kind == "gpu":
-        rank = from_field(annotation("batch.kubernetes.io/job-completion-index"))
+        rank = from_field(annotation(COMPLETION_INDEX))
         env |= {
             "NNODES": str(shape.hosts),
             "NODE_RANK": rank,
@@ -250,19 +254,19 @@ def _apart(config: GkeTargetConfig, workload: str) -> Object | None:
 
     TPUs, most GPUs and processors that nobody counted fill their hosts. Where Kueue chooses hosts this is not asked.
     """
-    by_kueue = any(key.startswith(_PLACED_BY_KUEUE) for key in config.pod_annotations)
+    by_kueue = any(key.startswith(PLACED_BY_KUEUE) for key in config.pod_annotations)
     filled = not config.shape.may_share_hosts and (config.shape.kind != "cpu" or config.cpu is None)
     if not config.on_gke or filled or by_kueue or config.slices * config.shape.hosts == 1:
         return None
-    labels = {_JOBSET_NAME: workload, REPLICATED_JOB: SLICE_JOB}
-    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOST}
+    labels = {JOBSET_NAME: workload, REPLICATED_JOB: SLICE_JOB}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOST}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def _node_affinity(config: GkeTargetConfig) -> Object | None:
     wishes: list[Object] = []
     if config.shape.kind == "cpu" and config.on_gke:
-        wishes.append({"key": _NODE_POOL, "operator": "NotIn", "values": ["default-pool"]})
+        wishes.append({"key": NODE_POOL, "operator": "NotIn", "values": ["default-pool"]})
     cluster = config.cluster
     if cluster is not None and cluster.capacity == "on_demand":
         wishes.append({"key": _SPOT, "operator": "DoesNotExist"})
