@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -58,6 +59,13 @@ class ClusterPlace(BaseModel):
         if self.make is not None and self.create == "never":
             raise ValueError("make: says how it is made, which create: never forbids")
         return self
+
+    @property
+    def machines_zone(self) -> str | None:
+        """The zone in which machines are made; None: it names a region alone, or nothing."""
+        if self.zone is None and self.location is not None and re.fullmatch(patterns.ZONE, self.location):
+            return self.location
+        return self.zone
 
     @property
     def make_fields(self) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -32,8 +31,6 @@ from tasks.targets.cluster_words import create_words, resize_words
 
 Say = Callable[[str], None]
 
-_ZONE = re.compile(r".+-.+-[a-z]")
-
 
 def placed(config: GkeTargetConfig) -> GkeTargetConfig:
     """Returns the target with the project and location that its file leaves to the environment. Raises BadInput."""
@@ -62,9 +59,8 @@ def need_of(config: GkeTargetConfig) -> Need:
 def made_as(config: GkeTargetConfig) -> ClusterConfig:
     """Returns how the cluster is made. Raises BadInput, with every reason, where it cannot be."""
     place, shape = place_of(config), config.shape
-    location = place.location or ""
-    zone = place.zone or location
-    if not _ZONE.fullmatch(zone):
+    location, zone = place.location or "", place.machines_zone
+    if zone is None:
         what = (
             f"{location} is a region, and does not say where machines of cluster {place.name} are to be made"
         )

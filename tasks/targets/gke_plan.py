@@ -108,8 +108,7 @@ def price_of(config: GkeTargetConfig) -> float | None:
     cluster = config.cluster
     if cluster is None or cluster.create == "never":
         return 0.0
-    location = cluster.location or ""
-    zone = cluster.zone or (location if re.fullmatch(r".+-.+-[a-z]", location) else f"{location}-a")
+    zone = cluster.machines_zone or f"{cluster.location or ''}-a"
     shape = config.shape
     spot = cluster.capacity_made == "spot"
     return load_prices().per_hour(shape.family, shape.chips * config.slices, zone, spot=spot)

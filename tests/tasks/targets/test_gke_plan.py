@@ -10,6 +10,7 @@ import pytest
 from runtime.contract.errors import BadInput
 from tasks.config.spec import SourceSpec
 from tasks.targets.gke import GkeTarget
+from tasks.targets.gke_cluster import made_as
 from tasks.targets.types import Plan
 from tests.tasks.config.test_gke_target import CLUSTER, spec_of
 from tests.tasks.targets.kube_made import PATHWAYS, config
@@ -58,6 +59,24 @@ def test_a_cluster_that_may_be_made_is_in_the_plan_with_its_price() -> None:
     assert planned({"cluster": region}).price_per_hour == pytest.approx(32 * 1.2)
     assert planned({"cluster": {**CLUSTER, "create": "never"}}).price_per_hour == 0.0
     assert planned({"cluster": CLUSTER, "type": "tpu7x-16"}).price_per_hour is None
+
+
+@pytest.mark.parametrize(
+    ("place", "zone"),
+    [
+        ({"location": "us-east5"}, None),
+        ({"location": "us-east5", "zone": "us-east5-b"}, "us-east5-b"),
+        ({"location": "us-east5-b"}, "us-east5-b"),
+        ({"location": "us-central1-ai1a"}, "us-central1-ai1a"),
+    ],
+)
+def test_machines_are_made_in_a_zone(place: dict[str, Any], zone: str | None) -> None:
+    target = config(cluster={"name": "c", "project": "p", **place})
+    if zone is None:
+        with pytest.raises(BadInput, match="us-east5 is a region, and does not say where machines"):
+            made_as(target)
+    else:
+        assert made_as(target).zone == zone
 
 
 @pytest.mark.parametrize("location", ["us-east5", "us-east5-a"])
