@@ -211,12 +211,13 @@ def _how_long(deadline_s: int | None) -> str:
 
 
 def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> list[tuple[str, str]]:
-    parts = (config.context or "").split("_")
-    if gke is None and not (len(parts) == 4 and parts[0] == "gke"):
+    from tasks.cloud.kubernetes_config import gke_of
+
+    where = (gke.project, gke.location, gke.cluster) if gke else gke_of(config.context or "")
+    if where is None:
         return []
     from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
 
-    where = (gke.project, gke.location, gke.cluster) if gke else (parts[1], parts[2], parts[3])
     place = GkePlace(*where, config.namespace)
     return [("cluster", cluster_link(place)), ("logs", logs_link(place, made.name))]
 

@@ -35,6 +35,8 @@ from tasks.cloud.timing import Timing, even_pauses
 from tasks.cloud.waits import tried
 
 _PAGE = 500
+_LISTS = 5
+"""So often a list is begun that is never read to its end."""
 _STRICT = {"fieldManager": AGENT, "fieldValidation": "Strict"}
 """Without the latter a field that is misspelt is dropped in silence."""
 
@@ -77,13 +79,15 @@ class Kubernetes:
         fields: Mapping[str, str] | str | None = None,
     ) -> Listing:
         """Returns all objects that have the labels and fields, of a namespace or of ALL_NAMESPACES."""
-        while True:
+        for again in reversed(range(_LISTS)):
             try:
                 return self._pages(kind, namespace, selector(labels), selector(fields))
             except (
                 Expired
             ):  # objects changed so much while it was read page by page that it has to begin again
-                continue
+                if not again:
+                    raise
+        raise AssertionError("the last time it is raised")
 
     def serves(self, kind: Kind) -> bool:
         """Whether the cluster knows the kind, in this version."""

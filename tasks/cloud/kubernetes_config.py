@@ -43,6 +43,12 @@ def by_context(context: str, kubeconfig: str | None = None, namespace: str | Non
     )
 
 
+def gke_of(context: str) -> tuple[str, str, str] | None:
+    """Returns project, location and name of the cluster of GKE that a context is of, where gcloud made it."""
+    kind, *parts = context.split("_")
+    return (parts[0], parts[1], parts[2]) if kind == "gke" and len(parts) == 3 else None
+
+
 def config_files(kubeconfig: str | None = None, environ: Mapping[str, str] = os.environ) -> Sequence[Path]:
     """Returns the files to read. Raises BadInput when none is there."""
     if kubeconfig:

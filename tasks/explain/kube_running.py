@@ -14,7 +14,7 @@ from tasks.explain.scene import Line, Scene, Trouble
 from tasks.explain.told import told
 from tasks.explain.workload import init_hang as no_complete_group
 from tasks.targets.kube_found import DELETED, KubeState
-from tasks.targets.kube_objects import Object, is_true, metadata, name, said, spec
+from tasks.targets.kube_objects import Object, metadata, name, said, spec
 from tasks.targets.kube_pods import Waiting, current, unschedulable, waits
 
 _NOT_THERE = r"not found|manifest unknown|does not exist"
@@ -114,7 +114,7 @@ def _too_few_pools(scene: KubeScene, pod: Object, evidence: list[Line]) -> Troub
         what,
         evidence,
         (
-            f"slicebench cluster resize {scene.cluster or 'CLUSTER'} --slices N   # or exclusive_topology: null",
+            f"{scene.resize}   # or exclusive_topology: null",
             scene.describe,
             scene.delete,
         ),
@@ -255,8 +255,7 @@ def names_do_not_resolve(scene: KubeScene) -> Trouble | None:
 
 
 def _pods(scene: KubeScene) -> list[Object]:
-    admitted = is_true(scene.objects.workload, "Admitted")
-    return current(scene.objects.pods, scene.found.restarts, admitted.since if admitted else None)
+    return current(scene.objects.pods, scene.objects.workload, scene.found.restarts)
 
 
 def _waiting(scene: KubeScene, *reasons: str) -> list[Waiting]:

@@ -49,6 +49,11 @@ class KubeScene:
         return f"slicebench workload delete {self.workload}"
 
     @property
+    def resize(self) -> str:
+        """The command that gives the cluster more machines."""
+        return f"slicebench cluster resize {self.cluster or 'CLUSTER'} --slices N"
+
+    @property
     def describe(self) -> str:
         """The command that shows what the cluster has."""
         return f"slicebench cluster describe {self.cluster or 'CLUSTER'}"

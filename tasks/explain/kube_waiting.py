@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.explain.kube_queues import no_queue, refused
@@ -43,7 +43,7 @@ def never_fits(scene: KubeScene) -> Trouble | None:
         "it never fits: it asks for more than its queue has even when nothing else runs, and would wait for ever",
         [of_condition(scene.objects.workload, why)],
         (
-            f"slicebench cluster resize {scene.cluster or 'CLUSTER'} --slices N   # or fewer slices in the target",
+            f"{scene.resize}   # or fewer slices in the target",
             scene.describe,
             scene.delete,
         ),
@@ -93,7 +93,7 @@ def waits_for_turn(scene: KubeScene) -> Trouble | None:
         evidence,
         (
             "slicebench workload list --status RUNNING   # who holds it",
-            f"slicebench cluster resize {scene.cluster or 'CLUSTER'} --slices N",
+            scene.resize,
         ),
     )
 
@@ -205,7 +205,6 @@ def _pod_classes(jobset: Object | None) -> list[str]:
     ]
 
 
-def _missing(named: list[str], there: object) -> list[str]:
-    if not isinstance(there, list | tuple | set | frozenset):
-        return []
-    return [one for one in named if one and one not in there]
+def _missing(named: Iterable[str], there: Collection[str] | None) -> list[str]:
+    """Returns those of the classes that are not there; none where nobody asked."""
+    return [one for one in named if one and there is not None and one not in there]

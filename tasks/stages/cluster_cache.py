@@ -22,13 +22,14 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import DAEMON_SET, JOB, NODE, POD, Object, selector
 from tasks.cloud.kubernetes_labels import NODE_POOL
+from tasks.config.accelerators import GPU_LABEL, TPU_LABEL
 from tasks.targets.kube_objects import metadata, spec, status
+from tasks.targets.kube_queues import MANAGED
 
 Say = Callable[[str], None]
 
 _LABEL = "slicebench/cached-image"
-_MANAGED = {"app.kubernetes.io/managed-by": "slicebench"}
-_ACCELERATORS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-accelerator")
+_ACCELERATORS = (TPU_LABEL, GPU_LABEL)
 _CANNOT_START = ("CreateContainerError", "RunContainerError", "CrashLoopBackOff")
 """What a container waits for that was pulled: an image need not have the command that keeps it."""
 _NOT_PULLED = (
@@ -99,7 +100,7 @@ def _deadline(name: str, namespace: str, after_s: float) -> Object:
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.name,
-        "metadata": {"name": name, "namespace": namespace, "labels": _MANAGED},
+        "metadata": {"name": name, "namespace": namespace, "labels": MANAGED},
         "spec": {
             "parallelism": 0,
             "activeDeadlineSeconds": math.ceil(after_s),
@@ -111,7 +112,7 @@ def _deadline(name: str, namespace: str, after_s: float) -> Object:
 
 def daemon_set(name: str, image: str, pools: Sequence[str], owner: Object) -> dict[str, Any]:
     """Returns the DaemonSet that has the nodes of these pools pull an image, whatever taints they have."""
-    labels = {_LABEL: name, **_MANAGED}
+    labels = {_LABEL: name, **MANAGED}
     there = metadata(owner)
     belongs = {"apiVersion": JOB.api_version, "kind": JOB.name, "name": there["name"], "uid": there["uid"]}
     container = {

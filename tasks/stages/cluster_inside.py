@@ -19,7 +19,7 @@ from tasks.config.cluster import ClusterConfig
 from tasks.leases.holding import Holding
 from tasks.targets import kube_own_queue
 from tasks.targets.kube_install import USUAL, Waits, controllers, fetched, set_up
-from tasks.targets.kube_objects import condition, metadata, name, spec
+from tasks.targets.kube_objects import is_true, metadata, name, spec
 from tasks.targets.kube_room import held_in
 
 _LOOK = Timing(total_s=20.0)
@@ -93,12 +93,7 @@ class Inside:
         except (BadInput, InfrastructureError) as error:
             self.say(f"what is inside cluster {cluster.name} cannot be seen: {error}")
             return None
-        return sorted(_whose(one) for one in sets if not any(_is_true(one, end) for end in _ENDS))
-
-
-def _is_true(one: Object, type_: str) -> bool:
-    found = condition(one, type_)
-    return found is not None and found.true
+        return sorted(_whose(one) for one in sets if not any(is_true(one, end) for end in _ENDS))
 
 
 def _whose(one: Object) -> str:
@@ -113,11 +108,10 @@ def count(nodes: Iterable[Object], pods: Iterable[Object]) -> Mapping[str, Nodes
     found: dict[str, Nodes] = {}
     for node in nodes:
         pool = (metadata(node).get("labels") or {}).get(NODE_POOL, "")
-        ready = condition(node, "Ready")
         before = found.get(pool, Nodes(0, 0, 0))
         found[pool] = Nodes(
             before.present + 1,
-            before.healthy + (ready is not None and ready.true),
+            before.healthy + (is_true(node, "Ready") is not None),
             before.used + (name(node) in used),
         )
     return found

@@ -33,7 +33,7 @@ from tasks.targets.gke_waiting import ALONE_S
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset
 from tasks.targets.kube_submission import Submission
-from tasks.targets.kube_template import SLICE_JOB
+from tasks.targets.kube_template import address_of
 from tasks.targets.pathways_match import check_image
 from tasks.targets.types import (
     Bundle,
@@ -160,14 +160,8 @@ class GkeTarget:
         name = name_of_attempt(self._config, lease.lease.lease_id, 1)
         per_slice = plan.workers // self._config.slices or 1
         per_host = self._config.containers_per_host
-        items = [
-            Worker(
-                index,
-                index // per_slice,
-                f"{name}-{SLICE_JOB}-{index // per_slice}-{index % per_slice // per_host}.{name}",
-            )
-            for index in range(plan.workers)
-        ]
+        places = [(index // per_slice, index % per_slice // per_host) for index in range(plan.workers)]
+        items = [Worker(n, job, address_of(name, job, pod)) for n, (job, pod) in enumerate(places)]
         return Workers(items, items[0].address, plan.devices_per_worker, plan.platform)
 
     def upload(self, workers: Workers, bundle: Bundle, image: Image) -> Uploaded:

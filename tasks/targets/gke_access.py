@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.contract.errors import BadInput
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.kubernetes_access import Access
-from tasks.cloud.kubernetes_config import by_context
+from tasks.cloud.kubernetes_config import by_context, gke_of
 from tasks.cloud.kubernetes_gke import GkeName, access_of
 from tasks.targets.cluster_words import create_words
 
@@ -36,10 +36,9 @@ def reach_target(config: GkeTargetConfig) -> Reached:
 
 
 def reach_context(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> Reached:
-    """Returns how the cluster of a context is reached. gcloud names contexts by what they are of."""
-    parts = context.split("_")
-    gke = GkeName(*parts[1:]) if len(parts) == 4 and parts[0] == "gke" else None
-    return Reached(by_context(context, kubeconfig, namespace), gke)
+    """Returns how the cluster of a context is reached."""
+    named = gke_of(context)
+    return Reached(by_context(context, kubeconfig, namespace), GkeName(*named) if named else None)
 
 
 def reach_cluster(

@@ -36,6 +36,7 @@ from tasks.cloud.kubernetes_labels import NODE_POOL
 from tasks.cloud.labels import read_labels
 from tasks.targets.kube_check import checked, job_of
 from tasks.targets.kube_jobset import groups, jobset
+from tasks.targets.kube_objects import condition
 from tasks.targets.kube_submission import Submission
 
 if TYPE_CHECKING:
@@ -156,10 +157,10 @@ def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator
 
 def _inactive(name: str, queue: str, found: Object) -> Iterator[Problem]:
     """Yields that a queue takes nothing at present, by its own word: it was stopped, or what is behind it was."""
-    for one in (found.get("status") or {}).get("conditions") or ():
-        if one.get("type") == "Active" and one.get("status") == "False":
-            what = f"queue {queue} of {name} takes nothing at present ({one.get('reason')}: {one.get('message')})"
-            yield Problem("warning", None, what, "a workload waits until it does")
+    active = condition(found, "Active")
+    if active is not None and not active.true:
+        what = f"queue {queue} of {name} takes nothing at present ({active.reason}: {active.message})"
+        yield Problem("warning", None, what, "a workload waits until it does")
 
 
 def queueless(cluster: Kubernetes) -> Iterator[Problem]:

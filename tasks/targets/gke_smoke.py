@@ -33,7 +33,7 @@ from tasks.targets.kube_objects import created_at
 from tasks.targets.kube_objects import name as name_of
 from tasks.targets.kube_pods import CANNOT_START
 from tasks.targets.kube_submission import Submission
-from tasks.targets.kube_template import first_address
+from tasks.targets.kube_template import address_of
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
@@ -147,7 +147,7 @@ def trial(subject: Subject, name: str, labels: Mapping[str, str], waits: Waits) 
     return Submission(
         name=name,
         image=subject.image,
-        command=smoke_command(output, (first_address(name),), subject.proof),
+        command=smoke_command(output, (address_of(name),), subject.proof),
         env={key: value for key, value in env.items() if key not in hidden},
         secrets={key: value for key, value in env.items() if key in hidden},
         labels=labels,

@@ -21,7 +21,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.targets.kube_jobset import groups, jobset, secret
 from tasks.targets.kube_names import jobset_name, name_problem
 from tasks.targets.kube_submission import Submission
-from tasks.targets.kube_template import SLICE_JOB
+from tasks.targets.kube_template import address_of
 from tasks.targets.types import Workload
 
 COMMAND = ("python", "-m", "runtime.pod")
@@ -51,12 +51,11 @@ def submission(
 ) -> Submission:
     """Returns what is submitted. `job` is the name of the job file in the run's folder."""
     hidden = {one for one in workload.env.get(SECRET_NAMES_VARIABLE, "").split(",") if one}
-    address = f"{name}-{SLICE_JOB}-0-0.{name}:{port_of(name)}"
     env = {
         **{key: value for key, value in workload.env.items() if key not in hidden},
         RUN_VARIABLE: workload.output,
         JOB_VARIABLE: job,
-        RENDEZVOUS_VARIABLE: address,
+        RENDEZVOUS_VARIABLE: f"{address_of(name)}:{port_of(name)}",
     }
     if config.containers_per_host > 1:
         env[CONTAINERS_VARIABLE] = str(config.containers_per_host)

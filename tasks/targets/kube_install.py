@@ -27,7 +27,7 @@ from tasks.cloud.timing import Timing
 from tasks.config import size
 from tasks.config.cluster import ClusterConfig
 from tasks.config.home import manifests_folder
-from tasks.config.queueing import Controller, Queueing
+from tasks.config.queueing import JobSetController, KueueController, Queueing
 from tasks.targets.kube_controllers import (
     JOBSET,
     KUEUE,
@@ -43,6 +43,7 @@ from tasks.targets.kube_controllers import (
     tolerations_for,
 )
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
+from tasks.targets.kube_pods import unschedulable, waits
 from tasks.targets.kube_queue_up import apply, queue_up
 from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, Flavor, flavors
 from tasks.targets.kube_room import Held, room_of
@@ -231,12 +232,12 @@ def _whole(part: Part, release: Manifests) -> Manifests:
     )
 
 
-def _parts(wanted: Queueing) -> Sequence[tuple[Part, Controller]]:
+def _parts(wanted: Queueing) -> Sequence[tuple[Part, JobSetController | KueueController]]:
     return (JOBSET, wanted.jobset), (KUEUE, wanted.kueue)
 
 
-def _release(part: Part, one: Controller) -> Wanted:
-    return Wanted(part.name, one.version, one.address, one.sha256)  # type: ignore[attr-defined]
+def _release(part: Part, one: JobSetController | KueueController) -> Wanted:
+    return Wanted(part.name, one.version, one.address, one.sha256)
 
 
 def _available(deployment: Object) -> bool:
@@ -255,7 +256,7 @@ def _why_not(api: Kubernetes, part: Part, deployment: Object | None) -> str:
         return f"there is no Deployment {part.deployment} in namespace {part.namespace}"
     labels = (spec(deployment).get("selector") or {}).get("matchLabels") or {}
     for pod in api.list(POD, part.namespace, labels=selector(labels)).items:
-        if reason := stuck(pod):
+        if reason := _stuck(pod):
             return f"pod {name(pod)}: {reason}"
     for type_ in ("ReplicaFailure", "Progressing", "Available"):
         found = condition(deployment, type_)
@@ -264,19 +265,13 @@ def _why_not(api: Kubernetes, part: Part, deployment: Object | None) -> str:
     return "its Deployment does not say why"
 
 
-def stuck(pod: Object) -> str:
+def _stuck(pod: Object) -> str:
     """Returns why a pod does not run; empty where it does, or nothing is known."""
-    for one in [
-        *(status(pod).get("initContainerStatuses") or []),
-        *(status(pod).get("containerStatuses") or []),
-    ]:
-        waiting = (one.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") and waiting["reason"] not in ("ContainerCreating", "PodInitializing"):
-            return shortened(f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": "))
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled is not None and not scheduled.true:
-        return shortened(f"{scheduled.reason}: {scheduled.message}")
-    return ""
+    for one in waits(pod):
+        if one.reason not in ("", "ContainerCreating", "PodInitializing"):
+            return shortened(f"{one.reason}: {one.message}".rstrip(": "))
+    homeless = unschedulable(pod)
+    return shortened(f"{homeless.reason}: {homeless.message}") if homeless is not None else ""
 
 
 def _trials() -> Sequence[tuple[Kind, Object]]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tasks.cloud.kubernetes_kinds import Object as Object
 from tasks.cloud.kubernetes_labels import JOB_UID, JOBSET_UID
-
-Object = Mapping[str, Any]
-"""One object as the API server writes it in JSON; nothing in it is taken for granted."""
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,12 @@ def job_of(pod: Object) -> str:
     return label(pod, JOB_NAME) or label(pod, "job-name")
 
 
-def current(pods: Iterable[Object], restarts: int, admitted_at: float | None) -> list[Object]:
+def current(pods: Iterable[Object], workload: Object | None, restarts: int) -> list[Object]:
     """Returns each worker's latest pod of the present attempt. A Workload that was evicted starts again under the same
     number, so what is being deleted and is older than its admission is of the attempt before.
     """
+    admitted = is_true(workload, "Admitted")
+    admitted_at = admitted.since if admitted is not None else None
     latest: dict[Slot | str, Object] = {}
     for pod in pods:
         if attempt_of(pod) < restarts or _is_of_before(pod, admitted_at):

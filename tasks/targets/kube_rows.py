@@ -14,7 +14,6 @@ from tasks.targets.kube_objects import (
     Object,
     Objects,
     created_at,
-    is_true,
     label,
     metadata,
     name,
@@ -142,8 +141,7 @@ def _workers(now: Objects, found: Found) -> tuple[int, int, int]:
         return expected_pods(now, sets), 0, expected_pods(now, sets)
     if not now.jobs and not now.pods:
         return (expected_pods(now, sets), *_as_told(now, sets))
-    admitted = is_true(now.workload, "Admitted")
-    pods = current(now.pods, found.restarts, admitted.since if admitted else None)
+    pods = current(now.pods, now.workload, found.restarts)
     mine = [pod for pod in pods if not sets or label(pod, REPLICATED_JOB) in sets]
     done = sum(status(pod).get("phase") == "Succeeded" for pod in mine)
     return expected_pods(now, sets), sum(map(is_running, mine)), done

@@ -49,7 +49,7 @@ def _look(now: Objects, last: Found | None) -> Found:
         return _not_there(now, last)
     evicted = is_true(now.workload, "Evicted")
     restarts = max(number(status(jobset).get("restarts")), last.restarts if last else 0)
-    pods = current(now.pods, restarts, _admitted_at(now))
+    pods = current(now.pods, now.workload, restarts)
     base = Found(
         KubeState.QUEUED,
         restarts=restarts,
@@ -80,11 +80,6 @@ def _not_there(now: Objects, last: Found | None) -> Found:
     return Found(KubeState.GONE, "NotFound", "there is no JobSet of this name")
 
 
-def _admitted_at(now: Objects) -> float | None:
-    admitted = is_true(now.workload, "Admitted")
-    return admitted.since if admitted else None
-
-
 def _causes(
     now: Objects,
     pods: Sequence[Object],
@@ -105,7 +100,7 @@ def _causes(
         late = first_cause(now.jobs, (), restarts)
         return {**known, restarts: late} if late is not None and late.kind == "deadline" else known
     older = [pod for pod in now.pods if restarts and attempt_of(pod) == restarts - 1]
-    for attempt, of_it in ((restarts - 1, current(older, restarts - 1, _admitted_at(now))), (restarts, pods)):
+    for attempt, of_it in ((restarts - 1, current(older, now.workload, restarts - 1)), (restarts, pods)):
         cause = first_cause(now.jobs, of_it, attempt, known.get(attempt))
         if cause is not None:
             known[attempt] = cause

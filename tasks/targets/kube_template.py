@@ -180,7 +180,7 @@ def container(
 
 def where_it_is(config: GkeTargetConfig, name: str) -> dict[str, str | Object]:
     """Returns the variables that tell a pod which it is, and how many there are."""
-    shape, first = config.shape, first_address(name)
+    shape, first = config.shape, address_of(name)
     processes = shape.hosts * config.containers_per_host
     env: dict[str, str | Object] = {
         "JOBSET_NAME": name,
@@ -208,9 +208,9 @@ def where_it_is(config: GkeTargetConfig, name: str) -> dict[str, str | Object]:
     return env
 
 
-def first_address(name: str) -> str:
-    """Returns the name by which the pods of a workload find the first of them."""
-    return f"{name}-{SLICE_JOB}-0-0.{name}"
+def address_of(name: str, job: int = 0, pod: int = 0) -> str:
+    """Returns the name by which one pod of a workload finds another; by default the first one of all."""
+    return f"{name}-{SLICE_JOB}-{job}-{pod}.{name}"
 
 
 def _ramdisk(config: GkeTargetConfig) -> Object:

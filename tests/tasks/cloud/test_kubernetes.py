@@ -92,6 +92,13 @@ def test_a_list_whose_next_page_expired_begins_again(server: Scripted, kube: Kub
     assert ([one["metadata"]["name"] for one in found.items], found.version) == (["b"], "9")
 
 
+def test_a_list_that_never_comes_to_its_end_is_given_up(server: Scripted, kube: Kubernetes) -> None:
+    first = Reply(200, {"metadata": {"resourceVersion": "7", "continue": "c1"}, "items": []})
+    server.answers(*[first, status(410, "Expired", "too old")] * 5, Reply(200, {"metadata": {}, "items": []}))
+    with pytest.raises(errors.Expired):
+        kube.list(POD)
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
