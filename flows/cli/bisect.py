@@ -45,7 +45,7 @@ def bisect(
     direct: Annotated[bool, Parameter(help="Without Prefect", negative="", show_default=False)] = False,
     json: Json = False,
 ) -> int:
-    """Find the commit or version that made a series slower. Called again it goes on where it was."""
+    """Find the commit or version that made a series, or all of a machine, slower. Called again it goes on."""
     refuse_empty(
         {
             "SERIES": series, "--good": good, "--bad": bad, "--history": history, "--output": output, "--repo": repo,
@@ -58,12 +58,12 @@ def bisect(
     from tasks.history.bisection import CannotRun
     from tasks.stages.bisect import bisect as play
     from tasks.stages.bisect import runner, scatter_of
-    from tasks.stages.bisect_row import ends_of
-    from tasks.stages.history import look, open_history, shown_of
+    from tasks.stages.bisect_machine import ends_called
+    from tasks.stages.history import look, open_history
 
     dataset = open_history(history)
     looked = look(dataset)
-    ends = ends_of(shown_of(dataset, looked, looked.find(series)), good, bad)
+    ends = ends_called(dataset, looked, series, good, bad)
     builds = _builds(ends, (good_commit, bad_commit), repo, jax)
     say(f"{ends.shown.one.name}: good in {ends.good.night}, bad in {ends.bad.night}; {len(builds)} builds")
     if dry_run:

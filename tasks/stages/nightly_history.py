@@ -130,7 +130,8 @@ def _told(one: Decision, recorded: Recorded, cell: str) -> SeriesTold:
 def _whole(one: Decision, group: Group, records: Records) -> SeriesTold:
     """Returns what is told of a whole machine, by the name under which a person can accept it."""
     alert = one.standing.alert
-    changed = _versions(group, records, alert.began) if alert else ""
+    window = one.window if alert and alert.began == one.night else 2
+    changed = _versions(group, records, alert.began, window) if alert else ""
     return SeriesTold(
         series=one.series,
         name=group.title,
@@ -146,12 +147,12 @@ def _whole(one: Decision, group: Group, records: Records) -> SeriesTold:
     )
 
 
-def _versions(group: Group, records: Records, night: str) -> str:
-    """Returns which versions changed with a night of a machine, as one of its series saw them."""
+def _versions(group: Group, records: Records, night: str, window: int) -> str:
+    """Returns which versions changed within a few nights that end with one, as a series of the machine saw them."""
     for name, member in group.members.items():
         nights = [one.name for one in member.recorded.nights]
         if night in nights:
-            return versions_changed(records.seen(name), nights, night)
+            return versions_changed(records.seen(name), nights, night, window)
     return ""
 
 

@@ -66,7 +66,9 @@ def machine_decision(
         effect=math.expm1(together.size) if shift else None,
         low=math.expm1(together.size - reach) if shift else None,
         high=math.expm1(together.size + reach) if shift else None,
-        window=1,
+        window=2
+        if together.confirmed and together.again is None
+        else 1,  # else the night before told nothing yet
         level=math.exp(after.expected),
         shift=math.expm1(together.taken.first),
         shift_again=math.expm1(together.taken.again),

@@ -129,7 +129,8 @@ def slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         at = NOW - (23 - n) * DAY
         for key in range(8):
             factor = (1.1 if n >= 20 else 1.0) * (1 + 0.003 * ((n * 7 + key * 3) % 5 - 2))
-            about = {"benchmark_key": f"key-{key}", "began_at": at, "collected_at": at + 60}
+            jax = '{"jax":"0.11.0"}' if n >= 20 else '{"jax":"0.10.2"}'
+            about = {"benchmark_key": f"key-{key}", "began_at": at, "collected_at": at + 60, "versions": jax}
             rows.append(row(n, [factor * one for one in (0.99, 1.0, 1.01)], **about))
     dataset.append(rows)
 
@@ -145,7 +146,14 @@ def test_what_a_whole_machine_shows_is_told_and_accepted_by_its_own_name(
     assert main(["history", name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].startswith("REGRESSED: +10 % since") and "+10 %" in lines[-1]
-    assert main(["history", "key-3", "--no-plot"]) == 2  # by a series' name: there are several of these words
+    first = told["decisions"][0]["night"]
+    assert main(["bisect", name, "--good", first, "--dry-run"]) == 2
+    assert "no version differs between" in capsys.readouterr().err  # both nights were slow
+    assert main(["bisect", name, "--dry-run", "--json"]) == 0
+    assert [one["words"] for one in json.loads(capsys.readouterr().out)["builds"]] == [
+        "JAX 0.10.2",
+        "JAX 0.11.0",
+    ]
     assert main(["history", "accept", name, "--because", "slower disk"]) == 0
     assert capsys.readouterr().out.startswith(f"{name}: the level is expected from ")
     assert main(["history", name]) == 0

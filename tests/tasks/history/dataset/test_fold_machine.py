@@ -106,7 +106,8 @@ def test_two_slow_nights_are_one_alert_of_the_machine_and_none_of_its_series() -
 
 
 def test_without_second_runs_the_second_night_says_so() -> None:
-    assert told(folded(machine(*[(6.0,)] * 3))) == {MACHINE: {1: "regressed"}}
+    decisions = folded(machine(*[(6.0,)] * 3))
+    assert told(decisions) == {MACHINE: {1: "regressed"}} and of(decisions, MACHINE, 1).window == 2
 
 
 def test_what_second_runs_do_not_show_is_no_alert_and_harms_no_baseline() -> None:
