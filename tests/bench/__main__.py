@@ -22,6 +22,7 @@ NAMES = (
     "follow",
     "workload",
     "detection",
+    "found",
     "public",
     "history",
 )

@@ -1,11 +1,10 @@
-"""How well changes are found in made series, and how rarely where nothing changed, beside Otava, asv and the ideal."""
+"""How well changes are found in made series, and how rarely where nothing changed, beside the best test there is."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.bench.bars import Bar
 from tests.bench.detection_data import KINDS, SPIKES, Drawn, Noise, mixed, quiet, stepped
-from tests.bench.detection_play import Alarms, ideal, ours, peer
+from tests.bench.detection_play import Alarms, ideal, ours, played
 
 NOISES = (0.005, 0.01, 0.02, 0.04)
 """Between runs, as standard deviations of logarithms; within a run it is 2 % of five repeats."""
@@ -39,10 +38,8 @@ class Score:
 
 
 def measure() -> list[Bar]:
-    """Returns all bars: false alarms, power, power beside the ideal test's, F1 beside peers'."""
-    # Peers are processes of their own, which take longer than ours: one of them computes while ours does.
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        return [*_false_alarms(beside), *_power(), *_f1(beside)]
+    """Returns all bars: false alarms, power, power beside the ideal test's, what of it is left in worse weather."""
+    return [*_false_alarms(), *_power(), *_weather()]
 
 
 def score(drawn: Drawn, alarms: Alarms) -> Score:
@@ -58,18 +55,22 @@ def score(drawn: Drawn, alarms: Alarms) -> Score:
     return Score(hits, missed, false)
 
 
-def _false_alarms(beside: Executor) -> Iterator[Bar]:
+def _false_alarms() -> Iterator[Bar]:
     for history, between, spikes in itertools.product((10, 60), NOISES, (0.0, SPIKES)):
         plays = [
             quiet(Noise(between), history=history, nights=NIGHTS, series=SERIES, seed=seed, spikes=spikes)
             for seed in range(4)
         ]
-        other = beside.submit(peer, "otava", plays[0])
-        count = [score(play, ours(play)).false for play in plays]
-        theirs = score(plays[0], other.result()).false
+        count = [_false(play) for play in plays]
         words = "quiet but for spikes" if spikes else "quiet"
-        what = f"false alarms, {words}, {between:.1%}, after {history} nights (Otava's: {theirs})"
-        yield _bar(what, sum(count) / len(count), 1.0, len(count), at_most=1.0)
+        what = f"false alarms, {words}, {between:.1%}, after {history} nights"
+        yield bar(what, sum(count) / len(count), 1.0, len(count), at_most=1.0)
+
+
+def _false(drawn: Drawn) -> int:
+    """Returns the alarms of quiet series, and of their machine."""
+    alarms, of_machine = played(drawn)
+    return score(drawn, alarms).false + len(of_machine)
 
 
 def _power() -> Iterator[Bar]:
@@ -81,11 +82,11 @@ def _power() -> Iterator[Bar]:
         share, ideal_share = found.sum() / (10 * len(plays)), best.sum() / (10 * len(plays))
         what = f"{size:.0%} steps found within {HIT_NIGHTS} nights, {between:.1%}"
         if between <= 0.01:
-            yield _bar(what, share, 1.0, len(plays), at_least=0.95)
+            yield bar(what, share, 1.0, len(plays), at_least=0.95)
         # Where the best test there is finds fewer than one in ten, the ratio is one of chances: it is told.
         at_least = 0.9 if ideal_share >= SEEN else 0.0
         yield replace(
-            _bar(f"{what}, ours / ideal test's", share, ideal_share, len(plays), at_least=at_least),
+            bar(f"{what}, ours / ideal test's", share, ideal_share, len(plays), at_least=at_least),
             low=_quantile(found, best, 0.025),
             high=_quantile(found, best, 0.975),
         )
@@ -97,25 +98,19 @@ def _quantile(found: NDArray[np.int64], best: NDArray[np.int64], at: float) -> f
     return float(np.quantile(found[drawn].sum(axis=1) / np.maximum(best[drawn].sum(axis=1), 1), at))
 
 
-def _f1(beside: Executor) -> Iterator[Bar]:
+def _weather() -> Iterator[Bar]:
+    """Yields F1 of each kind beside that of plain steps in the same noise."""
     for between in NOISES[:3]:
-        plays = {
-            kind: mixed(kind, Noise(between), history=40, nights=NIGHTS, series=SERIES, seed=7)
-            for kind in KINDS
-        }
-        names = ("otava", "asv")
-        others = {(name, kind): beside.submit(peer, name, plays[kind]) for name in names for kind in KINDS}
-        mine = {kind: score(play, ours(play)) for kind, play in plays.items()}
-        for name in names:
-            other = {kind: score(play, others[name, kind].result()) for kind, play in plays.items()}
-            for kind in KINDS:
-                what = f"{kind}, {between:.1%}: F1, ours / {name}'s"
-                false = f"(false alarms {mine[kind].false}, {other[kind].false})"
-                yield _bar(f"{what} {false}", mine[kind].f1, other[kind].f1, 1)
-            all_of = sum_of(mine.values()), sum_of(other.values())
-            false = f"(false alarms {all_of[0].false}, {all_of[1].false})"
-            what = f"all kinds, {between:.1%}: F1, ours / {name}'s {false}"
-            yield _bar(what, all_of[0].f1, all_of[1].f1, len(KINDS), at_least=1.0)
+        found = {kind: score(play, ours(play)) for kind, play in plays_of(between).items()}
+        for kind, one in found.items():
+            what = f"{kind}, {between:.1%}: F1, of plain steps' (false alarms {one.false})"
+            yield bar(what, one.f1, found["step"].f1, 1)
+
+
+def plays_of(between: float) -> dict[str, Drawn]:
+    """Returns series of each kind, in which every fifth gets slower."""
+    noise = Noise(between)
+    return {kind: mixed(kind, noise, history=40, nights=NIGHTS, series=SERIES, seed=7) for kind in KINDS}
 
 
 def sum_of(scores: Iterable[Score]) -> Score:
@@ -128,7 +123,7 @@ def sum_of(scores: Iterable[Score]) -> Score:
     )
 
 
-def _bar(
+def bar(
     what: str, value: float, of: float, rounds: int, *, at_least: float = 0.0, at_most: float = math.inf
 ) -> Bar:
     ratio = value / of if of else (1.0 if value == 0 else math.inf)
