@@ -17,6 +17,7 @@ from runtime.gcs_proxy.keys import KeyRing
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.refusal import Refused, corrupt, denied, unavailable
 from runtime.gcs_proxy.resources import Resource, custom
+from runtime.gcs_proxy.session_store import Sessions
 from runtime.gcs_proxy.upstream import Pool
 
 _REMEMBERED = 4096
@@ -56,6 +57,7 @@ class Gateway:
     ) -> None:
         self.key_map, self.ring, self.pool, self.budget, self._clock = key_map, ring, pool, budget, clock
         self._lock = threading.Lock()
+        self.sessions = Sessions()
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
 
     def new_key(self, key: KeyRef, bucket: str, name: str) -> tuple[bytes, Envelope]:

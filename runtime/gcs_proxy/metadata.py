@@ -60,8 +60,8 @@ def change(gate: Gateway, client: Client, route: Route) -> None:
         refuse_ours(changed)
     more: dict[str, str] = {}
     if route.verb == "PUT" or ("metadata" in wanted and changed is None):
-        current = current_of(gate, client, route)
-        if current and is_encrypted(current):
+        answer = current_of(gate, client, route, route.get("generation"))
+        if answer.ok and is_encrypted(current := parse(answer.content)):
             wanted["metadata"] = _all_but_ours(current, changed, whole=route.verb == "PUT")
             # Between our looking and this change, nobody else is to have changed it.
             more = {
@@ -74,14 +74,13 @@ def change(gate: Gateway, client: Client, route: Route) -> None:
     send(client, answer, lambda resource: shown(resource, client.origin))
 
 
-def current_of(gate: Gateway, client: Client, route: Route, generation: str = "") -> Resource | None:
-    """Returns what the store says of an object; None where it does not say."""
-    pin = {"generation": generation or route.get("generation"), "userProject": route.get("userProject")}
+def current_of(gate: Gateway, client: Client, route: Route, generation: str = "") -> Answer:
+    """Returns what the store says of an object."""
+    pin = {"generation": generation, "userProject": route.get("userProject")}
     query = urlencode({name: value for name, value in pin.items() if value})
     headers = asked_of_store(client.request.headers)
     headers = Headers(field for field in headers if not field[0].lower().startswith("if-"))
-    answer = gate.pool.ask("GET", with_query(object_path(route.bucket, route.name), query), headers)
-    return parse(answer.content) if answer.ok else None
+    return gate.pool.ask("GET", with_query(object_path(route.bucket, route.name), query), headers)
 
 
 def send(client: Client, answer: Answer, change: Callable[[Resource], Resource]) -> None:

@@ -10,15 +10,20 @@ from runtime.gcs_proxy.upstream import Exchange
 from runtime.gcs_proxy.wire import Headers
 
 
-def pass_through(gate: Gateway, client: Client, before: bytes = b"") -> None:
-    """Sends a request on and its answer back. `before`: what was read of its body. Raises Refused, Closed."""
+def pass_through(gate: Gateway, client: Client, before: bytes = b"", target: str = "") -> None:
+    """Sends a request on and its answer back. Raises Refused, Closed.
+
+    `before`: what was read of its body; `target`: where it goes, if not where the client says.
+    """
     request, body = client.request, client.body
     chunked = body.left is None and not body.ended
     length = (
         None if body.left is None or not request.headers.has("content-length") else len(before) + body.left
     )
     headers = request.headers
-    with gate.pool.open(request.method, request.target, headers, length, chunked=chunked) as exchange:
+    with gate.pool.open(
+        request.method, target or request.target, headers, length, chunked=chunked
+    ) as exchange:
         whole = not before or exchange.send(before)
         if not body.ended:
             with gate.budget.take(LARGE) as (_, buffer, _):

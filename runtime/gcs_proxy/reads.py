@@ -106,7 +106,11 @@ class _Question:
 def _target(client: Client, route: Route, pinned: str) -> str:
     pin = {"generation": pinned} if pinned else {}
     query = route.query_but("generation", **pin)
-    return with_query(client.request.target.partition("?")[0], query)
+    path = client.request.target.partition("?")[0]
+    if not route.xml:
+        root = "/download/storage/v1" if path.startswith("/download/") else "/storage/v1"
+        path = object_path(route.bucket, route.name, root)
+    return with_query(path, query)
 
 
 def _metadata(gate: Gateway, client: Client, route: Route, pinned: str) -> Exchange:

@@ -29,6 +29,7 @@ Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
 _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage", "v1", "b"])
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
+_SUBRESOURCES = ("acl", "iam")
 _RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
 
@@ -126,7 +127,9 @@ def _objects(
     if len(parts) == 2:
         return Route("list" if method in ("GET", "HEAD") else "other", bucket, query=query, verb="insert")
     name = parts[2]
-    if len(parts) == 3:
+    if len(parts) > 3 and method != "POST" and parts[3] not in _SUBRESOURCES:
+        name = "/".join(parts[2:])  # some clients leave the slashes of a name as they are
+    if len(parts) == 3 or name != parts[2]:
         if method in ("GET", "HEAD"):
             media = download or dict(query).get("alt") == "media"
             return Route("media" if media else "metadata", bucket, name, query)
@@ -135,7 +138,7 @@ def _objects(
     if parts[3] in ("copyTo", "rewriteTo") and len(parts) == 8 and (parts[4], parts[6]) == ("b", "o"):
         kind: Kind = "copy" if parts[3] == "copyTo" else "rewrite"
         return Route(kind, bucket, name, query, parts[3], to=(parts[5], parts[7]))
-    if parts[3] == "acl":
+    if parts[3] in _SUBRESOURCES:
         return Route("plain", bucket, name, query)
     return Route("other", bucket, name, query, verb=parts[3])
 

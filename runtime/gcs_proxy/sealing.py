@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from runtime.gcs_proxy.buffers import LARGE, SMALL, Budget
@@ -59,6 +59,11 @@ class Plaintext:
     def __init__(self, sealer: Sealer, told: Checksums) -> None:
         self.sealer, self.told = sealer, told
         self.md5 = hashlib.md5(usedforsecurity=False) if told.md5 else None
+
+    def hear_md5(self, md5: str) -> None:
+        """Takes an MD5 that the client says before the first byte."""
+        self.told = replace(self.told, md5=md5)
+        self.md5 = hashlib.md5(usedforsecurity=False)
 
     def verify(self) -> None:
         """Raises Refused (400) where the plaintext, all of which was seen, is not what the client said."""

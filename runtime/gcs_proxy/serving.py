@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.gcs_proxy.batch import answer_batch
+from runtime.gcs_proxy.chunks import proceed
+from runtime.gcs_proxy.copies import copy
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.keymap import KeyRef
 from runtime.gcs_proxy.metadata import change, describe, list_objects
 from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
-from runtime.gcs_proxy.routes import Route, route
+from runtime.gcs_proxy.routes import Route, object_path, route, with_query
 from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
 
 
@@ -26,8 +30,14 @@ def answer(gate: Gateway, client: Client) -> None:
     client.xml = about.xml
     if about.kind == "upload":
         _upload(gate, client, about)
+    elif about.kind in ("copy", "rewrite"):
+        copy(gate, client, about)
+    elif about.kind == "batch":
+        answer_batch(gate, client, answer)
     elif about.kind == "plain" or not gate.key_map.touches(about.bucket):
         pass_through(gate, client)
+    elif about.kind == "session":
+        proceed(gate, client, about)
     elif about.kind == "list":
         list_objects(gate, client, about)
     elif gate.key_map.key(about.bucket, about.name) is None:
@@ -51,6 +61,8 @@ def _upload(gate: Gateway, client: Client, about: Route) -> None:
             pass_through(gate, client)
     elif about.verb == "multipart":
         _multipart(gate, client, about)
+    elif about.verb == "resumable":
+        begin(gate, client, about)
     else:
         raise unsupported(f"uploads of the type {about.verb!r} do not go through this proxy")
 
@@ -86,6 +98,8 @@ def _encrypted(gate: Gateway, client: Client, about: Route) -> None:
     elif about.kind == "change":
         change(gate, client, about)
     elif about.kind == "delete":
-        pass_through(gate, client)
+        # Asked for by the name that was looked up: nothing is left to how the store would read the path.
+        name = object_path(about.bucket, about.name)
+        pass_through(gate, client, target="" if about.xml else with_query(name, about.query_but()))
     else:
         raise unsupported(f"{about.verb or about.kind} of encrypted objects does not go through this proxy")

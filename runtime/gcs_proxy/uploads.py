@@ -79,7 +79,7 @@ def _upload(
         )
         answer = finished(gate, client, exchange, whole=whole)
     if answer:
-        send(client, answer, lambda stored: _confirmed(stored, client, plain))
+        send(client, answer, lambda stored: confirmed(stored, client, plain))
 
 
 def finished(gate: Gateway, client: Client, exchange: Exchange, *, whole: bool) -> Answer | None:
@@ -97,7 +97,8 @@ def finished(gate: Gateway, client: Client, exchange: Exchange, *, whole: bool) 
     return Answer(response.status, response.reason, response.headers, content)
 
 
-def _confirmed(stored: Resource, client: Client, plain: Plaintext) -> Resource:
+def confirmed(stored: Resource, client: Client, plain: Plaintext) -> Resource:
+    """Returns what the upload of a whole plaintext is answered with. Raises Refused (503)."""
     sealer = plain.sealer
     if stored.get("size", "") not in ("", str(sealer.layout.sealed_size(sealer.plain))):
         raise unavailable("the store kept another number of bytes than it was sent")

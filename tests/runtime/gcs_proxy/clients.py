@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Any
 
@@ -81,6 +82,18 @@ def storage(bucket: str) -> None:
     found.reload()
     assert (found.content_type, found.metadata["other"]) == ("a/b", "2")
     assert found.download_as_bytes() == value
+    large = place.blob("large", chunk_size=256 << 10)
+    large.upload_from_file(io.BytesIO(value * 3), size=len(value) * 3)
+    assert large.size == len(value) * 3 and large.download_as_bytes() == value * 3
+    streamed = place.blob("streamed", chunk_size=256 << 10)
+    with streamed.open("wb") as file:
+        file.write(value)
+    assert streamed.download_as_bytes() == value
+    copied = place.copy_blob(found, place, "copied")
+    assert copied.size == len(value) and copied.download_as_bytes() == value
+    token, done, whole = place.blob("rewritten").rewrite(copied)
+    assert (token, done, whole) == (None, len(value), len(value))
+    assert place.blob("rewritten").download_as_bytes() == value
     found.delete()
     try:
         found.delete()
@@ -105,9 +118,42 @@ def gcsfs(bucket: str) -> None:
         "a": len(value),
         "ends with\r": 14,
     }
+    with files.open(f"{bucket}/fs/large", "wb", block_size=5 << 20) as file:
+        for _ in range(30):
+            file.write(value)
+    assert files.info(f"{bucket}/fs/large")["size"] == 30 * len(value)
+    assert (
+        files.cat_file(f"{bucket}/fs/large", start=5_500_000, end=5_500_100)
+        == (value * 30)[5_500_000:5_500_100]
+    )
+    files.cp_file(f"{bucket}/fs/a", f"{bucket}/fs/b")
+    assert files.cat_file(f"{bucket}/fs/b") == value
+    files.mv(f"{bucket}/fs/b", f"{bucket}/fs/c")
+    assert files.cat_file(f"{bucket}/fs/c") == value
+    files.rm([f"{bucket}/fs/c", f"{bucket}/fs/large"])
+    assert not files.exists(f"{bucket}/fs/large") and not files.exists(f"{bucket}/fs/b")
     with files.open(f"{bucket}/fs/a", "rb", block_size=70_000) as file:
         file.seek(65_000)
         assert file.read(1000) == value[65_000:66_000]
+
+
+def batches(bucket: str) -> None:
+    """google-cloud-storage: deletes and changes of metadata in one request."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud.storage import Client
+
+    client = Client(project="p", credentials=AnonymousCredentials())
+    place = client.bucket(bucket)
+    blobs = [place.blob(f"batch/{number} ä") for number in range(5)]
+    for blob in blobs:
+        blob.upload_from_string(b"12345")
+    with client.batch():
+        for blob in blobs[1:]:
+            blob.delete()
+        blobs[0].metadata = {"mine": "1"}
+        blobs[0].patch()
+    assert [one.name for one in place.list_blobs(prefix="batch/")] == ["batch/0 ä"]
+    assert place.get_blob("batch/0 ä").metadata == {"mine": "1"}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def play(url: str, bucket: str, *works: str) -> None:
 
 
 def test_clients_work_before_the_stand_in(proxy: Proxy, store: Store, bucket: str) -> None:
-    play(proxy.url, bucket, "tensorstore", "storage", "gcsfs")
+    play(proxy.url, bucket, "tensorstore", "storage", "batches", "gcsfs")
     names = [item["name"] for item in proxy.ask("GET", f"/storage/v1/b/{bucket}/o").json["items"]]
     assert len(names) > 5
     for name in names:

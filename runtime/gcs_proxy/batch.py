@@ -1,0 +1,156 @@
+"""Batches of deletes and of requests for metadata: each is answered on its own, and the answers are put together."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from email.message import Message
+
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.messages import Body, Request
+from runtime.gcs_proxy.passing import pass_through
+from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
+from runtime.gcs_proxy.routes import Route, route
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.wire import BadMessage, Headers, Wire
+
+_BODY_LIMIT = 4 << 20
+_MOST = 1000
+_AT_ONCE = 8
+_LINE = re.compile(rb"(?P<method>[A-Z]+) (?:https?://(?P<host>[^/ ]+))?(?P<target>/[!-~]*)(?: HTTP/1\.1)?")
+_SPLIT = ("delete", "metadata", "change")
+"""What is carried out of a batch in which any object may be encrypted."""
+
+Answer = Callable[[Gateway, Client], None]
+
+
+@dataclass(frozen=True)
+class _Part:
+    number: str
+    request: Request
+    content: bytes
+    about: Route
+
+
+class _Recorded(Wire):
+    """Takes the place of a connection: a body is read from it, and an answer is kept."""
+
+    def __init__(self, content: bytes) -> None:
+        self._pending = bytearray(content)
+        self.answer = bytearray()
+
+    def send(self, data: bytes | memoryview) -> None:
+        """See Wire."""
+        self.answer += data
+
+    def read_into(self, view: memoryview) -> int:
+        """See Wire."""
+        taken = min(len(view), len(self._pending))
+        view[:taken] = self._pending[:taken]
+        del self._pending[:taken]
+        return taken
+
+
+def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
+    """Answers a batch, by `answer` for each of its requests. Raises Refused, Closed."""
+    content = client.body.read_all(_BODY_LIMIT)
+    parts = [_part(gate, client, raw) for raw in _split(content, client.request.headers.get("content-type"))]
+    if not any(gate.key_map.touches(part.about.bucket) for part in parts):
+        pass_through(gate, client, content)
+        return
+    for part in parts:
+        if part.about.kind not in _SPLIT:
+            what = f"{part.request.method} {part.about.kind}"
+            raise unsupported(
+                f"a batch may delete objects, and read or change their metadata, here; {what} may not be in it"
+            )
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        answers = list(threads.map(lambda part: _answered(gate, client, part, answer), parts))
+    boundary = f"batch_{secrets.token_hex(12)}"
+    told = b""
+    for part, one in zip(parts, answers, strict=True):
+        head = (
+            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{part.number}>\r\n\r\n"
+        )
+        told += head.encode() + one + b"\r\n"
+    client.answer(
+        200,
+        [("Content-Type", f"multipart/mixed; boundary={boundary}")],
+        told + f"--{boundary}--\r\n".encode(),
+    )
+
+
+def _answered(gate: Gateway, client: Client, part: _Part, answer: Answer) -> bytes:
+    wire = _Recorded(part.content)
+    one = Client(wire, part.request, Body(wire, len(part.content)))
+    one.scheme = client.scheme
+    try:
+        answer(gate, one)
+    except Refused as refused:
+        one.refuse(refused)
+    except BadMessage as error:
+        one.refuse(invalid(str(error)))
+    return bytes(wire.answer)
+
+
+def _split(content: bytes, content_type: str) -> list[bytes]:
+    """Returns the parts of a multipart body."""
+    message = Message()
+    message["Content-Type"] = content_type
+    boundary = message.get_param("boundary")
+    if (
+        message.get_content_type() != "multipart/mixed"
+        or not isinstance(boundary, str)
+        or not boundary.isascii()
+    ):
+        raise invalid("the body of a batch is multipart/mixed, with a boundary")
+    mark = re.compile(rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(--)?[ \t]*(?:\r?\n|\Z)")
+    marks = list(mark.finditer(content))
+    if not marks or not marks[-1][1] or any(found[1] for found in marks[:-1]):
+        raise invalid("the batch does not end with its boundary")
+    if not 1 < len(marks) <= _MOST + 1:
+        raise invalid(f"a batch has 1 to {_MOST} requests")
+    return [content[this.end() : following.start()] for this, following in itertools.pairwise(marks)]
+
+
+def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
+    about_part, _, request = _halves(raw)
+    line, _, rest = request.partition(b"\n")
+    found = _LINE.fullmatch(line.strip())
+    if _fields(about_part).get("content-type").split(";")[0].strip() != "application/http" or not found:
+        raise invalid("each part of a batch is application/http, with one request")
+    host = (found["host"] or b"").decode("latin-1")
+    if host not in ("", client.request.headers.get("host"), gate.pool.origin.authority):
+        raise invalid("the requests of a batch are to where the batch goes")
+    inner, _, content = (
+        _halves(rest) if not rest.startswith((b"\n", b"\r\n")) else (b"", b"", rest.lstrip(b"\r\n"))
+    )
+    own = _fields(inner)
+    common = client.request.headers.end_to_end()
+    kept = [
+        (name, value)
+        for name, value in common
+        if not name.lower().startswith("content-") and not own.has(name.lower())
+    ]
+    headers = Headers([("Host", client.request.headers.get("host")), *kept, *own.end_to_end()])
+    request_of = Request(found["method"].decode(), found["target"].decode(), headers)
+    number = _fields(about_part).get("content-id").strip("<>")
+    length = own.get("content-length")
+    content = content[: int(length)] if length.isdigit() else content
+    return _Part(number, request_of, content, route(request_of.method, request_of.target))
+
+
+def _halves(raw: bytes) -> tuple[bytes, bytes, bytes]:
+    found = re.search(rb"\r?\n\r?\n", raw)
+    return (raw[: found.start()], found[0], raw[found.end() :]) if found else (raw, b"", b"")
+
+
+def _fields(raw: bytes) -> Headers:
+    lines = [line.partition(b":") for line in re.split(rb"\r?\n", raw) if b":" in line]
+    return Headers(
+        (name.strip().decode("latin-1"), value.strip().decode("latin-1")) for name, _, value in lines
+    )

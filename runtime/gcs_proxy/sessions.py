@@ -1,0 +1,85 @@
+"""Begins resumable uploads: the client's session is ours, the store's is behind it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from urllib.parse import quote, urlsplit
+
+from runtime.gcs_proxy.format import Layout
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.passing import asked_of_store
+from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
+from runtime.gcs_proxy.resources import custom, parse_clients, refuse_ours
+from runtime.gcs_proxy.routes import Route, upload_path, with_query
+from runtime.gcs_proxy.seal import Sealer
+from runtime.gcs_proxy.sealing import Plaintext, told_checksums
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.upload_state import Session
+from runtime.gcs_proxy.wire import Headers
+
+_BODY_LIMIT = 1 << 20
+
+
+def begin(gate: Gateway, client: Client, route: Route) -> None:
+    """Answers what begins a resumable upload. Raises Refused, Closed."""
+    content = client.body.read_all(_BODY_LIMIT)
+    resource = parse_clients(content)
+    named = str(resource.get("name", ""))
+    if route.name and named not in ("", route.name):
+        raise invalid("the object has one name in the query and another in the body")
+    route = replace(route, name=route.name or named)
+    if not route.name:
+        raise Refused(400, "required", "Required parameter: name")
+    key = gate.key_map.key(route.bucket, route.name)
+    headers = client.request.headers
+    if key is None:
+        # The store's own session is known to us alone, as all are in a bucket where some objects are encrypted.
+        _opened(gate, client, route, client.request.target, headers, content, None)
+        return
+    told = told_checksums(headers, resource.items())
+    refuse_ours(custom(resource))
+    data_key, sealed_for = gate.new_key(key, route.bucket, route.name)
+    sent = {name: value for name, value in resource.items() if name not in ("md5Hash", "crc32c", "size")}
+    sent |= {"name": route.name, "metadata": {**custom(resource), **sealed_for.metadata()}}
+    if kind := headers.get("x-upload-content-type"):
+        sent.setdefault("contentType", kind)
+    upstream = asked_of_store(headers).without(("x-upload-content-length",))
+    if (length := headers.get("x-upload-content-length")).isdigit():
+        upstream.fields.append(("X-Upload-Content-Length", str(Layout().sealed_size(int(length)))))
+    upstream.fields.append(("Content-Type", "application/json; charset=UTF-8"))
+    target = with_query(upload_path(route.bucket), route.query_but("name", name=route.name))
+    plain = Plaintext(Sealer(data_key, sealed_for.object_id, sealed_for.layout), told)
+    _opened(gate, client, route, target, upstream, json.dumps(sent).encode(), plain)
+
+
+def _opened(
+    gate: Gateway,
+    client: Client,
+    route: Route,
+    target: str,
+    headers: Headers,
+    content: bytes,
+    plain: Plaintext | None,
+) -> None:
+    """Opens the store's session, and answers with one of ours for it."""
+    answer = gate.pool.ask("POST", target, headers, content)
+    if not answer.ok:
+        client.answer(answer.status, answer.headers, answer.content, answer.reason)
+        return
+    session = Session(route.bucket, route.name, _target_of(answer.headers.get("location")), plain)
+    if plain:
+        session.settle()
+    number = gate.sessions.add(session)
+    place = (
+        f"{client.origin}{upload_path(route.bucket)}?uploadType=resumable&name={quote(route.name, safe='')}"
+    )
+    client.answer(200, [("Location", f"{place}&upload_id={number}")], b"")
+
+
+def _target_of(location: str) -> str:
+    """Returns path and query of the store's session; where it is, we know ourselves."""
+    parts = urlsplit(location)
+    if not parts.path.startswith(("/upload/", "/resumable/upload/")) or "upload_id=" not in parts.query:
+        raise unavailable("the store opened no session for the upload")
+    return f"{parts.path}?{parts.query}"
