@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.stages.workload_create import exit_code
+from tasks.stages.workload_follow import exit_code
 from tasks.targets.kube_cause import Cause
 from tasks.targets.kube_found import Found, KubeState
 
