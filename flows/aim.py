@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
+
+from runtime.contract.quoting import quoted
 
 _WHERE = ("context", "kubeconfig", "cluster", "location", "project", "target", "namespace")
 _LEADS: Mapping[str, Sequence[str]] = {
@@ -17,13 +18,15 @@ _LEADS: Mapping[str, Sequence[str]] = {
 }
 """By group: the flags that say where. Whoever typed one of them has to type it again."""
 _ALIASES = {"zone": "location"}
-_NAMED = re.compile(r"slicebench (?P<group>\w+)(?P<rest>(?: [\w^$.=/:-]+)*)")
+_NAMED = r"slicebench (?P<group>\w+)(?P<rest>(?: [\w^$.=/:-]+)*)"
 
 
 def aimed(text: str, words: Sequence[str]) -> str:
     """Returns a message, each command in it completed by those flags of the command line `words` that it needs."""
     given = _given(words)
-    return _NAMED.sub(lambda found: _led(found, given), text) if given else text
+    if not given or "slicebench " not in text:
+        return text
+    return re.sub(_NAMED, lambda found: _led(found, given), text)
 
 
 def _led(found: re.Match[str], given: Mapping[str, Sequence[str]]) -> str:
@@ -33,7 +36,7 @@ def _led(found: re.Match[str], given: Mapping[str, Sequence[str]]) -> str:
     if said or not flags or (group == "workload" and "create" in rest):
         return found[0]
     dot = "." if found[0].endswith(".") else ""
-    told = " ".join(f"--{name} {shlex.quote(value)}" for name in flags for value in given[name])
+    told = " ".join(f"--{name} {quoted(value)}" for name in flags for value in given[name])
     return f"{found[0].removesuffix('.')} {told}{dot}"
 
 

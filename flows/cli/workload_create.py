@@ -6,7 +6,6 @@ It imports what its flags need, and no more: most of them are plain, and then ne
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from flows.cli.workload_flags import fields_of, one_cluster, parsed
 from flows.cli.workload_image import image_named, with_image
 from flows.said import print_json, say, surely
 from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.quoting import quoted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -224,7 +224,7 @@ def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> lis
 
 def _flags(told: Namespace) -> str:
     names = ("context", "kubeconfig", "cluster", "location", "project", "target", "namespace")
-    return " ".join(f"--{name} {shlex.quote(getattr(told, name))}" for name in names if getattr(told, name))
+    return " ".join(f"--{name} {quoted(getattr(told, name))}" for name in names if getattr(told, name))
 
 
 def _show_manifest(config: GkeTargetConfig, asked: Submission, *, as_json: bool) -> int:

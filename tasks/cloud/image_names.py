@@ -14,7 +14,6 @@ LONGEST_TAG = 128
 _LONGEST_REPOSITORY = 255
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9-]+(?::\d{1,5})?|\[[0-9a-fA-F:]+\](?::\d{1,5})?"
 )
@@ -152,7 +151,7 @@ def _located(text: str, place: str, tag: str | None, digest: str | None) -> Imag
         raise BadInput(
             f"image {text!r}: {first!r} is not a host", fix="write host/path:tag or host/path@sha256:…"
         )
-    if not _PATH.fullmatch(path):
+    if not all(re.fullmatch(_PART, part) for part in path.split("/")):
         fix = f"write it in small letters: {place.lower()}" if path != path.lower() else "write host/path:tag"
         raise BadInput(f"image {text!r}: {path!r} is not a repository", fix=fix)
     if len(path) > _LONGEST_REPOSITORY:

@@ -129,11 +129,11 @@ _BY_CODE: Mapping[int, type[KubernetesError]] = {
     410: Expired,
     429: Throttled,
 }
-_WEBHOOK = re.compile(r"failed calling webhook")
-_SERVICE = re.compile(r"https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b")
-_MISSHAPEN = re.compile(r"failed to create typed patch object")
+_WEBHOOK = "failed calling webhook"
+_SERVICE = r"https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b"
+_MISSHAPEN = "failed to create typed patch object"
 """How a server calls an applied object wrong whose fields are not those of its kind: with a 500, and no reason."""
-_ADMISSION = re.compile(r"denied the request|exceeded quota|is forbidden: (?!User )", re.IGNORECASE)
+_ADMISSION = r"(?i)denied the request|exceeded quota|is forbidden: (?!User )"
 """A 403 that is about what was sent, not about who sent it: of a webhook, a quota, or another admission plugin."""
 
 
@@ -171,11 +171,11 @@ def error_for(told: Told, doing: str, where: str) -> KubernetesError:
 def _kind(told: Told) -> type[KubernetesError]:
     if told.code == 404:
         return NotFound if told.object_named else NotServed
-    if told.code == 403 and _ADMISSION.search(told.message):
+    if told.code == 403 and re.search(_ADMISSION, told.message):
         return Refused
-    if told.code >= 500 and _WEBHOOK.search(told.message):
+    if told.code >= 500 and _WEBHOOK in told.message:
         return WebhookDown
-    if told.code == 500 and _MISSHAPEN.search(told.message):
+    if told.code == 500 and _MISSHAPEN in told.message:
         return Refused
     if kind := _BY_REASON.get(told.reason):
         return kind
@@ -198,7 +198,7 @@ def _advice(kind: type[KubernetesError], told: Told) -> str:
 
 def _owner(message: str) -> str:
     """Names whose webhook it is: JobSet and Kueue give theirs the same names, but not the same services."""
-    found = _SERVICE.search(message)
+    found = re.search(_SERVICE, message)
     if found:
         return f"the service {found.group(1)} in namespace {found.group(2)}"
     return "the controller behind that webhook (namespaces kueue-system and jobset-system)"

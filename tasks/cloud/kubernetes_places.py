@@ -25,8 +25,9 @@ from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_config import by_context
 from tasks.cloud.timing import Timing
 
-_CONTEXT = re.compile(r"context (?P<name>.+?)(?:#(?P<sign>[0-9a-f]{8}))?(?: of (?P<files>/.+))?")
-_CLUSTER = re.compile(
+# Compiled when they are used: a command asks one of them at most.
+_CONTEXT = r"context (?P<name>.+?)(?:#(?P<sign>[0-9a-f]{8}))?(?: of (?P<files>/.+))?"
+_CLUSTER = (
     r"cluster (?P<name>[a-z0-9-]+)(?:#(?P<sign>[0-9a-f]{8}))? of (?P<project>[^ /]+) in (?P<location>[^ /]+)"
 )
 
@@ -57,12 +58,12 @@ def signed(scope: str, access: Access) -> str:
 def is_place(scope: str) -> bool:
     """Whether a scope is one of a context or a cluster of GKE, and not of some other kind of place."""
     place = scope.rpartition("/")[0]
-    return bool(_CONTEXT.fullmatch(place) or _CLUSTER.fullmatch(place))
+    return bool(re.fullmatch(_CONTEXT, place) or re.fullmatch(_CLUSTER, place))
 
 
 def is_by_name(scope: str) -> bool:
     """Whether a scope is in a cluster of GKE that is known by its name."""
-    return _CLUSTER.fullmatch(scope.rpartition("/")[0]) is not None
+    return re.fullmatch(_CLUSTER, scope.rpartition("/")[0]) is not None
 
 
 def is_known_here(scope: str) -> bool:
@@ -109,7 +110,7 @@ def flags_to(scope: str) -> list[str]:
 def on_gke(scope: str) -> Mapping[str, str] | None:
     """Returns name, project, location and namespace of a scope in a cluster of GKE by name; None for a context."""
     place, _, namespace = scope.rpartition("/")
-    match = _CLUSTER.fullmatch(place)
+    match = re.fullmatch(_CLUSTER, place)
     if match is None:
         return None
     return {part: match[part] for part in ("name", "project", "location")} | {"namespace": namespace}
@@ -132,7 +133,7 @@ def _by_name(match: re.Match[str], namespace: str) -> Access:
 
 
 def _match(place: str) -> re.Match[str]:
-    match = _CONTEXT.fullmatch(place) or _CLUSTER.fullmatch(place)
+    match = re.fullmatch(_CONTEXT, place) or re.fullmatch(_CLUSTER, place)
     if match is None:
         raise InfrastructureError(f"{place} is no context of a kubeconfig, nor a cluster of GKE")
     return match

@@ -10,6 +10,7 @@ import base64
 import json
 import socket
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from tasks.cloud.calls import UNANSWERED, calling
@@ -89,12 +90,14 @@ class PlainWire(Wire):
         if self._open is not None:
             return self._open
         host, trust = self._parts.hostname or "", self.access.context()
+        # For text Python would import what encodes names in other alphabets.
+        name: Any = host.encode() if host.isascii() else host
         try:
-            made = socket.create_connection((host, self._parts.port or (443 if trust else 80)), CONNECT_S)
+            made = socket.create_connection((name, self._parts.port or (443 if trust else 80)), CONNECT_S)
             for option in (*socket_options(), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
                 with suppress(OSError):
                     made.setsockopt(*option)
-            self._open = trust.wrap_socket(made, server_hostname=host) if trust else made
+            self._open = trust.wrap_socket(made, server_hostname=name) if trust else made
         except OSError as error:
             raise self._no_connection(error, doing) from error
         self._open.settimeout(self.timing.try_s)

@@ -51,7 +51,7 @@ class Folder(Protocol):
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-_GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
+_GS = r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?"
 
 
 def open_folder(uri: str) -> Folder:
@@ -67,7 +67,7 @@ def open_folder(uri: str) -> Folder:
         raise BadInput(
             f"{uri}: {scheme[1]}:// is not a storage that slicebench knows", fix="use a path or gs://"
         )
-    parts = _GS.fullmatch(uri)
+    parts = re.fullmatch(_GS, uri)
     if parts is None:
         raise BadInput(
             f"{uri} names no valid bucket", fix="write gs://bucket/folder, the bucket in lower case"

@@ -113,7 +113,7 @@ _GPUS: Mapping[str, _Gpu] = {
     "gb200-4-nolssd": ("a4x-highgpu-4g-nolssd", "nvidia-gb200", 4, "rdma"),
 }
 _NVLINK = {"gb200-4": "1x72", "gb200-4-nolssd": "1x72"}
-_ANY_GPU = re.compile(r"gpu-(\d+)")
+_ANY_GPU = r"gpu-(\d+)"
 
 _CPUS: Mapping[str, tuple[int, ...]] = {
     "n1-standard": (1, 2, 4, 8, 16, 32, 64, 96),
@@ -121,7 +121,7 @@ _CPUS: Mapping[str, tuple[int, ...]] = {
     "e2-standard": (2, 4, 8, 16, 32),
     "m1-megamem": (96,),
 }
-_CPU_NAME = re.compile(r"(?P<machine>(?P<series>[a-z]\w*-[a-z]+)-(?P<cpus>\d+))-(?P<hosts>\d+)")
+_CPU_NAME = r"(?P<machine>(?P<series>[a-z]\w*-[a-z]+)-(?P<cpus>\d+))-(?P<hosts>\d+)"
 _MOST_HOSTS = 2048
 
 
@@ -233,7 +233,7 @@ def _gpu(name: str, nodes: int) -> Accelerator | None:
             name, "gpu", name.rpartition("-")[0], machine, label, _NVLINK.get(name, ""), nodes, count, count,
             capacities=_ALWAYS | {"flex_start"}, gpu_direct=direct, arm=name.startswith("gb200"),
         )  # fmt: skip
-    if (match := _ANY_GPU.fullmatch(name)) and 1 <= int(match[1]) <= 16:
+    if (match := re.fullmatch(_ANY_GPU, name)) and 1 <= int(match[1]) <= 16:
         count = int(match[1])
         return Accelerator(name, "gpu", "gpu", "", "", "", nodes, count, count)
     return None
@@ -242,7 +242,7 @@ def _gpu(name: str, nodes: int) -> Accelerator | None:
 def _cpu(name: str, nodes: int) -> Accelerator | None:
     if name == "cpu":
         return Accelerator(name, "cpu", "cpu", "", "", "", nodes, 1, 0)
-    match = _CPU_NAME.fullmatch(name)
+    match = re.fullmatch(_CPU_NAME, name)
     if match is None or int(match["cpus"]) not in _CPUS.get(match["series"], ()):
         return None
     hosts = int(match["hosts"])

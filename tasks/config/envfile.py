@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from runtime.contract.errors import BadInput, Place, Problem
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_SECRET = re.compile(
-    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|APIKEY|CREDENTIAL|AUTH|COOKIE|DSN)S?(_|$)",
-    re.IGNORECASE,
+_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
+_SECRET = (
+    r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|APIKEY|CREDENTIAL|AUTH|COOKIE|DSN)S?(_|$)"
 )
 _HARMLESS = frozenset({"PWD", "OLDPWD"})
 _OURS = "SLICEBENCH_"
@@ -94,7 +93,7 @@ def refused_in_pods(names: Iterable[str]) -> list[Problem]:
 
 def looks_secret(name: str) -> bool:
     """Tells whether a variable's name says that its value is a secret."""
-    return name not in _HARMLESS and _SECRET.search(name) is not None
+    return name not in _HARMLESS and re.search(_SECRET, name) is not None
 
 
 def _lines(file: str, problems: list[Problem]) -> Iterable[tuple[Place, str]]:
@@ -138,7 +137,7 @@ def wrong_variable(name: str, value: str) -> tuple[str, str, str] | None:
     # The value is never shown: it may be a secret.
     if name.startswith("export "):
         return "`export` does not belong here", "this is no shell script", f"write {name[7:].strip()}=…"
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         shown = name if len(name) <= 40 and name.isprintable() else f"{name[:40]!r}…"
         return f"{shown!r} is not the name of a variable", "", "write NAME=value, or NAME alone"
     if name.startswith(_OURS):

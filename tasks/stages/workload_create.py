@@ -21,7 +21,7 @@ from tasks.cloud.kubernetes_errors import (
     NotServed,
     Refused,
 )
-from tasks.cloud.kubernetes_kinds import JOB_SET, SECRET
+from tasks.cloud.kubernetes_kinds import JOB_SET, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
 from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, Ledger
@@ -103,7 +103,8 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
 
     Nothing is made: a Job of each kind in the JobSet is tried on the server only, for JobSet does not look at its pods.
     """
-    found = list(named(kube, config))
+    queue: list[Object] = []
+    found = list(named(kube, config, queue.append))
     if problems := [one for one in found if one.severity == "error"]:
         raise BadInput([*foundations(kube, config), *problems])
     for one in found:
@@ -111,7 +112,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
     await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.secrets else "")
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
-        fits = list(never(kube, config, jobset(config, asked)))
+        fits = list(never(kube, config, jobset(config, asked), local=queue[0] if queue else None))
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
     if problems := [*problems, *(one for one in fits if one.severity == "error")]:

@@ -35,18 +35,22 @@ _AUTOPILOT, _KARPENTER = "gk3-", "karpenter.sh/nodepool"
 
 
 def never(
-    cluster: Kubernetes, config: GkeTargetConfig, jobset: Object, grows: bool | None = None
+    cluster: Kubernetes,
+    config: GkeTargetConfig,
+    jobset: Object,
+    grows: bool | None = None,
+    local: Object | None = None,
 ) -> Iterator[Problem]:
     """Yields why a JobSet would wait for ever. An error where that is sure, a warning where machines may come.
 
-    `grows`: whether machines come that are not there; None: the cluster is asked. What may not be looked at is not
-    judged. Raises KubernetesError.
+    `grows`: whether machines come that are not there; None: the cluster is asked. `local`: its LocalQueue, where that
+    was looked at. What may not be looked at is not judged. Raises KubernetesError.
     """
     asked = asked_by(jobset)
     flavors: Sequence[Object] = ()
     if config.queue is not None:
         try:
-            queue, flavors = _queue(cluster, config.queue)
+            queue, flavors = _queue(cluster, config.queue, local)
         except (NotServed, PermissionDenied):
             queue = None
         found = beyond(asked, queue, {name(one): one for one in flavors}) if queue is not None else None
@@ -67,9 +71,9 @@ def never(
         return
 
 
-def _queue(cluster: Kubernetes, queue: str) -> tuple[Object | None, Sequence[Object]]:
+def _queue(cluster: Kubernetes, queue: str, local: Object | None) -> tuple[Object | None, Sequence[Object]]:
     """Returns the ClusterQueue behind a LocalQueue, and its flavors."""
-    local = cluster.find(LOCAL_QUEUE, queue)
+    local = local or cluster.find(LOCAL_QUEUE, queue)
     there = cluster.find(CLUSTER_QUEUE, str(spec(local).get("clusterQueue"))) if local is not None else None
     if there is None:
         return None, ()

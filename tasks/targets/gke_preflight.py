@@ -95,11 +95,16 @@ def foundations(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Proble
         )
 
 
-def named(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Problem]:
-    """Yields what a target names and a cluster has not, one request for each: its queue, priority class, account."""
+def named(
+    cluster: Kubernetes, config: GkeTargetConfig, seen: Callable[[Object], object] = lambda queue: None
+) -> Iterator[Problem]:
+    """Yields what a target names and a cluster has not, one request for each: its queue, priority class, account.
+
+    `seen` gets the queue.
+    """
     name = cluster.access.name
     if config.queue is not None:
-        yield from _queue(cluster, config, config.queue)
+        yield from _queue(cluster, config, config.queue, seen)
     if config.priority is not None and _missing(cluster, PRIORITY_CLASS, config.priority):
         what = f"{name} has no priority class {config.priority}"
         why = "a workload that names one that is not there waits for ever, and nobody says so"
@@ -133,11 +138,14 @@ def _head_pool(cluster: Kubernetes, pool: str) -> Iterator[Problem]:
     yield Problem("warning", None, what, why, "write another pathways.head_node_pool:, or null for any node")
 
 
-def _queue(cluster: Kubernetes, config: GkeTargetConfig, queue: str) -> Iterator[Problem]:
+def _queue(
+    cluster: Kubernetes, config: GkeTargetConfig, queue: str, seen: Callable[[Object], object]
+) -> Iterator[Problem]:
     name = cluster.access.name
     try:
         found = cluster.find(LOCAL_QUEUE, queue)
         if found is not None:
+            seen(found)
             yield from _inactive(name, queue, found)
             return
         there = [str(one["metadata"]["name"]) for one in cluster.list(LOCAL_QUEUE).items]

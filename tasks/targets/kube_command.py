@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
+
+from runtime.contract.quoting import words_of
 
 _NEEDS_A_SHELL = re.compile(r"[\n;&|<>()`$*?\[\]{}~#!]|^\s*\w+=")
 """What in a line only a shell gives a meaning."""
@@ -35,11 +36,11 @@ def argv_of(command: str | Sequence[str]) -> list[str]:
     if not isinstance(command, str):
         return list(command)
     if not _NEEDS_A_SHELL.search(_outside_of_quotes(command)):
-        return shlex.split(command)
+        return words_of(command)
     return ["bash", "-c", _SHELL, command.strip()]
 
 
 def _outside_of_quotes(line: str) -> str:
     """Returns a line without what stands in single quotes, where nothing has a meaning; in double ones $ and ` have."""
-    plain = re.sub(r"'[^']*'", "''", line)
-    return re.sub(r'"((?:[^"\\$`]|\\.)*)"', '""', plain)
+    plain = re.sub(r"'[^']*'", "''", line) if "'" in line else line
+    return plain if '"' not in line else re.sub(r'"((?:[^"\\$`]|\\.)*)"', '""', plain)

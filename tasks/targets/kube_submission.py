@@ -10,7 +10,7 @@ from typing import Any
 Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as JSON holds it."""
 
-_BEFORE_ITS_OWN = re.compile(r"\$(?=[$(])")
+_BEFORE_ITS_OWN = r"\$(?=[$(])"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def given(**fields: Any) -> Object:
 
 def literal(text: str) -> str:
     """Returns text so that a container gets it as it is, though Kubernetes puts in $(NAME), and reads $$ as $."""
-    return _BEFORE_ITS_OWN.sub("$$", text)
+    return re.sub(_BEFORE_ITS_OWN, "$$", text) if "$" in text else text
 
 
 def from_field(path: str) -> Object:

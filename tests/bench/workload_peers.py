@@ -60,8 +60,9 @@ def by_us(kubeconfig: Path, name: str, home: Path) -> Cost:
     words = ["workload", "create", name, "--context", "standin", "--kubeconfig", str(kubeconfig)]
     words += ["--type", TYPE, "--slices", str(SLICES)]
     words += ["--docker-image", IMAGE, "--command", COMMAND]
+    ours = Path(sys.executable).with_name("slicebench")
     return _cost(
-        [sys.executable, "-m", "flows.cli.main", *words],
+        [*([str(ours)] if ours.exists() else [sys.executable, "-m", "flows.cli.main"]), *words],
         {"PYTHONPATH": str(ROOT), "SLICEBENCH_HOME": str(home)},
     )
 

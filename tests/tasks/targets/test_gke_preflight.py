@@ -63,7 +63,9 @@ def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(workload_create, "await_earlier", lambda *told, **more: None)
     monkeypatch.setattr(workload_create, "refused", lambda *told, **more: [])
     monkeypatch.setattr(workload_create, "jobset", lambda *told: {})
-    monkeypatch.setattr(workload_create, "never", lambda *told: fits)
+    monkeypatch.setattr(
+        workload_create, "never", lambda *told, local: fits if local else []
+    )  # not asked for again
     workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}), said.append)  # type: ignore[arg-type]
     assert [one.partition(" (")[0] for one in said] == [
         "warning: queue q of context c takes nothing at present",
