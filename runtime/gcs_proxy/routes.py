@@ -29,6 +29,7 @@ Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
 _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage", "v1", "b"])
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
+_READING = ("GET", "HEAD", "OPTIONS")
 _SUBRESOURCES = ("acl", "iam")
 _RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
@@ -83,6 +84,7 @@ def route(method: str, target: str) -> Route:
     if twice := next((name for name in _SINGLE if names.count(name) > 1), None):
         raise invalid(f"the parameter {twice} is given twice")
     parts = path[1:].split("/")
+    _check_root(parts, method)
     if parts[:1] == ["batch"]:
         return Route("batch", query=query)
     for prefix in _UPLOADS:
@@ -95,6 +97,25 @@ def route(method: str, target: str) -> Route:
     if parts[0] in _RESERVED:
         return Route("plain", query=query)
     return _xml(method, parts, query)
+
+
+def _check_root(parts: Sequence[str], method: str) -> None:
+    """Raises Refused for paths that some server might read as ones of the JSON API, and that are not written so."""
+    if parts[0] == "" and len(parts) > 1:
+        raise invalid("the path begins with two slashes")
+    root = [_decoded(part) for part in parts[:5]]
+    if root[0].lower() not in _RESERVED:
+        return
+    fixed = next((known for known in (*_UPLOADS, _DOWNLOAD, _API) if root[: len(known)] == known), None)
+    if fixed:
+        if list(parts[: len(fixed)]) != fixed:
+            raise invalid("the path is written with escapes where none are needed")
+    elif (
+        "" in root[:-1]
+        or list(parts[:3]) != root[:3]
+        or (method not in _READING and root[0] != "batch" and root[:2] != ["storage", "v1"])
+    ):
+        raise invalid("this is no path of the JSON API, version 1")
 
 
 def _decoded(part: str) -> str:

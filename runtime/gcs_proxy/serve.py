@@ -17,14 +17,16 @@ from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from runtime.gcs_proxy.keys import KeyRing
+from runtime.gcs_proxy.observing import Observer, answer_admin
 from runtime.gcs_proxy.server import Server
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.upstream import GOOGLE, Pool, parse_origin
 
-KEY_MAP, NO_ENCRYPTION, INSECURE = (
+KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL = (
     "GCP_KMS_BUCKET_KEY_MAPPING",
     "GCS_PROXY_DISABLE_ENCRYPTION",
     "SSL_INSECURE",
+    "DEBUG_LEVEL",
 )
 _GRACE_S = 10.0
 _BACKLOG = 512
@@ -41,6 +43,8 @@ class Settings:
     upstream_ca: str | None
     kms_endpoint: str | None
     buffer_mib: int
+    admin: tuple[str, int] | None
+    level: int
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +68,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--listen", default="127.0.0.1:9081", metavar="ADDRESS:PORT", help="on loopback; %(default)s"
+    )
+    parser.add_argument(
+        "--admin", metavar="ADDRESS:PORT", help="where /healthz and /metrics are served; nowhere without it"
     )
     parser.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
     parser.add_argument(
@@ -101,6 +108,8 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         given.upstream_ca,
         given.kms_endpoint,
         given.buffer_mib,
+        _address(given.admin) if given.admin else None,
+        _level(environ.get(LEVEL, "")),
     )
 
 
@@ -110,16 +119,21 @@ def serve(told: Settings) -> None:
     pool = Pool(parse_origin(told.upstream), told.upstream_ca)
     gate = Gateway(told.key_map, ring, pool, Budget(told.buffer_mib << 20))
     listener = listening(told.listen)
-    server = Server(listener, lambda client: answer(gate, client))
+    observer = Observer(gate, told.level)
+    server = Server(listener, lambda client: observer.watch(client, lambda one: answer(gate, one)))
+    if told.admin:
+        admin = Server(listening(told.admin), lambda client: answer_admin(observer, client))
+        threading.Thread(target=admin.serve, daemon=True).start()
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
     threading.Thread(target=server.serve, daemon=True).start()
     host, port = listener.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    print(f"encrypting proxy for {told.upstream} at http://{address}", file=sys.stderr, flush=True)
+    observer.say("serving", url=f"http://{address}", store=told.upstream)
     over.wait()
     server.stop(_GRACE_S)
+    observer.say("ended")
     # Threads of gRPC and of clients that are silent would hold the process.
     sys.stderr.flush()
     os._exit(0)
@@ -134,16 +148,29 @@ def listening(address: tuple[str, int]) -> socket.socket:
         raise BadInput(f"cannot listen at {address[0]}:{address[1]}: {error.strerror}") from error
 
 
+def _level(text: str) -> int:
+    if text not in ("", "0", "1"):
+        raise BadInput(f"{LEVEL} is {text!r}", fix="0 tells of what went wrong, 1 of every request")
+    return int(text or 0)
+
+
 def _loopback(text: str) -> tuple[str, int]:
     """Tokens and plaintext go this way without TLS: they are not to leave the machine."""
+    host, port = _address(text)
+    if not ipaddress.ip_address(host).is_loopback:
+        raise BadInput(
+            f"{text!r} is not on loopback: whoever reaches it could read plaintext", fix="127.0.0.1:PORT"
+        )
+    return host, port
+
+
+def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     try:
         address = ipaddress.ip_address(host.strip("[]").replace("localhost", "127.0.0.1"))
         number = int(port)
     except ValueError:
-        raise BadInput(f"{text!r} is no ADDRESS:PORT", fix="write it like 127.0.0.1:9081") from None
-    if not address.is_loopback or not 0 <= number < 65536:
-        raise BadInput(
-            f"{text!r} is not on loopback: whoever reaches it could read plaintext", fix="127.0.0.1:PORT"
-        )
+        number = -1
+    if not 0 <= number < 65536:
+        raise BadInput(f"{text!r} is no ADDRESS:PORT", fix="write it like 127.0.0.1:9081")
     return str(address), number

@@ -11,6 +11,7 @@ from email.utils import formatdate
 
 from runtime.gcs_proxy.messages import Body, Request, receive_request, response_head
 from runtime.gcs_proxy.refusal import Refused, as_json, as_xml, invalid
+from runtime.gcs_proxy.routes import Route
 from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
 
 CONNECTIONS = 512
@@ -31,6 +32,8 @@ class Client:
         self.xml = False
         """Whether errors have the XML API's form."""
         self.scheme = "http"
+        self.about: Route | None = None
+        """What it is about, once that is known."""
         self.keep = request.http_11 and "close" not in request.headers.get("connection").lower()
         if request.headers.get("expect").lower() == "100-continue":
             body.on_first_read = self._continue

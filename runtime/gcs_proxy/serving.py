@@ -24,10 +24,12 @@ def answer(gate: Gateway, client: Client) -> None:
     request = client.request
     if request.headers.get("content-type").startswith("application/grpc"):
         raise unsupported("gRPC does not go through this proxy: TENSORSTORE_GCS_BACKEND=gcs chooses HTTP")
+    if request.headers.has("x-http-method-override"):
+        raise invalid("a request says what it is by its method alone")
     if request.headers.has("upgrade"):
         raise unsupported("this proxy speaks HTTP/1.1 only")
     about = route(request.method, request.target)
-    client.xml = about.xml
+    client.about, client.xml = about, about.xml
     if about.kind == "upload":
         _upload(gate, client, about)
     elif about.kind in ("copy", "rewrite"):

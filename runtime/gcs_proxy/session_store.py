@@ -23,6 +23,11 @@ class Sessions:
     def __init__(self) -> None:
         self._lock, self._known = threading.Lock(), OrderedDict[str, Session]()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._known)
+
     def add(self, session: Session) -> str:
         """Takes a new one; returns its id, which nobody can guess: who has it may write."""
         with self._lock:

@@ -101,6 +101,19 @@ def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store
         ("GET", "/storage/v1/b/BUCKET/../other/o/x?alt=media", None, "has dots"),
         ("GET", "/storage/v1/b/BUCKET/o/%ff?alt=media", None, "is not UTF-8"),
         ("PUT", "/upload/storage/v1/b/BUCKET", b"", "no path for uploads"),
+        ("POST", "//upload/storage/v1/b/BUCKET/o?uploadType=media&name=x", b"", "two slashes"),
+        ("POST", "/%75pload/storage/v1/b/BUCKET/o?uploadType=media&name=x", b"", "with escapes"),
+        ("POST", "/upload/storage/v1/%62/BUCKET/o?uploadType=media&name=x", b"", "with escapes"),
+        ("POST", "/upload/storage//v1/b/BUCKET/o?uploadType=media&name=x", b"", "no path of the JSON API"),
+        (
+            "POST",
+            "/upload/storage/v1beta2/b/BUCKET/o?uploadType=media&name=x",
+            b"",
+            "no path of the JSON API",
+        ),
+        ("POST", "/Upload/storage/v1/b/BUCKET/o?uploadType=media&name=x", b"", "no path of the JSON API"),
+        ("PUT", "/storage/x", b"", "no path of the JSON API"),
+        ("GET", "/storage//v1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
         ("GET", "http://other/storage/v1/b/BUCKET/o/x", None, "no path"),
     ],
 )
@@ -110,6 +123,11 @@ def test_what_cannot_be_done_is_refused_and_the_store_never_asked(
     answer = proxy.ask(method, target.replace("BUCKET", bucket), body)
     assert 400 <= answer.status < 500 and told in answer.message
     assert not store.calls(bucket)
+
+
+def test_a_method_in_a_header_is_refused(proxy: Proxy, store: Store, bucket: str) -> None:
+    told = proxy.ask("POST", path(bucket, "x"), b"", {"X-HTTP-Method-Override": "DELETE"})
+    assert told.status == 400 and not store.calls(bucket)
 
 
 def test_grpc_is_refused_with_the_way_out(proxy: Proxy) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -35,6 +35,8 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
     assert told("--no-encryption").key_map == KeyMap()
     assert told("--key-map", f"*:{KEY}", SSL_INSECURE="false").listen == ("127.0.0.1", 9081)
     assert told("--key-map", f"*:{KEY}", "--listen", "[::1]:0").listen == ("::1", 0)
+    loud = told("--no-encryption", "--admin", "0.0.0.0:9082", DEBUG_LEVEL="1")
+    assert (loud.admin, loud.level) == (("0.0.0.0", 9082), 1)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,9 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption"], {"SSL_INSECURE": "1"}, "always verified"),
         (["--no-encryption", "--listen", "0.0.0.0:9081"], {}, "not on loopback"),
         (["--no-encryption", "--listen", "9081"], {}, "no ADDRESS:PORT"),
-        (["--no-encryption", "--listen", "127.0.0.1:70000"], {}, "not on loopback"),
+        (["--no-encryption", "--listen", "127.0.0.1:70000"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--admin", "x:1"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption"], {"DEBUG_LEVEL": "all"}, "DEBUG_LEVEL is 'all'"),
         (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
     ],
@@ -68,9 +72,9 @@ def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, t
     environ = {**os.environ, "GCP_KMS_BUCKET_KEY_MAPPING": f"{bucket}:file:{key}"}
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        url = re.search(r"http://127\S+$", process.stderr.readline().strip())
-        assert url
-        proxy = Proxy(url[0], key)
+        begun = json.loads(process.stderr.readline())
+        assert (begun["event"], begun["store"]) == ("serving", store.url)
+        proxy = Proxy(begun["url"], key)
         assert proxy.upload(bucket, "x", b"12345").status == 200
         assert proxy.read(bucket, "x").content == b"12345"
         assert b"12345" not in store.raw(bucket, "x")

@@ -1,0 +1,114 @@
+"""What the proxy tells of itself: JSON lines, numbers for Prometheus, and whether it is alive."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.refusal import Refused
+from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.wire import BadMessage, Closed
+
+_SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300)
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Observer:
+    """Sees every request. Level 0: tells of those that were refused here, broke off or met a 5xx; level 1: of all.
+
+    What it tells has no keys, no tokens, no data, and no paths: those of uploads under way are as good as a token.
+    """
+
+    def __init__(self, gate: Gateway, level: int = 0, stream: TextIO = sys.stderr) -> None:
+        self._level, self._stream, self._lock = level, stream, threading.Lock()
+        self.registry = CollectorRegistry()
+        labels = ("kind", "status")
+        self._requests = Counter(
+            "gcs_proxy_requests", "Requests by kind and status", labels, registry=self.registry
+        )
+        self._seconds = Histogram(
+            "gcs_proxy_request_seconds",
+            "Time to the last byte",
+            ("kind",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._sent = Counter(
+            "gcs_proxy_sent_bytes", "Bytes sent to clients", ("kind",), registry=self.registry
+        )
+        self._refused = Counter(
+            "gcs_proxy_refusals", "Requests refused here", ("reason",), registry=self.registry
+        )
+        buffers = Gauge("gcs_proxy_buffer_bytes", "Memory of transfers under way", registry=self.registry)
+        buffers.set_function(lambda: gate.budget.used)
+        uploads = Gauge("gcs_proxy_uploads", "Resumable uploads that were begun here", registry=self.registry)
+        uploads.set_function(lambda: gate.sessions.count)
+
+    def watch(self, client: Client, answer: Callable[[Client], None]) -> None:
+        """Has a request answered, and tells of it. Raises what `answer` does."""
+        began = time.monotonic()
+        why: Refused | BadMessage | Closed | None = None
+        try:
+            answer(client)
+        except (Refused, BadMessage, Closed) as error:
+            why = error
+            raise
+        finally:
+            self._record(client, time.monotonic() - began, why)
+
+    def say(self, event: str, **more: object) -> None:
+        """Writes a line."""
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "event": event, **more}
+        # Where nobody can be told, the proxy goes on.
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._stream.flush()
+
+    def _record(self, client: Client, seconds: float, why: Refused | BadMessage | Closed | None) -> None:
+        about = client.about
+        kind = about.kind if about else "none"
+        status = client.status or _status(why)
+        self._requests.labels(kind, str(status)).inc()
+        self._seconds.labels(kind).observe(seconds)
+        self._sent.labels(kind).inc(client.sent)
+        if isinstance(why, Refused):
+            self._refused.labels(why.reason).inc()
+        if self._level < 1 and why is None and status < 500:
+            return
+        self.say(
+            "request",
+            method=client.request.method,
+            kind=kind,
+            bucket=about.bucket if about else "",
+            object=about.name if about else "",
+            status=status,
+            bytes=client.sent,
+            seconds=round(seconds, 4),
+            **({"why": str(why)} if why else {}),
+        )
+
+
+def _status(why: Exception | None) -> int:
+    """Returns what a request that was not answered yet will be answered; 0 where that is nothing."""
+    return why.status if isinstance(why, Refused) else 400 if isinstance(why, BadMessage) else 0
+
+
+def answer_admin(observer: Observer, client: Client) -> None:
+    """Answers at the port that tells of the proxy itself: /healthz and /metrics. Raises Refused, Closed."""
+    path = client.request.target.partition("?")[0]
+    if client.request.method not in ("GET", "HEAD"):
+        raise Refused(405, "methodNotAllowed", "this port is read only")
+    if path == "/healthz":
+        client.answer(200, [("Content-Type", "application/json")], b'{"status": "ok"}')
+    elif path == "/metrics":
+        client.answer(200, [("Content-Type", _TEXT)], generate_latest(observer.registry))
+    else:
+        raise Refused(404, "notFound", "here are /healthz and /metrics")

@@ -1,0 +1,107 @@
+"""Health, metrics and logs: they tell what happened, and nothing that is a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.gcs_proxy.buffers import Budget
+from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.keymap import parse_key_map
+from runtime.gcs_proxy.keys import KeyRing, make_key_file
+from runtime.gcs_proxy.observing import Observer, answer_admin
+from runtime.gcs_proxy.serve import listening
+from runtime.gcs_proxy.server import Server
+from runtime.gcs_proxy.serving import answer
+from runtime.gcs_proxy.upstream import Pool, parse_origin
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, path
+from tests.waiting import until
+
+
+class Watched:
+    """A proxy that is watched, its port for administrators, and what it said."""
+
+    def __init__(self, url: str, folder: Path, level: int) -> None:
+        make_key_file(folder / "key.json")
+        entries = parse_key_map(f"*:file:{folder}/key.json")
+        gate = Gateway(entries, KeyRing(entries.keys), Pool(parse_origin(url)), Budget(8 << 20))
+        self.log = io.StringIO()
+        observer = Observer(gate, level, self.log)
+        self.servers = []
+        urls = []
+        for handle in (
+            lambda client: observer.watch(client, lambda one: answer(gate, one)),
+            lambda client: answer_admin(observer, client),
+        ):
+            listener = listening(("127.0.0.1", 0))
+            self.servers.append(Server(listener, handle))
+            threading.Thread(target=self.servers[-1].serve, daemon=True).start()
+            urls.append(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        self.proxy, self.admin = (Proxy(one, folder / "key.json") for one in urls)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+
+@pytest.fixture(params=[0, 1])
+def watched(store: Store, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Watched]:
+    made = Watched(store.url, tmp_path, request.param)
+    made.level = request.param  # type: ignore[attr-defined]
+    yield made
+    for server in made.servers:
+        server.stop(0)
+
+
+def test_what_happened_is_told_without_secrets(watched: Watched, store: Store, bucket: str) -> None:
+    proxy, secret = watched.proxy, {"Authorization": "Bearer SECRET"}
+    proxy.upload(bucket, "ä/x", b"PLAIN" * 100, **secret)
+    proxy.read(bucket, "ä/x")
+    proxy.ask("POST", f"{path(bucket, 'x')}/compose?token=SECRET", b"{}", secret)
+    proxy.ask(
+        "PUT", f"/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id=SECRET", b"PLAIN", secret
+    )
+    until(lambda: len(watched.lines()) == (4 if watched.level else 2))  # type: ignore[attr-defined]
+    assert "SECRET" not in watched.log.getvalue() and "PLAIN" not in watched.log.getvalue()
+    composed, gone = watched.lines()[-2:]
+    assert (composed["kind"], composed["status"], composed["bucket"], composed["object"]) == (
+        "other",
+        400,
+        bucket,
+        "x",
+    )
+    assert "compose" in composed["why"]
+    assert (gone["kind"], gone["status"]) == ("session", 410)
+    if watched.level:  # type: ignore[attr-defined]
+        first, second = watched.lines()[:2]
+        assert (first["method"], first["object"], first["status"]) == ("POST", "ä/x", 200)
+        assert (second["kind"], second["bytes"]) == ("media", 500)
+
+
+def test_numbers_are_there_for_prometheus(watched: Watched, store: Store, bucket: str) -> None:
+    watched.proxy.upload(bucket, "x", b"12345")
+    watched.proxy.read(bucket, "x")
+    watched.proxy.read(bucket, "none")
+    watched.proxy.ask("POST", f"{path(bucket, 'x')}/compose", b"{}")
+    wanted = [
+        'gcs_proxy_requests_total{kind="upload",status="200"} 1.0',
+        'gcs_proxy_requests_total{kind="media",status="200"} 1.0',
+        'gcs_proxy_requests_total{kind="media",status="404"} 1.0',
+        'gcs_proxy_refusals_total{reason="notSupportedOnEncryptedObjects"} 1.0',
+        'gcs_proxy_request_seconds_count{kind="media"} 2.0',
+        "gcs_proxy_buffer_bytes 0.0",
+        "gcs_proxy_uploads 0.0",
+    ]
+    until(lambda: all(line in watched.admin.ask("GET", "/metrics").content.decode() for line in wanted))
+
+
+def test_it_says_that_it_is_alive_and_takes_nothing_there(watched: Watched) -> None:
+    assert watched.admin.ask("GET", "/healthz").json == {"status": "ok"}
+    assert watched.admin.ask("GET", "/other").status == 404
+    assert watched.admin.ask("POST", "/healthz", b"x").status == 405
