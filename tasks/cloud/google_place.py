@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from runtime.contract.errors import BadInput
 
 _PROJECT = ("SLICEBENCH_PROJECT", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
+_LETTERS = re.compile(r"[a-z]|ai\d+[a-z]")
+"""What a zone's name ends with, behind its region."""
 _ZONE = ("SLICEBENCH_ZONE", "CLOUDSDK_COMPUTE_ZONE")
 
 
@@ -20,6 +23,12 @@ class Chosen:
 
     value: str
     source: str
+
+
+def region_of(place: str) -> str:
+    """Returns the region of a zone, or the region that it is."""
+    region, _, last = place.rpartition("-")
+    return region if _LETTERS.fullmatch(last) else place
 
 
 def choose_project(told: str | None, environ: Mapping[str, str] = os.environ) -> Chosen:

@@ -166,6 +166,26 @@ class GsFolder:
                 list(self._bucket().list_blobs(max_results=1, timeout=_CALL_S, retry=_retry()))
         return None
 
+    def looked_at(self) -> str | None:
+        """Returns the bucket's storage class and location; None where we may not look at it."""
+        from google.api_core.exceptions import Forbidden
+
+        bucket = self._bucket()
+        with self._told("look at", ""):
+            try:
+                bucket.reload(timeout=_CALL_S, retry=_retry())
+            except Forbidden:
+                return None
+        return f"{bucket.storage_class} {str(bucket.location).lower()}"
+
+    def class_of_objects(self) -> str | None:
+        """Returns the storage class of an object in the folder; None where there is none."""
+        with self._told("list", ""):
+            found = self._bucket().list_blobs(
+                prefix=f"{self.prefix}/".lstrip("/"), max_results=1, timeout=_CALL_S, retry=_retry()
+            )
+            return next((str(blob.storage_class) for blob in found if blob.storage_class), None)
+
     def _bucket(self) -> storage.Bucket:
         return bucket_of(self.bucket)
 

@@ -18,19 +18,32 @@ FIELDS: Mapping[str, str] = {
     "host": "host",
     "cpus": "CPUs of each worker",
     "storage": "storage",
+    "target": "target",
+    "type": "type",
+    "topology": "topology",
+    "region": "region",
     ENVIRONMENT: "variables given",
 }
 """The parts of a fingerprint, with the words people read."""
 
-_NONE = {ENVIRONMENT: "none"}
-"""What counts where a fingerprint lacks a part; else `unknown`. Where no variables were given it lacks them: so do
-fingerprints from before variables were a part of them, and their series go on."""
+_NONE = {"target": "none", "type": "none", "topology": "none", "region": "none", ENVIRONMENT: "none"}
+"""What counts where a fingerprint lacks a part; else `unknown`. Machines that are of no type, and runs that were
+given no variables, lack these parts: so do fingerprints from before there were such parts, and their series go on."""
 
 
 def fingerprint(
-    manifests: Sequence[Mapping[str, Any]], *, workers: int, slices: int, output: str
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    workers: int,
+    slices: int,
+    output: str,
+    machine: Mapping[str, str] | None = None,
+    bucket: str | None = None,
 ) -> dict[str, str]:
     """Returns the fingerprint of a run from its workers' manifests and from what it was asked to run on.
+
+    `machine` is what the target knows of its machines, see Plan, as far as there is such. `bucket` is what an output
+    in Cloud Storage says of itself, its storage class and its location; None: it does not tell.
 
     Workers that differ from each other give all their values, so that a mixed fleet is comparable only with
     its like. What no manifest tells stays `unknown`, which is comparable only with unknown.
@@ -44,7 +57,8 @@ def fingerprint(
         "slices": str(slices),
         "host": _told(manifests, "host", "cpu_model"),
         "cpus": _told(manifests, "host", "cpu_usable"),
-        "storage": "gs" if output.startswith("gs://") else _told(manifests, "output", "file_system"),
+        "storage": _storage(manifests, output, bucket),
+        **{name: told for name, told in (machine or {}).items() if told},
         **_given(manifests),
     }
 
@@ -69,6 +83,12 @@ def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str | None
     return (
         ", ".join(f"{words} {one} instead of {other}" for words, one, other in told if one != other) or None
     )
+
+
+def _storage(manifests: Sequence[Mapping[str, Any]], output: str, bucket: str | None) -> str:
+    if not output.startswith("gs://"):
+        return _told(manifests, "output", "file_system")
+    return f"gs {bucket}" if bucket else "gs"
 
 
 def _given(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -14,6 +14,8 @@ from runtime.contract.errors import Problem
 from runtime.contract.names import RESULTS_FOLDER
 from runtime.contract.record import record_of
 from runtime.contract.results import SCHEMA_VERSION, PointResult
+from tasks.cloud.bucket_kind import bucket_kind
+from tasks.cloud.google_place import region_of
 from tasks.cloud.storage import read_json
 from tasks.history.fingerprint import fingerprint
 from tasks.history.outcomes import point_outcomes, troubles_of
@@ -118,7 +120,14 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
             *troubles_of(points, set(parts.points) | parts.unreadable, plan.workers),
         ],
         attempts=[AttemptEnd(one.n, one.end or "unknown", one.cause) for one in started_as],
-        fingerprint=fingerprint(manifests, workers=plan.workers, slices=plan.slices, output=run.spec.output),
+        fingerprint=fingerprint(
+            manifests,
+            workers=plan.workers,
+            slices=plan.slices,
+            output=run.spec.output,
+            machine=_machine(run),
+            bucket=bucket_kind(run.folder),
+        ),
         limits=limits,
         # Its points and limits are those above, which are told as all workers know them.
         manifest={
@@ -131,6 +140,17 @@ def _gather(run: Run) -> tuple[Results, pa.Table]:
         measurements=measurements(table, attempts_of(points)),
     )
     return results, table
+
+
+def _machine(run: Run) -> Mapping[str, str]:
+    """Returns what the target says of its machines; in the region of those that were really had."""
+    told, zone = dict(run.plan.machine), ""
+    marker = run.marker("provision")
+    if told and marker is not None:
+        with run.reading("provision"):
+            used = marker["outputs"].get("used") or [{}]
+            zone = str(used[-1].get("zone", ""))
+    return {**told, "region": region_of(zone)} if zone else told
 
 
 def _host(manifest: Mapping[str, Any]) -> str:

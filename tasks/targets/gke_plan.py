@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, devices_wanted, fit
 from runtime.contract.generator import Requirement
+from tasks.cloud.google_place import region_of
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
 from tasks.config.accelerators import Accelerator
@@ -72,7 +73,15 @@ def plan(spec: RunSpec, config: GkeTargetConfig, scope: str) -> Plan:
         capacity=config.cluster.capacity_made if config.cluster and _makes_cluster(config) else "",
         left_s=left_s(config),
         left_alone_s=left_alone_s(config),
+        machine=_machine(config),
     )
+
+
+def _machine(config: GkeTargetConfig) -> Mapping[str, str]:
+    """Returns what numbers depend on of the machines; of a context nobody says in which region it is."""
+    shape, cluster = config.shape, config.cluster
+    place = (cluster.machines_zone or cluster.location or "") if cluster else ""
+    return {"target": "gke", "type": shape.name, "topology": shape.topology, "region": region_of(place)}
 
 
 def left_s(config: GkeTargetConfig) -> float | None:

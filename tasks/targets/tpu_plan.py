@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.fit import Backend, fit
+from tasks.cloud.google_place import region_of
 from tasks.cloud.prices import load_prices
 from tasks.cloud.resource_names import name_of
 from tasks.cloud.tpu_types import TpuType, tpu_type
@@ -50,6 +51,7 @@ def plan(spec: RunSpec, config: TpuVmTargetConfig, project: str) -> Plan:
         keepable=KEPT if config.existing is None else (),
         locks=[(f"tpu {project}", config.existing)] if config.existing else (),
         lock_wait_s=spec.wait_for_lock_s,
+        machine={"target": "tpu_vm", "type": shape.name, "region": region_of(next(iter(config.zones), ""))},
     )
 
 

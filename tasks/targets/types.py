@@ -39,7 +39,8 @@ class Plan:
     under it, and `restarts` how often when it failed, which does not count there, nor the other here. `capacity` is
     how accelerators that are made are paid for, empty where none are, or none is chosen. `left_s`: the workload is
     left to itself once it is started, for so many seconds at most; None: it is followed. `left_alone_s`: the same where
-    its machines were made for this run and no other has a hold on them; None: as long.
+    its machines were made for this run and no other has a hold on them; None: as long. `machine` is what is known of
+    rented machines beforehand that numbers depend on: `target` (its kind), `type`, `topology` and `region`.
     """
 
     target: str
@@ -62,6 +63,7 @@ class Plan:
     capacity: str = ""
     left_s: float | None = None
     left_alone_s: float | None = None
+    machine: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from tests.cloud.project.memory import Refused, World, allowed, bad, begun, exists, is_done, missing, number
 from tests.cloud.project.policies import policy, set_policy
 
-_BUCKET = re.compile(r"storage/v1/b/(?P<bucket>[^/]+)(/(?P<iam>iam))?")
+_BUCKET = re.compile(r"storage/v1/b/(?P<bucket>[^/]+)(/(?P<part>iam|storageLayout))?")
 _OBJECT = re.compile(r"(download/|upload/)?storage/v1/b/(?P<bucket>[^/]+)/o(/(?P<name>.+))?")
 _REPOSITORY = re.compile(
     r"v1/projects/(?P<project>[^/]+)/locations/(?P<place>[^/]+)/repositories(/(?P<name>[^/]+))?"
@@ -39,7 +39,7 @@ def method_of(host: str, verb: str, path: str) -> str:
     if _OBJECT.fullmatch(path):
         return f"{words[verb]}Object"
     match = _BUCKET.fullmatch(path)
-    if match and match["iam"]:
+    if match and match["part"] == "iam":
         return {"GET": "GetBucketPolicy", "PUT": "SetBucketPolicy"}[verb]
     return f"{words[verb]}Bucket"
 
@@ -58,7 +58,10 @@ def of_storage(
         raise missing(path)
     name = match["bucket"]
     bucket = _found(world, name)
-    if match["iam"]:
+    if match["part"] == "storageLayout":
+        allowed(world, "storage.objects.list", name)
+        return {"bucket": name, "location": bucket["location"], "locationType": "region"}
+    if match["part"] == "iam":
         if verb == "GET":
             return policy(world, f"gs://{name}")
         allowed(world, "storage.buckets.setIamPolicy", name)
@@ -75,6 +78,8 @@ def of_storage(
         del world["project"]["buckets"][name]
         world["project"]["policies"].pop(f"gs://{name}", None)
         return {}
+    if verb == "GET":
+        allowed(world, "storage.buckets.get", name)
     return bucket
 
 
@@ -136,6 +141,7 @@ def _object(
             "bucket": bucket,
             "generation": number(world),
             "metadata": meta.get("metadata", {}),
+            "storageClass": world["project"]["buckets"][bucket]["storageClass"],
             "size": str(len(content)),
             "content": base64.b64encode(content).decode(),
         }

@@ -58,3 +58,33 @@ def test_series_from_before_variables_counted_go_on() -> None:
     assert series_id("key", "save", "time_s", machine, "released") == "save-6a84179206"
     assert machine_id(machine) == "23912f7d2775"
     assert ENVIRONMENT not in canonical(machine)
+
+
+@pytest.mark.parametrize(
+    ("machine", "bucket", "told"),
+    [
+        ({"region": "us-west4"}, "STANDARD us-east5", "region us-west4 instead of us-east5"),
+        ({"type": "v5p-8"}, "STANDARD us-east5", "type v5p-8 instead of v6e-16"),
+        ({"topology": "2x8"}, "STANDARD us-east5", "topology 2x8 instead of 4x4"),
+        ({"target": "tpu_vm"}, "STANDARD us-east5", "target tpu_vm instead of gke"),
+        ({}, "NEARLINE us-east5", "storage gs NEARLINE us-east5 instead of gs STANDARD us-east5"),
+        ({}, None, "storage gs instead of gs STANDARD us-east5"),
+    ],
+)
+def test_rented_machines_and_buckets_are_compared_with_their_like(
+    machine: dict[str, str], bucket: str | None, told: str
+) -> None:
+    one = rented({}, "STANDARD us-east5")
+    assert difference(one, rented(machine, bucket)) == told
+    assert difference(one, rented({}, "STANDARD us-east5")) is None
+
+
+def test_who_rents_nothing_is_of_no_type() -> None:
+    here = fingerprint([], workers=1, slices=1, output="/runs/run-1", machine={"topology": ""})
+    assert not {"target", "type", "topology", "region"} & set(canonical(here))
+
+
+def rented(machine: dict[str, str], bucket: str | None) -> dict[str, str]:
+    """Returns the fingerprint of slices of a cluster, but for what differs."""
+    usual = {"target": "gke", "type": "v6e-16", "topology": "4x4", "region": "us-east5"}
+    return fingerprint([], workers=4, slices=1, output="gs://b", machine={**usual, **machine}, bucket=bucket)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -41,10 +42,23 @@ def test_parts_become_one_file_and_a_marker(output: str) -> None:
     (measurement,) = results.measurements
     assert measurement.combined("max").tolist() == [1.5, 2.0, 3.5]
     assert results.fingerprint["host"] == "Imagined CPU"
+    bucket = output.startswith("gs://")
+    assert results.fingerprint["storage"] == ("gs STANDARD us-central1" if bucket else "ext4")
     reread = load_results(run.folder)
     assert reread is not None
     assert (reread.points, reread.fingerprint) == (results.points, results.fingerprint)
     assert collect(run).points == results.points
+
+
+def test_machines_are_compared_where_they_were_really_had(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.__dict__["plan"] = replace(run.plan, machine={"type": "v6e-1", "region": "us-east5"})
+    write_parts(run.folder, make_samples(TWO_WORKERS), [make_result(0), make_result(1)])
+    run.mark("provision", used=[{"zone": "us-east5-b"}, {"zone": "us-west4-a"}])
+    assert collect(run).fingerprint["region"] == "us-west4"
+    run.mark("provision", used=[{"zone": ""}])
+    run.forget_from("collect")
+    assert collect(run).fingerprint["region"] == "us-east5"
 
 
 def test_pandas_reads_the_samples_in_one_line(tmp_path: Path) -> None:

@@ -33,6 +33,20 @@ def test_workers_and_devices_follow_from_the_type() -> None:
     assert (plan.workers, plan.devices_per_worker, plan.platform) == (2, 4, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ({}, ""),
+        ({"cluster": CLUSTER}, "us-west4"),
+        ({"cluster": {**CLUSTER, "location": "us-west4"}}, "us-west4"),
+        ({"cluster": {**CLUSTER, "location": "us-west4", "zone": "us-west4-b"}}, "us-west4"),
+    ],
+)
+def test_what_numbers_depend_on_is_told_of_the_machines(target: dict[str, Any], place: str) -> None:
+    told = planned(target).machine
+    assert told == {"target": "gke", "type": "v5litepod-16", "topology": "4x4", "region": place}
+
+
 def test_a_run_on_a_context_makes_a_jobset_and_a_secret_if_it_has_secrets() -> None:
     jobset, trial = planned().resources
     ends = "its pods end themselves when nobody renews"

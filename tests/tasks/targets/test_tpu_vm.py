@@ -50,6 +50,7 @@ def test_two_slices_are_made_used_and_given_back(bench: Bench) -> None:
     run, holding = bench.run(bench.config()), hold()
     plan = run.target.plan(run.spec)
     assert (plan.workers, plan.slices, plan.devices_per_worker, plan.price_per_hour) == (2, 2, 1, 5.4)
+    assert plan.machine == {"target": "tpu_vm", "type": "v6e-1", "region": ZONE.rpartition("-")[0]}
     assert play(run, holding) == [(1, "succeeded")]
     workers = json.loads(run.folder.read("stages/provision.json") or b"")["outputs"]["workers"]["items"]
     assert [(one["slice_index"], one["address"]) for one in workers] == [
