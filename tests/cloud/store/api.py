@@ -228,17 +228,18 @@ def _upload(world: World, asked: Asked, bucket: str) -> Reply:
 
 
 def _related(asked: Asked) -> tuple[dict[str, Any], bytes]:
-    head = f"Content-Type: {asked.headers['content-type']}\r\n\r\n".encode()
-    parsed = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + asked.body)
-    parts = list(parsed.iter_parts()) if parsed.is_multipart() else []
-    if len(parts) != 2:
+    told = re.search(r'boundary="?([^";]+)"?', asked.headers.get("content-type", ""))
+    if not told:
         raise Answer(400, "badContent", "Malformed multipart body.")
-    # The parser may touch line ends of the second part: its bytes are cut out by the boundary.
-    boundary = ("--" + str(parsed.get_boundary())).encode()
-    rest = asked.body.split(boundary, 2)[2]
-    content = re.split(rb"\r?\n\r?\n", rest, maxsplit=1)[1]
-    end = content.rfind(b"\r\n" + boundary + b"--")
-    return json.loads(parts[0].get_content()), content[: end if end >= 0 else content.rfind(b"\n" + boundary)]
+    mark = re.escape(b"--" + told[1].encode())
+    head = rb"\s*%b\r?\n.*?\r?\n\r?\n(?P<json>.*?)\r?\n%b\r?\n.*?\r?\n\r?\n" % (mark, mark)
+    begun = re.compile(head, re.DOTALL).match(asked.body)
+    end = asked.body.rfind(b"\n--" + told[1].encode() + b"--")
+    if not begun or end < 0:
+        raise Answer(400, "badContent", "Malformed multipart body.")
+    if asked.body[end - 1 : end] == b"\r":
+        end -= 1
+    return json.loads(begun["json"]), bytes(memoryview(asked.body)[begun.end() : end])
 
 
 def _session(world: World, asked: Asked, number: str) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import itertools
 import threading
@@ -35,9 +36,16 @@ class Object:
     fields: dict[str, Any] = field(default_factory=dict)
     updated: str = "2026-11-29T19:00:00.000Z"
 
+    @functools.cached_property
+    def hashes(self) -> tuple[str, str]:
+        """CRC32C and MD5, found once: large objects are asked for often."""
+        crc32c = google_crc32c.value(self.content).to_bytes(4, "big")
+        return base64.b64encode(crc32c).decode(), base64.b64encode(
+            hashlib.md5(self.content).digest()
+        ).decode()
+
     def resource(self, url: str) -> dict[str, Any]:
         path = f"/b/{self.bucket}/o/{quote(self.name, safe='')}"
-        crc32c = google_crc32c.value(self.content).to_bytes(4, "big")
         return {
             "kind": "storage#object",
             "id": f"{self.bucket}/{self.name}/{self.generation}",
@@ -50,8 +58,8 @@ class Object:
             "contentType": "application/octet-stream",
             "storageClass": "STANDARD",
             "size": str(len(self.content)),
-            "md5Hash": base64.b64encode(hashlib.md5(self.content).digest()).decode(),
-            "crc32c": base64.b64encode(crc32c).decode(),
+            "md5Hash": self.hashes[1],
+            "crc32c": self.hashes[0],
             "etag": f"CJ{self.generation}",
             "timeCreated": self.updated,
             "updated": self.updated,
