@@ -31,6 +31,9 @@ Project = Annotated[
 ]
 
 
+Wait = Annotated[
+    str | None, Parameter(help="Wait for whoever works on it, at most so long: 30m; else it is refused")
+]
 Force = Annotated[
     bool, Parameter(negative="", show_default=False, help="End what goes on in it without asking")
 ]
@@ -79,13 +82,14 @@ def up(
     /,
     *,
     set: Set = (),
+    wait: Wait = None,
     project: Project = None,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
     """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
     show_calls(verbose)
-    config = read(file, set)
+    config, wait_s = read(file, set), _seconds(wait)
     from flows.cli.env_words import as_said, left_behind
     from flows.signals import interrupting
     from tasks.stages.environment import bootstrap
@@ -96,7 +100,7 @@ def up(
     with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         bootstrap(desk(config, project), config)
         made = desk(config, project)  # from now on with its record
-        done = make(made, config)
+        done = make(made, config, wait_s=wait_s)
     if json:
         told = {"name": config.called, "project": made.project, "record": config.record}
         print_json({**told, **asdict(done), "resources": [_ref(one) for one in done.resources]})
@@ -115,22 +119,22 @@ def down(
         bool, Parameter(negative="", show_default=False, help="Give its bucket back as well, if it may go")
     ] = False,
     force: Force = False,
+    wait: Wait = None,
     project: Project = None,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
     """Give all of an environment back, in order, and look that it is gone. Its bucket stays unless asked for."""
     show_calls(verbose)
-    config = read(file, set)
+    config, wait_s = read(file, set), _seconds(wait)
     from flows.cli.cluster import agreeing_to_end
     from flows.cli.env_words import left_behind
     from flows.signals import interrupting
     from tasks.stages.environment import down as give_back
 
     with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
-        gone = give_back(
-            desk(config, project), config, bucket=bucket, agree=agreeing_to_end(config.cluster.name, force)
-        )
+        agree = agreeing_to_end(config.cluster.name, force)
+        gone = give_back(desk(config, project), config, bucket=bucket, agree=agree, wait_s=wait_s)
     return tell_gone(f"environment {config.called}", gone, json)
 
 
@@ -158,6 +162,16 @@ def export(
         _write(to, f"{text}\n")
     say(*(f"not in it: {one}" for one in found.left_out))
     return ExitCode.DONE
+
+
+def _seconds(wait: str | None) -> float:
+    from runtime.contract.errors import BadInput
+    from tasks.config import duration
+
+    try:
+        return duration.seconds(wait) if wait is not None else 0.0
+    except (ValueError, BadInput):
+        raise BadInput(f"--wait {wait}: {wait!r} is no time", fix="write 30m or 2h") from None
 
 
 def _write(to: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from tasks.config.environment_roles import apis_for
 from tasks.leases import environments as kinds
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name as cluster_lease
-from tasks.leases.holding import Holding
+from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
@@ -44,14 +45,14 @@ class Done:
     resources: Sequence[ResourceRef]
 
 
-def up(desk: Desk, config: EnvironmentConfig) -> Done:
+def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
     """Makes an environment as it is wanted, or makes it so. Called again it goes on where it ended.
 
-    The record must be there, see `bootstrap`. What was made stays, whatever goes wrong. Raises BadInput, Taken,
-    ContainerError, NotWhole, NotReady.
+    Somebody else who works on it is waited for so long. The record must be there, see `bootstrap`. What was made stays,
+    whatever goes wrong. Raises BadInput, Taken, ContainerError, NotWhole, NotReady.
     """
     name = kinds.lease_name(desk.project, config.called)
-    holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
+    holding = claimed(desk, name, wait_s)
     with _left_standing(desk, holding, "not whole: do the same again"):
         holding.stand(None)
         with holding.renewing():
@@ -74,6 +75,7 @@ def down(
     *,
     bucket: bool = False,
     agree: Callable[[Sequence[str]], bool] = lambda going_on: True,
+    wait_s: float = 0.0,
 ) -> Sequence[ResourceRef]:
     """Gives an environment back, and looks that it is gone; returns what went.
 
@@ -91,7 +93,7 @@ def down(
     if left:
         _refuse_full(desk, config)
     gone: list[ResourceRef] = []
-    holding = claim(desk.ledger, desk.inventories, name, None, say=desk.say)
+    holding = claimed(desk, name, wait_s)
     with _left_standing(desk, holding, "half given back: do the same again"), holding.renewing():
         settle(desk, holding)
         if made is not None and made.state is not State.GONE:
@@ -104,6 +106,21 @@ def down(
     if done.lease.state is not State.GONE:
         raise Leaked(f"not proven gone: {done.lease.note}; do the same again")
     return [*gone, *done.deleted]
+
+
+def claimed(desk: Desk, name: str, wait_s: float) -> Holding:
+    """Takes the record for this process, once whoever works on it is done. Raises Taken when that takes too long."""
+    until, told = time.monotonic() + wait_s, False
+    while True:
+        try:
+            return claim(desk.ledger, desk.inventories, name, None, say=desk.say)
+        except Taken as error:
+            if time.monotonic() >= until:
+                raise
+            if not told:
+                desk.say(f"{error}. Waiting until that is done, {wait_s / 60:.0f} min at most")
+            told = True
+        time.sleep(desk.poll_s)
 
 
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:

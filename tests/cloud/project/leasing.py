@@ -26,7 +26,7 @@ cluster: {name: mine, private: true}
 tpu: {machine_type: ct5lp-hightpu-4t, topology: 4x4}
 bucket: {name: artifacts}
 """
-_PACE = Pace(look_every_s=0.05, goes_within_s=60.0, remote=True)
+_PACE = Pace(look_every_s=0.05, goes_within_s=600.0, remote=True)
 
 
 def environment(**fields: Any) -> EnvironmentConfig:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from flows.cli.env import desk as desk_of
 from flows.cli.env import read
 from flows.cli.main import main
+from tasks.config.accelerators import accelerator
 from tasks.config.environment import EnvironmentConfig
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.load import load_target
+from tasks.config.locate import locate
 from tasks.leases.claim import claim
 from tasks.stages.environment import bootstrap
 from tasks.stages.environment_desk import Desk
+from tasks.targets.environment_wanted import namespaces
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import LEAST
 
@@ -77,12 +84,16 @@ def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(
 
 
 def test_what_cannot_be_written_ends_it_in_one_line(
-    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["env", "export", file, "--project", "proj", "--to"]
-    assert (main([*words, "/dev/full"]), main([*words, str(tmp_path / "no" / "x")])) == (3, 2)
+    def full(path: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    words, to = ["env", "export", file, "--project", "proj", "--to"], tmp_path / "main.tf.json"
+    monkeypatch.setattr(Path, "write_text", full)
+    assert (main([*words, str(to)]), main([*words, str(tmp_path / "no" / "x")])) == (3, 2)
     told = capsys.readouterr().err
-    assert "slicebench: /dev/full cannot be written: No space left on device" in told
+    assert f"slicebench: {to} cannot be written: No space left on device" in told
     assert "there is no such folder" in told
 
 
@@ -96,6 +107,35 @@ def test_a_quota_that_is_too_small_is_told_with_the_plan(
     assert main(["env", "up", file]) == 3
     assert "stay, are recorded" not in capsys.readouterr().err
     assert project.inventory() == []
+
+
+def test_how_long_to_wait_must_be_a_time(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env", "up", file, "--wait", "soon"]) == 2
+    assert "--wait soon: 'soon' is no time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["team-slice", "team-two-slices", "team-tensorboard"])
+def test_workloads_of_the_full_example_fit_its_machines_queues_and_accounts(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And success is the slices' alone, whatever else runs beside them."""
+    whole, target = read("team", ()), load_target(locate(name, "targets"))
+    assert isinstance(target, GkeTargetConfig) and target.cluster is not None
+    assert (target.cluster.name, target.cluster.location) == (whole.cluster.name, whole.region)
+    assert target.service_account == whole.accounts.workloads.kubernetes
+    assert target.namespace in namespaces(whole)
+    shape = accelerator(target.type, target.topology)
+    assert (shape.machine_type, shape.topology) == (whole.tpu.machine_type, whole.tpu.topology)
+    [team] = [one for one in whole.teams if (one.namespace or one.name) == target.namespace]
+    assert target.slices <= (team.slices or 0) + (team.borrow or 0) <= whole.tpu_pools
+    image = f"us-docker.pkg.dev/p/i@sha256:{'0' * 64}"
+    words = ["--target", name, "--image", image, "--project", "proj", "--dry-run", "--", "python", "train.py"]
+    assert main(["workload", "create", "mine", *words]) == 0
+    made = next(one for one in yaml.safe_load_all(capsys.readouterr().out) if one and one["kind"] == "JobSet")
+    jobs = [one["name"] for one in made["spec"]["replicatedJobs"]]
+    counted = made["spec"].get("successPolicy", {}).get("targetReplicatedJobs", jobs)
+    beside = {"tensorboard"} if name == "team-tensorboard" else set()
+    assert (counted, set(jobs) - set(counted)) == (["slice-job"], beside)
 
 
 @pytest.mark.parametrize("words", [["up", "--set", "tpu_pools=2"], ["down"]])

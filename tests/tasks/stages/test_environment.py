@@ -12,8 +12,9 @@ from runtime.contract.errors import BadInput, ExitCode, SlicebenchError
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.leases.claim import claim
+from tasks.leases.holding import Taken
 from tasks.leases.ledger import latest
-from tasks.stages.environment import bootstrap, down, up
+from tasks.stages.environment import bootstrap, claimed, down, up
 from tasks.stages.environment_plan import Plan, plan
 from tests.chaos.driver import outcome
 from tests.cloud.container.hurried import QUICK
@@ -294,6 +295,26 @@ def test_a_bucket_of_others_stays_and_may_be_full(project: Gke) -> None:
     down(desk(said.append), environment(), bucket=True)
     assert records(project)["buckets"] == ["artifacts"]
     assert "there is no bucket artifacts that was made for it: one of others stays" in said
+
+
+def test_who_works_on_it_is_waited_for_as_long_as_one_says(
+    project: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    busy = [Taken("environment-mine_proj is held by me"), Taken("environment-mine_proj is held by me")]
+
+    def claiming(*words: Any, **named: Any) -> Any:
+        if busy:
+            raise busy.pop()
+        return claim(*words, **named)
+
+    monkeypatch.setattr("tasks.stages.environment.claim", claiming)
+    held = claimed(desk(said.append), "environment-mine_proj", 3600.0)
+    held.release("test")
+    assert said == ["environment-mine_proj is held by me. Waiting until that is done, 60 min at most"]
+    busy.append(Taken("held"))
+    with pytest.raises(Taken):
+        claimed(desk(), "environment-mine_proj", 0.0)
 
 
 def test_of_two_who_apply_at_once_one_is_refused(project: Gke, capfd: pytest.CaptureFixture[str]) -> None:
