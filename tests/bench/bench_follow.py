@@ -100,7 +100,7 @@ def _followed(url: str, authority: Path) -> dict[str, Any]:
         [sys.executable, "-m", "tests.bench.follow_pods", url, str(authority)],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
