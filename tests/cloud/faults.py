@@ -48,11 +48,14 @@ def kill_peer(peer: str) -> int | None:
 
 
 def owner_of(port: int) -> int | None:
-    """Returns which process has the client's end of a connection; ours is the other one of the pair."""
-    for one in psutil.net_connections("tcp"):
-        if one.laddr and one.laddr.port == port and one.pid not in (None, os.getpid()):
-            return int(one.pid)
-    return None
+    """Returns which process has the client's end of a connection; ours is the other one of the pair.
+
+    Others on this machine may have the same port, for connections to somebody else.
+    """
+    there = [one for one in psutil.net_connections("tcp") if one.laddr and one.raddr and one.pid is not None]
+    ours = {one.laddr.port for one in there if one.pid == os.getpid() and one.raddr.port == port}
+    clients = (one.pid for one in there if one.laddr.port == port and one.raddr.port in ours)
+    return next((int(pid) for pid in clients if pid != os.getpid()), None)
 
 
 def await_death(pid: int) -> None:
