@@ -7,13 +7,15 @@ BIN    := $(VENV)/bin
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 8 ] && n=8; echo $$n)
 # AGAIN=--last-failed runs only what failed before.
 PYTEST := $(BIN)/python -m pytest $(AGAIN)
-# Tests of one file share what is slow to start, so they stay together.
-SLOW   := --timeout=1200 -n $(JOBS) --dist loadfile --durations=15
-QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
-# Files whose tests take long come first (tests/conftest.py), not those that have many.
+# Tests of one file share what is slow to start, so they stay together; files that take long come first
+# (tests/conftest.py), not those that have many tests.
 TOGETHER := --dist loadfile --no-loadscope-reorder
+SLOW   := --timeout=1200 $(TOGETHER) --durations=15
+QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
 # Quick tests wait for a third of their time, for processes and networks: more of them keep the cores busy.
 BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) < 4 ? 2 : $(JOBS) / 2))))
+# So do the slow ones, for nearly half of theirs.
+ONE_MORE := $(shell echo $$(($(JOBS) + 1)))
 # They start hundreds of Pythons, each of which would compile again what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -85,10 +87,10 @@ test: $(VENV)/dev.stamp
 	  wait $$types; types=$$?; cat $(VENV)/types.out; [ $$tests$$types = 00 ]
 
 test-system: $(VENV)/dev.stamp
-	$(PYTEST) -m system $(SLOW)
+	$(PYTEST) -m system -n $(ONE_MORE) $(SLOW)
 
 chaos: $(VENV)/dev.stamp
-	$(PYTEST) -m chaos $(SLOW)
+	$(PYTEST) -m chaos -n $(JOBS) $(SLOW)
 
 test-gpu: $(VENV)/dev.stamp
 	$(PYTEST) -m gpu --timeout=900

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from tests.flows.prefect_server import ITS_FILES
-
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
@@ -37,6 +35,15 @@ pytest_plugins = (
     "tests.cloud.tpu.running",
     "tests.flows.prefect_server",
 )
+
+# Files of slow tests that take minutes, the longest first: whoever else is done would wait for them at the end.
+LONG = tuple(
+    f"tests/system/test_{name}.py"
+    for name in (
+        "images", "prefect_runs", "shipped_suites", "prefect_station", "prefect_without_server", "reaper_image",
+        "prefect_left", "gke_bad_luck", "gke_cluster_run",
+    )
+)  # fmt: skip
 
 # Fixtures that are dear to start, or whose tests take long: who uses them comes first, and nobody waits for them at the
 # end.
@@ -77,11 +84,19 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 @pytest.hookimpl(trylast=True)  # after the order was made random
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets modules that use the same dear server follow each other: of several processes, few come to start it."""
+    """Begins with what takes longest, and lets modules that use the same dear server follow each other: of several
+    processes, few come to start it.
+    """
     used: dict[str, set[str]] = {}
     for item in items:
         used.setdefault(_module(item), set()).update(getattr(item, "fixturenames", ()))
-    items.sort(key=lambda item: [name not in used[_module(item)] for name in DEAR])
+    place = {name: n for n, name in enumerate(LONG)}
+    items.sort(
+        key=lambda item: [
+            place.get(_module(item), len(LONG)),
+            *(name not in used[_module(item)] for name in DEAR),
+        ]
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,6 +105,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
+
+    from tests.flows.prefect_server import ITS_FILES
 
     class Together(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
