@@ -39,6 +39,9 @@ def test_a_copy_has_the_same_bytes_and_a_wrap_of_its_own(
             "150000",
             True,
         )
+    # What was wrapped anew is of one generation: another one must not be copied in its place.
+    generation = store.resource(bucket, "a/b")["generation"]
+    assert f"sourceGeneration={generation}" in store.calls(f"/{verb}/b/{other}")[-1]["target"]
     assert store.raw(other, "c/d") == store.raw(bucket, "a/b")
     assert decrypted(proxy, store.raw(other, "c/d"), store.resource(other, "c/d")) == CONTENT
     assert proxy.read(other, "c/d", "-7").content == CONTENT[-7:]

@@ -241,6 +241,7 @@ def test_a_store_that_says_what_cannot_be_is_not_believed(
     store.faults({"method": "PUT", "path": "upload_id", **LIES[lie]})
     told = upload.put(content, f"bytes 0-{len(content) - 1}/*")
     assert told.status == 503 and "given up" in told.message
+    assert ("was sent 524288" in told.message) == (lie == "more than was sent")
     assert upload.status().status == 410
 
 
