@@ -15,6 +15,7 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.giving_up import give_up
 from tasks.leases.inventory import Found, Inventories, Pace, PartlyListed
 from tasks.leases.lease import Lease, State
+from tasks.leases.patience import Patience
 from tasks.leases.reaper import exit_code, reap
 from tasks.leases.resource import ResourceRef
 
@@ -70,7 +71,7 @@ def ledger(tmp_path: Path) -> DirectoryLedger:
 def test_it_is_told_once_and_the_rest_goes_on(ledger: DirectoryLedger) -> None:
     clusters = Clusters()
     inventories: Inventories = {"jobset": clusters}
-    findings = reap(ledger, inventories)
+    findings = reap(ledger, inventories, patience=Patience(0.05, 3.0, 0.02), confirm_s=0.0)
     told = {one.lease_id: one for one in findings}
     assert {name: one.did for name, one in told.items()} == {
         "Google Cloud": "not listed", "all jobset": "not listed", "a-e1": "not reachable", "a2-e1": "not reachable",

@@ -109,9 +109,8 @@ def test_a_lease_that_cannot_be_written_stops_no_other(
             return super().get(ref)
 
     tearing = Tearing(rooms.folder, ledger.id)
-    found = reap(
-        ledger, {**inventories, "room": tearing}, patience=Patience(0.05, PATIENCE_S, 0.02), confirm_s=0.0
-    )
+    patience = Patience(0.05, PATIENCE_S, 0.02, renew_every_s=0.2)
+    found = reap(ledger, {**inventories, "room": tearing}, patience=patience, confirm_s=0.0)
     assert {one.lease_id: (one.did, int(one.exit_code)) for one in found} == {
         "a-e1": ("failed", 3),
         "z-e1": ("released", 0),
