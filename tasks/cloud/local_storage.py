@@ -121,9 +121,13 @@ class LocalFolder:
 def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Yields a file that takes the place of `path` as a whole when the block ends, and not when it raises.
 
-    Makes the folders above. Of `mode` the umask is taken. Raises InfrastructureError with the system's reason when the
-    disk fails.
+    Makes the folders above. Of `mode` the umask is taken. A device or a pipe, such as /dev/stdout, is written to where
+    it is. Raises InfrastructureError with the system's reason when the disk fails.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with _told(path), path.open("wb") as there:
+            yield there
+        return
     with _told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with draft(path, mode) as (temporary, file):

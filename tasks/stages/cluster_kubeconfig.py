@@ -61,6 +61,9 @@ def write_kubeconfig(content: str, file: Path) -> None:
         )
     whole, new = file.expanduser(), file.expanduser().with_name(f".{file.name}.new")
     try:
+        if whole.exists() and not (whole.is_file() or whole.is_dir()):  # a device or a pipe stays what it is
+            whole.write_text(content)
+            return
         new.unlink(missing_ok=True)  # its mode may be another's to read
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

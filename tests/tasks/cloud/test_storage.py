@@ -14,6 +14,7 @@ from google.cloud import storage as google_storage
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud import local_storage
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable, read_json
+from tasks.stages.cluster_kubeconfig import write_kubeconfig
 
 
 @pytest.fixture(params=["local", "gs"])
@@ -21,6 +22,20 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
     if request.param == "local":
         return open_folder(str(tmp_path / "runs"))
     return open_folder(f"{request.getfixturevalue('gcs_bucket')}/some/runs/")
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        open_folder(str(tmp_path)).write("pipe", b"one")
+        assert os.read(reader, 10) == b"one"
+        write_kubeconfig("two", pipe)
+        assert os.read(reader, 10) == b"two"
+        assert pipe.is_fifo() and [each.name for each in tmp_path.iterdir()] == ["pipe"]
+    finally:
+        os.close(reader)
 
 
 def test_what_is_written_is_read(folder: Folder) -> None:
