@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -58,7 +59,15 @@ def test_docs_say_where_it_went_and_the_command_takes_it(flag: str) -> None:
         assert place in told
         return
     command, name = place
-    taken = RunRequest.model_fields if command is RunRequest else inspect.signature(command).parameters
-    assert name in taken
+    assert name in taken_by(command)
     written = name.replace("_", "-")
     assert name in ("name", "names") or re.search(rf"--{written}\b|the same", told), told
+
+
+def taken_by(command: Callable[..., Any]) -> set[str]:
+    """Returns the names of all that a command takes, those of its groups of flags too."""
+    if command is RunRequest:
+        return set(RunRequest.model_fields)
+    parameters = inspect.signature(command, eval_str=True).parameters
+    groups = [one.annotation for one in parameters.values() if is_dataclass(one.annotation)]
+    return {*parameters, *(one.name for group in groups for one in fields(group))}
