@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say, tell_gone
+from flows.cli.said import Json, Over, print_json, say, tell_gone
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
@@ -108,6 +108,7 @@ def kubeconfig(
     to: Annotated[
         Path | None, Parameter(help="Write it there, for you alone to read; else to stdout")
     ] = None,
+    force: Over = False,
     token: Annotated[
         bool, Parameter(negative="", help="With a token for an hour in it, in place of gcloud's plugin")
     ] = False,
@@ -118,16 +119,18 @@ def kubeconfig(
 ) -> int:
     """Print a kubeconfig for one cluster, for tools of your own. Your own kubeconfig is never touched."""
     show_calls(verbose)
-    from tasks.stages.cluster_kubeconfig import access_token, write_kubeconfig
+    from tasks.stages.cluster_kubeconfig import access_token, refuse_to_write, write_kubeconfig
     from tasks.stages.cluster_kubeconfig import kubeconfig as config
     from tasks.stages.cluster_standing import existing
 
+    if to is not None:
+        refuse_to_write(to, force=force)
     cluster = existing(office(project), name, location)
     content = config(cluster, access_token() if token else None, dns=dns)
     if to is None:
         print(content, end="")
     else:
-        write_kubeconfig(content, to)
+        write_kubeconfig(content, to, force=force)
         say(f"use it with: KUBECONFIG={to} kubectl get nodes")
     return ExitCode.DONE
 

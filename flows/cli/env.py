@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say, tell_gone
+from flows.cli.said import Json, Over, print_json, say, tell_gone
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
 from runtime.contract.errors import ExitCode
@@ -144,12 +144,17 @@ def export(
     *,
     format: Annotated[Literal["terraform"], Parameter(help="As what")] = "terraform",
     to: Annotated[Path | None, Parameter(help="File to write, e.g. main.tf.json; else stdout")] = None,
+    force: Over = False,
     set: Set = (),
     project: Project = None,
     verbose: Verbose = False,
 ) -> int:
     """Write an environment as a configuration of Terraform (JSON), for those who make it with that. Asks nobody."""
     show_calls(verbose)
+    from tasks.cloud.named_file import refuse_there, write_named
+
+    if to is not None:
+        refuse_there(to, force=force)
     config = read(file, set)
     from tasks.cloud.google_place import choose_project
     from tasks.targets.environment_terraform import export as exported
@@ -159,7 +164,7 @@ def export(
     if to is None:
         print(text)
     else:
-        _write(to, f"{text}\n")
+        write_named(to, f"{text}\n".encode(), force=force)
     say(*(f"not in it: {one}" for one in found.left_out))
     return ExitCode.DONE
 
@@ -172,18 +177,6 @@ def _seconds(wait: str | None) -> float:
         return duration.seconds(wait) if wait is not None else 0.0
     except (ValueError, BadInput):
         raise BadInput(f"--wait {wait}: {wait!r} is no time", fix="write 30m or 2h") from None
-
-
-def _write(to: Path, text: str) -> None:
-    from flows.cli.outlets import Unwritable
-    from runtime.contract.errors import BadInput
-
-    if to.is_dir() or not to.parent.is_dir():
-        raise BadInput(f"--to {to}: {'that is a folder' if to.is_dir() else 'there is no such folder'}")
-    try:
-        to.write_text(text)
-    except OSError as error:
-        raise Unwritable(f"{to} cannot be written: {error.strerror or error}") from error
 
 
 def desk(config: EnvironmentConfig, project: str | None) -> Desk:

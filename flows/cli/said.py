@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Json = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
 ]
+Over = Annotated[
+    bool, Parameter("--force", negative="", show_default=False, help="Write over the file that is there")
+]
 
 
 def tell_plot(write: Callable[[], str], *, asked: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.said import Json, print_json, say
+from flows.cli.said import Json, Over, print_json, say
 from flows.cli.verbose import Verbose, show_calls
 from flows.cli.workload_place import NOWHERE, Where, office
 from flows.cli.workload_said import cause_of, lines_of, print_lines, table
@@ -181,6 +181,7 @@ def inspect(
     *,
     where: Where = NOWHERE,
     to: Annotated[Path | None, Parameter(help="The file; else NAME-inspect-TIME.tar.gz here")] = None,
+    force: Over = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
@@ -189,7 +190,7 @@ def inspect(
     from tasks.stages.workload_bundle import write_bundle
 
     file = to or Path(f"{name}-inspect-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-    missing = write_bundle(office(where), name, file)
+    missing = write_bundle(office(where), name, file, force=force)
     if json:
         print_json({"workload": name, "file": str(file), "missing": list(missing)})
         return ExitCode.DONE

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
-import errno
 import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import BadInput
 from tasks.cloud.container_model import Cluster
+from tasks.cloud.named_file import refuse_there, write_named
 
 _PLUGIN = {
     "apiVersion": "client.authentication.k8s.io/v1beta1",
@@ -50,8 +50,8 @@ def kubeconfig(cluster: Cluster, token: str | None = None, *, dns: bool = False)
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def write_kubeconfig(content: str, file: Path) -> None:
-    """Writes a kubeconfig for nobody else to read. Raises BadInput for the file that the user's own tools read."""
+def refuse_to_write(file: Path, *, force: bool) -> None:
+    """Raises BadInput for the file that the user's own tools read, whatever is said, and as `refuse_there` does."""
     whose = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
     whose.append(Path("~/.kube/config").expanduser())
     if any(file.expanduser().resolve() == one.resolve() for one in whose):
@@ -59,23 +59,13 @@ def write_kubeconfig(content: str, file: Path) -> None:
             f"{file} is your own kubeconfig, which slicebench never writes",
             fix="name another file, and use it with KUBECONFIG=FILE",
         )
-    whole, new = file.expanduser(), file.expanduser().with_name(f".{file.name}.new")
-    try:
-        if whole.exists() and not (whole.is_file() or whole.is_dir()):  # a device or a pipe stays what it is
-            whole.write_text(content)
-            return
-        new.unlink(missing_ok=True)  # its mode may be another's to read
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w") as stream:
-                stream.write(content)
-            new.replace(whole)
-        finally:
-            new.unlink(missing_ok=True)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        kind = InfrastructureError if full else BadInput
-        raise kind(f"cannot write {file}: {error.strerror}") from None
+    refuse_there(file, force=force)
+
+
+def write_kubeconfig(content: str, file: Path, *, force: bool = False) -> None:
+    """Writes a kubeconfig for nobody else to read. Raises as `refuse_to_write` does; InfrastructureError."""
+    refuse_to_write(file, force=force)
+    write_named(file, content.encode(), force=force, mode=0o600)
 
 
 def access_token() -> str:

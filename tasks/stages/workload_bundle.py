@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
@@ -25,6 +23,7 @@ from tasks.cloud.kubernetes_kinds import (
     WORKLOAD_PRIORITY_CLASS,
     Kind,
 )
+from tasks.cloud.named_file import refuse_there, write_named
 from tasks.explain.told import MOST_EVIDENCE
 from tasks.stages.workload_desk import Desk
 from tasks.stages.workload_explained import Explained, everything, explanation
@@ -58,15 +57,14 @@ class _Bundle:
         self.files[path] = self.redaction.text(text)
 
 
-def write_bundle(desk: Desk, workload: str, file: Path) -> Sequence[str]:
+def write_bundle(desk: Desk, workload: str, file: Path, *, force: bool = False) -> Sequence[str]:
     """Writes the archive (.tar.gz, for nobody else to read); returns what could not be asked.
 
     What is a secret by its name (of a variable, a flag, an annotation), by its form, or because a Secret that the pods
-    use holds it, is taken out of objects, events and logs. Raises BadInput (a file of that name is there),
+    use holds it, is taken out of objects, events and logs. Raises BadInput (it is there, and no `force`),
     KubernetesError, InfrastructureError when it cannot be written.
     """
-    if file.exists():
-        raise _there(file)
+    refuse_there(file, force=force)
     objects, unknown = everything(desk, workload)
     asked = [objects.jobset, objects.workload, *objects.jobs, *objects.pods, *objects.events]
     secret = held(desk, asked)
@@ -83,7 +81,7 @@ def write_bundle(desk: Desk, workload: str, file: Path) -> Sequence[str]:
     bundle.text("workloads.txt", "\n".join(told))
     _logs(bundle, desk, objects.pods[:_MOST_PODS], desk.namespace, "logs", _TAIL)
     bundle.text("missing.txt", "\n".join(bundle.missing))
-    _write(file, bundle.files)
+    write_named(file, _packed(file, bundle.files), force=force, mode=0o600)
     return bundle.missing
 
 
@@ -146,21 +144,12 @@ def _words(told: Explained) -> list[str]:
     return lines + [f"{label}: {link}" for label, link in told.links]
 
 
-def _there(file: Path) -> BadInput:
-    return BadInput(f"{file} is there already", fix="name another with --to")
-
-
-def _write(file: Path, files: Mapping[str, str]) -> None:
-    folder = file.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
-            for path, text in sorted(files.items()):
-                content = text.encode()
-                entry = tarfile.TarInfo(f"{folder}/{path}")
-                entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
-                archive.addfile(entry, io.BytesIO(content))
-    except FileExistsError as error:
-        raise _there(file) from error
-    except OSError as error:
-        raise InfrastructureError(f"{file} cannot be written: {error.strerror or error}") from error
+def _packed(file: Path, files: Mapping[str, str]) -> bytes:
+    folder, out = file.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz"), io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, text in sorted(files.items()):
+            content = text.encode()
+            entry = tarfile.TarInfo(f"{folder}/{path}")
+            entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()

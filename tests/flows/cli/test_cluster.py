@@ -218,10 +218,15 @@ def test_a_kubeconfig_goes_where_it_is_told_and_nowhere_else(
     assert main(["cluster", "kubeconfig", "mine", "--to", str(file), "--token"]) == 0
     assert yaml.safe_load(file.read_text())["users"][0]["user"] == {"token": "secret"}
     assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text("precious")
+    assert main(["cluster", "kubeconfig", "mine", "--to", str(file)]) == 2
+    assert f"{file} is there already" in capsys.readouterr().err and file.read_text() == "precious"
+    assert main(["cluster", "kubeconfig", "mine", "--to", str(file), "--force"]) == 0
+    assert yaml.safe_load(file.read_text())["users"][0]["user"]["exec"]
     own = tmp_path / ".kube" / "config"
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'other'}:{file}")
     for theirs in (own, file):
-        assert main(["cluster", "kubeconfig", "mine", "--to", str(theirs)]) == 2
+        assert main(["cluster", "kubeconfig", "mine", "--to", str(theirs), "--force"]) == 2
         assert "is your own kubeconfig" in capsys.readouterr().err
     assert not own.exists()
     assert main(["cluster", "kubeconfig", "mine", "--dns"]) == 2

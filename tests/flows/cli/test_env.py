@@ -13,6 +13,7 @@ import yaml
 from flows.cli.env import desk as desk_of
 from flows.cli.env import read
 from flows.cli.main import main
+from tasks.cloud import local_storage
 from tasks.config.accelerators import accelerator
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.gke_target import GkeTargetConfig
@@ -86,15 +87,17 @@ def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(
 def test_what_cannot_be_written_ends_it_in_one_line(
     file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(file: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     words, to = ["env", "export", file, "--project", "proj", "--to"], tmp_path / "main.tf.json"
-    monkeypatch.setattr(Path, "write_text", full)
-    assert (main([*words, str(to)]), main([*words, str(tmp_path / "no" / "x")])) == (3, 2)
+    to.write_text("precious")
+    assert main([*words, str(to)]) == 2, "nothing is written over unasked"
+    monkeypatch.setattr(local_storage, "sync", full)
+    assert (main([*words, str(to), "--force"]), main([*words, str(tmp_path / "no" / "x")])) == (3, 2)
     told = capsys.readouterr().err
-    assert f"slicebench: {to} cannot be written: No space left on device" in told
-    assert "there is no such folder" in told
+    assert f"slicebench: {to}: No space left on device" in told and f"{to} is there already" in told
+    assert "there is no such folder" in told and to.read_text() == "precious"
 
 
 def test_a_quota_that_is_too_small_is_told_with_the_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import tarfile
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from flows.cli.main import app
+from tasks.cloud import local_storage
 from tasks.explain.kube_rules import kube_troubles
 from tests.cloud.kubernetes.client import JOBSETS, PODS, SECRETS, Plain
 from tests.cloud.kubernetes.manifests import jobset
@@ -116,7 +118,9 @@ def test_a_run_of_slicebench_is_not_deleted_under_it(api: Plain, call: Any) -> N
     assert call("delete", "leased", "--force")[0] == 0
 
 
-def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: Path) -> None:
+def test_a_bundle_holds_everything_but_secrets(
+    api: Plain, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = "import os; print('with', os.environ['API_TOKEN']); print('MINE', os.environ['MINE'])"
     made = jobset("bundled", f"{told}; print('OTHERS=of another')", slices=1, pods=1)
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
@@ -150,6 +154,16 @@ def test_a_bundle_holds_everything_but_secrets(api: Plain, call: Any, tmp_path: 
     assert {"pods.json", "events.json", "cluster/nodes.json", "workloads.txt", "missing.txt"} <= set(texts)
     code, _, said = call("inspect", "bundled", "--to", str(file))
     assert code == 2 and f"{file} is there already" in said
+    assert call("inspect", "bundled", "--to", str(file), "--force")[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(local_storage, "sync", full_disk)
+        code, _, said = call("inspect", "bundled", "--to", str(tmp_path / "other.tgz"))
+    assert code == 3 and "No space left on device" in said
+    assert not [one for one in tmp_path.iterdir() if "other" in one.name], "what fails leaves nothing"
+
+
+def full_disk(file: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("name", case_names())
