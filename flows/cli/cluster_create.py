@@ -47,6 +47,7 @@ def create(
     from flows.cli.cluster_flags import config_of
     from flows.cli.tpu import lifetime
     from flows.signals import interrupting
+    from tasks.stages.cluster_paid import paid_as_there
     from tasks.stages.clusters import create as make
     from tasks.stages.clusters import preview
 
@@ -56,6 +57,7 @@ def create(
         say(str(problem))
     ttl_s = lifetime(ttl) if ttl is not None else None
     desk = cluster.office(project)
+    config = paid_as_there(desk, name, config)
     if dry_run:
         return show_plan(preview(desk, name, config), json)
     with interrupting(say):

@@ -34,7 +34,9 @@ class Accelerators(Flags):
     topology: Annotated[str | None, Parameter(help="Which shape, where a type has several")] = None
     capacity: Annotated[
         Literal["on_demand", "spot", "reservation", "flex_start"] | None,
-        Parameter(help="How accelerators are paid for; not given: on_demand, or by --reservation"),
+        Parameter(
+            help="How accelerators are paid for; not given: as what is there, else on_demand, or by --reservation"
+        ),
     ] = None
     reservation: Annotated[
         tuple[str, ...], Parameter(help="Name, or projects/P/reservations/R (repeat the flag)")

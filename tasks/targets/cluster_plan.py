@@ -163,7 +163,7 @@ def _slices(
     for _ in range(wanted - len(keep) - len(replace)):
         steps.append(Step("make pool", next(free)))
     kept = sorted((pool.name for pool in keep), key=_index)
-    return ClusterPlan(tuple(steps), tuple(kept), len(good), wanted, unit)
+    return ClusterPlan(tuple(steps), tuple(kept), sum(map(_works, pools)), wanted, unit)
 
 
 def _one_pool(
@@ -191,7 +191,7 @@ def _one_pool(
     elif size != wanted:
         steps.append(Step("resize pool", name, f"{size} → {wanted}", disturbs=wanted < size))
     kept = () if wrong or not wanted else (name,)
-    return ClusterPlan(tuple(steps), kept, 0 if wrong else size, wanted, unit)
+    return ClusterPlan(tuple(steps), kept, size if _works(pool) else 0, wanted, unit)
 
 
 def wrong_with(pool: Pool, config: ClusterConfig, shape: Accelerator | None) -> str:

@@ -65,6 +65,28 @@ def test_made_shown_resized_and_given_back(gke: Gke, capsys: pytest.CaptureFixtu
     assert main(["cluster", "list"]) == 0
 
 
+def test_again_without_a_capacity_it_is_paid_for_as_before(
+    gke: Gke, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*CREATE, "--slices", "2", "--capacity", "spot"]) == 0
+    told = {}
+    same, other = ("--type", "v5litepod-16"), ("--type", "v5litepod-32")
+    for words in (same, (*same, "--capacity", "on_demand"), other):
+        capsys.readouterr()
+        assert main([*CREATE[:3], "--zone", ZONE, "--slices", "4", *words, "--dry-run"]) == 0
+        told[words] = capsys.readouterr()
+    assert told[same].out == "2 slices → 4, spot\n  make pool np-2\n  make pool np-3\n"
+    assert "capacity: spot, as mine has it; --capacity says another" in told[same].err
+    changed = told[*same, "--capacity", "on_demand"].out
+    assert changed.startswith("2 slices → 4, on_demand\n  replace pool np-0 (it is spot, not on_demand)\n")
+    assert told[other].out.startswith("2 slices → 4, spot\n  replace pool np-0 (it is of 4x4")
+    assert main([*CREATE, "--slices", "3"]) == 0
+    assert main([*CREATE, "--slices", "0", "--force"]) == 0
+    assert main([*CREATE, "--slices", "1"]) == 0  # as the lease says
+    paid = [one["request"]["node_pool"]["config"].get("spot") for one in gke.requests("CreateNodePool")]
+    assert paid == [True] * 4
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2), ("", 2)])
 def test_it_asks_before_it_takes_away_what_works(
     gke: Gke, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, code: int

@@ -88,6 +88,7 @@ def test_a_pool_in_error_is_no_pool(state: str) -> None:
 )
 def test_what_is_of_another_kind_is_replaced(fields: dict[str, Any], why: str) -> None:
     found = planned([CPU, pool("np-0")], **fields)
+    assert (found.before, found.kept) == (1, ())  # one is there, and works
     assert (steps(found), found.steps[0].why, found.disturbs) == (["replace pool np-0"], why, True)
 
 
