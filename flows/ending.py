@@ -11,8 +11,9 @@ from runtime.contract.errors import ExitCode, SlicebenchError, Trouble, worst
 from tasks.config.commands import resume
 from tasks.history.results import Results
 from tasks.history.verdict import Verdicts
-from tasks.leases.holding import Taken
+from tasks.leases.holding import Holding, Taken
 from tasks.leases.outcome import end_pass
+from tasks.leases.stopped import left_standing
 from tasks.stages.context import Run
 from tasks.stages.finish import finish
 from tasks.stages.run import exit_code_of, outcome_of
@@ -114,6 +115,19 @@ class Ending:
             yield
         except SlicebenchError as error:
             self.not_given_back = error
+
+    @contextmanager
+    def told_if_stopped(self, lease: Holding) -> Iterator[None]:
+        """Around giving back: who did not want to wait for that is told what stands. Raises Leaked then."""
+        before = lease.lease
+        try:
+            yield
+        except BaseException as error:
+            stopped = self.interruption.behind(error) is not None and not isinstance(error, SlicebenchError)
+            left = left_standing(lease.ledger, before) if stopped else None
+            if left is None:
+                raise
+            raise left from error
 
     @property
     def _trouble(self) -> Trouble | None:

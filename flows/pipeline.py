@@ -108,7 +108,7 @@ def measure(run: Run, request: RunRequest, stages: Stages, interruption: Interru
             finally:
                 ending.left = lease.left
                 if not ending.left:
-                    with undisturbed(run.say), ending.noting_what_stays():
+                    with ending.told_if_stopped(lease), undisturbed(run.say), ending.noting_what_stays():
                         stages.teardown(run, lease, failed=ending.failed)
         if not ending.left:  # hardware is not held for what needs none
             ending.verdicts = stages.compare(run)

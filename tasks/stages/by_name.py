@@ -16,6 +16,7 @@ from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import users
 from tasks.leases.steps import leave
+from tasks.leases.stopped import telling_what_stands
 
 
 def give_back(
@@ -48,7 +49,8 @@ def give_back(
         lease = ledger.write(leave(lease, holder))
     held = claim(ledger, inventories, lease_name, None, say=say)
     before = held.lease
-    done = held.release("deleted by name", replace(USUAL, tell=say))
+    with telling_what_stands(ledger, before):
+        done = held.release("deleted by name", replace(USUAL, tell=say))
     if done.lease.state is not State.GONE:
         raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
     return things((*made_under(before), *gone_with(before, done.deleted)))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
 from tasks.cloud.resource_names import problem_with
@@ -24,6 +24,7 @@ from tasks.leases.patience import USUAL
 from tasks.leases.resizing import bring_back
 from tasks.leases.resource import ResourceRef
 from tasks.leases.standing import give_back_half_made, holds_nothing
+from tasks.leases.stopped import telling_what_stands
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.stages.cluster_used import goes_on_in
@@ -116,6 +117,11 @@ def create(
             except InfrastructureError as error:  # Ctrl-C and what else it ended by is what is told
                 office.say(f"warning: cluster {name} could not be put back: {error}; do the same again")
                 raise ended_by from error
+            except KeyboardInterrupt as again:
+                if kept is None:
+                    raise
+                what = f"interrupted before cluster {name} was put back as it was"
+                raise Leaked(f"{what}; `slicebench reap` does that, or do the same again") from again
         raise
     return describe(office, name)
 
@@ -239,9 +245,10 @@ def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding
             holding.detach(kept.stands_until)
             return
     made = made_under(holding.lease)
-    if made:
-        office.say(f"giving back {told(made)}: it was not made whole")
-    done = holding.release("it was not made whole")
+    with telling_what_stands(office.ledger, holding.lease):
+        if made:
+            office.say(f"giving back {told(made)}: it was not made whole")
+        done = holding.release("it was not made whole")
     if made and done.lease.state is State.GONE:
         office.say("given back: nothing of it is left")
     if done.lease.state is not State.GONE:

@@ -26,6 +26,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, latest
 from tasks.leases.resource import ResourceRef
+from tasks.leases.stopped import telling_what_stands
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.by_name import give_back
 from tasks.targets.tpu_access import metadata_of_made
@@ -117,7 +118,8 @@ def create(
         if kept is not None:
             holding.detach(kept.expires_at)
             raise
-        done = holding.release("it was not made whole")
+        with telling_what_stands(office.ledger, holding.lease):
+            done = holding.release("it was not made whole")
         if done.lease.state is not State.GONE:
             office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
         raise

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from runtime.contract.errors import InfrastructureError, WorkloadFailed
 from tasks.config.home import ledger_folder
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State
+from tasks.leases.resource import ResourceRef
 from tests.flows.stage_stubs import STAGES, Stages
 from tests.waiting import PATIENCE_S
 
@@ -81,21 +83,28 @@ def test_a_signal_gives_everything_back(
     assert all_given_back()
 
 
+@pytest.mark.parametrize("standing", [False, True])
 def test_the_third_signal_is_obeyed_wherever_it_comes(
-    stages: Stages, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stages: Stages, tmp_path: Path, capsys: pytest.CaptureFixture[str], standing: bool
 ) -> None:
     def thrice() -> None:  # as a workload does that cannot be stopped: its cluster is away
         if stages.called[-1] == "run":
+            if standing:
+                ledger = DirectoryLedger(ledger_folder())
+                made = (ResourceRef("jobset", "here", "sb-r-e1", "uid"),)
+                ledger.write(replace(ledger.listing().leases[0], resources=made))
             for _ in range(3):
                 with suppress(KeyboardInterrupt):
                     signal.raise_signal(signal.SIGINT)
             raise KeyboardInterrupt
 
     stages.on_call = thrice
-    assert start(tmp_path) == 130
+    assert start(tmp_path) == (5 if standing else 130)
     assert "teardown" not in stages.called
     told = capsys.readouterr().err
     assert told.index("SIGINT: ending") < told.index("once more: hurry") < told.index("does what is left\n")
+    left = "1 resource (jobset sb-r-e1) may still be there; `slicebench reap` gives back what is left"
+    assert (left in told) is standing
 
 
 def test_a_bug_is_told_and_everything_is_given_back(stages: Stages, tmp_path: Path) -> None:

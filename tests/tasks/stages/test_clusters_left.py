@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from runtime.contract.errors import Leaked
 from tasks.cloud.container import Container
 from tasks.cloud.container_errors import StockedOut
-from tasks.leases.clusters import POOL
+from tasks.leases.clusters import POOL, ClusterInventory
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
@@ -138,6 +139,34 @@ def test_an_interrupt_gives_a_new_one_back_and_puts_a_kept_one_back(gke: Gke) ->
         resize(office(lambda line: interrupted(line, "np-2")), "mine", 3)
     assert one
     assert describe(office(), "mine").price_per_hour == pytest.approx(2 * one)
+
+
+def test_an_interrupt_while_it_is_given_back_or_put_back_names_what_stands(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(line: str) -> None:
+        if line.startswith(("make pool np-1", "giving back ")):
+            raise KeyboardInterrupt
+
+    def interrupt(*words: object, **more: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with pytest.raises(
+        Leaked, match=r"2 resources \(gke_cluster mine, gke_node_pool np-0\) may .*slicebench reap"
+    ):
+        create(office(impatient), "mine", config(slices=2))
+    delete(office(), "mine")
+    create(office(), "mine", config())
+    with monkeypatch.context() as patched, pytest.raises(Leaked, match="mine was put back .*slicebench reap"):
+        patched.setattr(clusters, "give_back_half_made", interrupt)
+        resize(office(impatient), "mine", 2)
+    with monkeypatch.context() as patched, pytest.raises(Leaked, match="gke_node_pool np-0"):
+        patched.setattr(ClusterInventory, "delete", interrupt)
+        delete(office(), "mine")
+    delete(office(), "mine")
+    with pytest.raises(KeyboardInterrupt):  # nothing was made yet
+        create(office(interrupt), "mine", config())
+    assert gke.inventory() == []
 
 
 @pytest.mark.parametrize("who", ["reaper", "same again", "delete"])
