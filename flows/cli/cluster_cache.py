@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import Verbose, show_calls
 from runtime.contract.counting import counted
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import BadInput, ExitCode
 
 
 def cache_image(
@@ -39,6 +39,10 @@ def cache_image(
     from tasks.targets.gke_access import reach_cluster
 
     limit_s = seconds(timeout, "--timeout")
+    if not limit_s:
+        raise BadInput(
+            f"--timeout {timeout} gives nodes no time", fix="give them some, such as --timeout 30m"
+        )
     with interrupting(say):
         done = pull(
             Kubernetes(reach_cluster(project, location, name).access), image, pool, say=say, limit_s=limit_s
@@ -46,5 +50,5 @@ def cache_image(
     if json:
         print_json({"image": image, **asdict(done)})
     else:
-        say(f"{counted(len(done.have), 'node')} of {name} have {image}")
+        say(f"{counted(len(done.have), 'node')} of {name} {'has' if len(done.have) == 1 else 'have'} {image}")
     return ExitCode.DONE

@@ -39,6 +39,8 @@ def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool) -> int:
 
     if json:
         print_json({"name": name, "deleted": len(gone), "resources": [ref.key for ref in gone]})
-    else:
+    elif gone:
         say(f"{name} is gone: {told(gone)} given back, nothing is left")
+    else:
+        say(f"{name} is gone: what was made had gone before, nothing is left")
     return ExitCode.DONE

@@ -52,7 +52,12 @@ def create(words: Sequence[str]) -> int:
     kube, gke = _cluster(config)
     ledger, intent = the_ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
-    stage.check(kube, config, asked, say)
+    try:
+        stage.check(kube, config, asked, say)
+    except BadInput as error:
+        from flows.cli.workload_model import in_flags
+
+        raise in_flags(error) from None
     asked = with_image(told, config, asked)
     with _held_back() as heard:
         made = stage.submit(kube, config, asked, ledger, intent)

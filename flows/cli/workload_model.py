@@ -69,6 +69,12 @@ def _in_a_file(problem: Problem, spelling: Flags) -> Problem:
     return problem if not spoken or problem.fix else replace(problem, fix=where)
 
 
+def in_flags(error: BadInput) -> BadInput:
+    """Returns what a cluster has against it, with what to do about it in the spelling of the flags."""
+    spelling = _as_flags()
+    return BadInput([replace(one, fix=one.fix and spelling.sentence(one.fix)) for one in error.problems])
+
+
 def _as_flags() -> Flags:
     """Returns how fields are told; those for which there is no flag, only a file can have."""
     known, spelling = flags(), Flags(_FLAGS)

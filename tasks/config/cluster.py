@@ -90,7 +90,7 @@ class ClusterConfig(ClusterMake):
         if shape is None:
             return
         if not shape.machine_type:
-            yield f"{self.type} names no machine type: a cluster that is made needs one"
+            yield f"{self.type} names no machine type: a cluster that is made needs one, such as n2-standard-32-1"
         if self.machines > _MOST_NODES:
             yield f"{self.machines} machines are more than the {_MOST_NODES} that GKE takes in one cluster"
         if self.capacity not in shape.capacities:

@@ -139,8 +139,19 @@ def _unknown(
     words = [word for word in path if isinstance(word, str)]
     nested: Mapping[str, type[pydantic.BaseModel]] = getattr(model, "nested", {})
     model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
+    if below := _having(name, model):
+        return Problem("error", where, f"unknown key {name!r}", fix=f"write it below {below}:")
     near = nearest(name, model.model_fields)
     known = ", ".join(model.model_fields)
     return Problem(
         "error", where, f"unknown key {name!r}", fix=f"did you mean {near!r}?" if near else f"known: {known}"
     )
+
+
+def _having(name: str, model: type[pydantic.BaseModel]) -> str | None:
+    """Returns the key of a model below which the name is one."""
+    for key, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, pydantic.BaseModel) and name in inner.model_fields:
+            return key
+    return None

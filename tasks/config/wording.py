@@ -35,8 +35,8 @@ _KINDS = {
 }
 _LONGEST = 80
 _FIELDS = (
-    re.compile(r"\b([a-z_]+): (true|none|\d+)\b"),
-    re.compile(r"\b([a-z_]+):()(?!\S)"),
+    re.compile(r"\b([a-z_]+): (true|none|null|\d+)\b"),
+    re.compile(r"\b([a-z_]+):()(?![^\s,])"),
     re.compile(r"(?<![\w-])([a-z]+_[a-z_]+)()\b"),
 )
 """How a sentence of ours speaks of a field, with a value or without one."""
@@ -79,7 +79,10 @@ def spelled(told: str, flag_of: Callable[[str], str | None]) -> str:
 
     def flag(found: re.Match[str]) -> str:
         name = flag_of(found[1])
-        return found[0] if name is None else f"{name} {found[2]}" if found[2] not in ("", "true") else name
+        if name is None:
+            return found[0]
+        value = "none" if found[2] == "null" else found[2]
+        return f"{name} {value}" if value not in ("", "true") else name
 
     for field in _FIELDS:
         told = field.sub(flag, told)

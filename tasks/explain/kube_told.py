@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from tasks.explain.kube_evicted import EVICTIONS
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Scene, Trouble
@@ -20,6 +23,18 @@ NO_NAME = (
 
 _EVICTED = "|".join(reason for reason in EVICTIONS if reason != ADMISSION_CHECK)
 """A check of its admission is a reason to wait as well: alone it tells of no eviction."""
+
+
+_RUNS = re.compile(r"^(\d{4}-\S+ )?running: ").match
+"""How it is told that all pods run."""
+
+
+def _since_it_ran(scene: Scene) -> Scene:
+    """Returns the scene without what each file says from before all pods ran: what they waited for then has come."""
+    ran = {line.place.file: at for at, line in enumerate(scene.lines) if _RUNS(line.text)}
+    return replace(
+        scene, lines=[line for at, line in enumerate(scene.lines) if at > ran.get(line.place.file, -1)]
+    )
 
 
 def webhook_down(scene: Scene) -> Trouble | None:
@@ -45,7 +60,7 @@ def webhook_of_scene(scene: KubeScene) -> Trouble | None:
 def waits_in_queue(scene: Scene) -> Trouble | None:
     """It waits for quota in a queue of Kueue."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "waits_for_quota",
         r"insufficient unused quota for|Pending the preemption of \d+ workload",
         "it waits for quota that others hold; it starts by itself when that is free",
@@ -56,7 +71,7 @@ def waits_in_queue(scene: Scene) -> Trouble | None:
 def never_fits(scene: Scene) -> Trouble | None:
     """It asks for more than its queue can ever have."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "never_fits",
         r"^(?!.*insufficient unused quota).*insufficient quota for .{1,200}> maximum capacity",
         "it never fits: it asks for more than its queue has even when nothing else runs",
@@ -67,7 +82,7 @@ def never_fits(scene: Scene) -> Trouble | None:
 def queue_missing(scene: Scene) -> Trouble | None:
     """Its queue does not exist, or is stopped."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "queue",
         r"(Local|Cluster)Queue \S+ (doesn't exist|is inactive|is stopped)",
         "its queue is missing or stopped",
@@ -78,7 +93,7 @@ def queue_missing(scene: Scene) -> Trouble | None:
 def wrong_hardware(scene: Scene) -> Trouble | None:
     """No hardware of the cluster is what the pods ask for."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "wrong_hardware",
         r"^(?!.*(insufficient |didn't match pod anti-affinity)).*(doesn't match node affinity"
         r"|didn't match Pod's node affinity|untolerated taint|unavailable in ClusterQueue)",
@@ -90,7 +105,7 @@ def wrong_hardware(scene: Scene) -> Trouble | None:
 def image_pull(scene: Scene) -> Trouble | None:
     """Nodes do not get the image."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "image_pull",
         r"\b(ErrImagePull|ImagePullBackOff|InvalidImageName)\b|failed to pull and unpack image",
         "the image cannot be pulled",
@@ -199,7 +214,7 @@ def evicted(scene: Scene) -> Trouble | None:
 def container(scene: Scene) -> Trouble | None:
     """What a container needs to be made is missing."""
     return told(
-        scene,
+        _since_it_ran(scene),
         "container",
         r"\b(CreateContainerConfigError|CreateContainerError|RunContainerError)\b",
         "a container cannot be made: a Secret, a volume or a command that its pod names is missing or wrong",

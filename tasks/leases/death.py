@@ -13,7 +13,7 @@ from tasks.config.commands import resume
 from tasks.leases import owner as owners
 from tasks.leases.lease import Lease, Owner, State
 from tasks.leases.left import Left, left_in
-from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, last_word_at, write_outcome
+from tasks.leases.outcome import OUTCOME_FILE, REQUEST_FILE, End, began_after, last_word_at, write_outcome
 
 
 def record_death(lease: Lease, *, given_back: bool = False) -> str:
@@ -43,6 +43,9 @@ def _tell(folder: Folder, lease: Lease, holder: Owner, left: Left | None) -> str
     request = _object(folder.read(REQUEST_FILE))
     # A folder that is gone, or that cannot be seen from here, is not made anew.
     if request is None or is_there(folder, OUTCOME_FILE):
+        return ""
+    # What was made beside the run has a lease of its own: its maker died, and the run may go on in another process.
+    if lease.name != lease.run_id and began_after(folder, lease.renewed_at):
         return ""
     stage, last_mark = _place(folder)
     cause = _cause(holder, stage)

@@ -20,6 +20,10 @@ from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 
 
+class GoingAlready(BadInput):
+    """Somebody else who lives gives the lease back already."""
+
+
 def give_up(
     ledger: Ledger,
     inventories: Inventories,
@@ -36,8 +40,8 @@ def give_up(
 
     `forget` names, by kind, name or scope, what is gone although nobody can look there: it is struck off, and the
     lease says by whose word. Raises BadInput for a lease that is not there, for one whose owner lives, which is to
-    be stopped first, and for what is to be forgotten and can be seen to be there. A lease that seems to be dead is
-    watched as `reap` does.
+    be stopped first (GoingAlready where it just gives the lease back), and for what is to be forgotten and can be
+    seen to be there. A lease that seems to be dead is watched as `reap` does.
     """
     lease = latest(ledger, name) or ledger.read(name)
     if lease is None:
@@ -48,9 +52,13 @@ def give_up(
         raise BadInput(f"lease {name} is shared by {', '.join(lease.holders)}", fix="give those back first")
     [(_, verdict)] = watch(ledger, [(lease, judge_from_here(lease, now()))], confirm_s, sleep)
     if lease.owner is not None and verdict.act == "keep":
-        raise BadInput(
-            f"lease {name} is in use: {verdict.why}", fix="stop that run: it gives everything back"
-        )
+        if lease.state is State.RELEASING:
+            raise GoingAlready(
+                f"lease {name} is just being given back: {verdict.why}",
+                fix="nothing more is to be done: slicebench leases shows when it is gone",
+            )
+        stop = "stop that run" if lease.run_id else "wait for it, or stop it"
+        raise BadInput(f"lease {name} is in use: {verdict.why}", fix=f"{stop}: it gives everything back")
     why = "asked for by name"
     refuse_without_login(inventories, lease)
     if forgotten := _to_forget(lease, inventories, forget):

@@ -74,6 +74,12 @@ def pass_began_at(folder: Folder) -> float | None:
     return passes[-1]["began_at"] if passes else None
 
 
+def began_after(folder: Folder, at: float) -> bool:
+    """Says whether the latest pass began after that time, and nobody saw it end."""
+    passes = _passes(folder)
+    return bool(passes) and passes[-1]["ended_at"] is None and passes[-1]["began_at"] > at
+
+
 def last_word_at(folder: Folder, before: float = math.inf) -> float:
     """Returns when the run said something for the last time, in seconds since the epoch; 0 where it never did."""
     for line in reversed((folder.read(RUN_LOG) or b"").decode(errors="replace").splitlines()):

@@ -6,6 +6,7 @@ Its deadline is the cluster's to keep. The lease is for when that fails, for wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -82,13 +83,23 @@ def clear(
 
 
 def give_back(ledger: Ledger, name: str, patience: Patience | None = None) -> None:
-    """Deletes what is left under the lease of this name, and looks that it is gone. Raises BadInput while somebody is
-    making it, Leaked, InfrastructureError.
+    """Deletes what is left under the lease of this name, and looks that it is gone: by whoever does that already.
+
+    Raises BadInput while somebody is making it, Leaked, InfrastructureError.
     """
-    from tasks.leases.giving_up import give_up
+    from tasks.leases.giving_up import GoingAlready, give_up
     from tasks.leases.patience import USUAL
 
-    found = give_up(ledger, inventories_of(ledger), name, patience=patience or USUAL)
+    patience = patience or USUAL
+    until = time.monotonic() + min(patience.deadline_s, patience.at_most_s)
+    while True:
+        try:
+            found = give_up(ledger, inventories_of(ledger), name, patience=patience)
+            break
+        except GoingAlready:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(patience.look_every_s)
     if found.did == "leaked":
         raise Leaked(f"{name}: {found.why}. The reaper keeps trying; see `slicebench leases`")
     if found.did not in ("released", "kept"):

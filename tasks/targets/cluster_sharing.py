@@ -48,6 +48,10 @@ class Ways:
     apart: Callable[[Cluster], bool] = field(default=lambda cluster: False)
 
 
+_AGAIN_S = 60.0
+"""After so long it is said again what is waited for, and then half as often each time."""
+
+
 def cluster_for(
     holding: Holding,
     container: Container,
@@ -60,24 +64,39 @@ def cluster_for(
     """
     ways = ways or Ways()
     deadline = time.monotonic() + ways.wait_s
-    told = ""
+    told = _Told(ways.say)
     while True:
         try:
             there = _tried(holding, container, wanted, ways)
             if there is not None:
                 return there
-            why = f"cluster {wanted.name} is being made or deleted by somebody else"
+            by, why = "", f"cluster {wanted.name} is being made or deleted by somebody else"
         except Taken as error:
-            why = str(error)
+            by, why = "taken", f"{error}; what it makes is shared"
             if time.monotonic() >= deadline:
                 raise
         if time.monotonic() >= deadline:
             raise InfrastructureError(f"{why}: that takes more than {ways.wait_s:.0f} s")
-        if why != told:
-            told = why
-            ways.say(f"waiting: {why}")
+        told.waiting(by, why)
         time.sleep(ways.poll_s)
         holding.check()
+
+
+class _Told:
+    """Says what is waited for: at once where that is another than before, and again after a minute, two, four."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._pause_s, self._next = say, _AGAIN_S, 0.0
+        self._by: str | None = None
+
+    def waiting(self, by: str, why: str) -> None:
+        """`by` is the same for as long as the same is waited for, whatever `why` counts."""
+        now = time.monotonic()
+        if by == self._by and now < self._next:
+            return
+        self._pause_s = 2 * self._pause_s if by == self._by else _AGAIN_S
+        self._by, self._next = by, now + self._pause_s
+        self._say(f"waiting: {why}")
 
 
 def _tried(holding: Holding, container: Container, wanted: Wanted, ways: Ways) -> Cluster | None:

@@ -263,7 +263,8 @@ def _against(config: GkeTargetConfig, container: Container, there: Cluster | Non
     made = made_as(config)
     _try_requests(config, made, container.project)
     yield from against(container, made)
-    yield Problem("warning", None, f"{told}: what is missing is made for the run, and goes with it")
+    what = f"{told}: what is missing by then is made for the run, and goes with the last run that uses it"
+    yield Problem("warning", None, what)
 
 
 def _try_requests(config: GkeTargetConfig, made: ClusterConfig, project: str) -> None:

@@ -111,9 +111,9 @@ def named(
         yield Problem("error", None, what, why, "write another priority:, or priority: null")
     account = config.service_account
     if account is not None and _missing(cluster, SERVICE_ACCOUNT, account):
-        yield Problem(
-            "error", None, f"namespace {config.namespace} of {name} has no service account {account}"
-        )
+        what = f"namespace {config.namespace} of {name} has no service account {account}"
+        make = f"kubectl create serviceaccount {account} --namespace {config.namespace}"
+        yield Problem("error", None, what, fix=f"make it: {make}, or write another service_account:")
     secret = config.image_pull_secret
     if secret is not None and _missing(cluster, SECRET, secret):
         what = f"namespace {config.namespace} of {name} has no Secret {secret}"
@@ -159,7 +159,8 @@ def _queue(
         return
     what = f"namespace {config.namespace} of {name} has no queue {queue}"
     near = nearest(queue, there) if there else None
-    fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else "make one"
+    none = "make one, or write queue: null to take what is free at once"
+    fix = f"did you mean {near}?" if near else f"there are: {', '.join(there)}" if there else none
     yield Problem("error", None, what, "a workload would wait for it for ever", fix)
 
 

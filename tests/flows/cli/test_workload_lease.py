@@ -15,6 +15,9 @@ import pytest
 from flows.cli.main import main
 from runtime.contract.errors import ExitCode
 from tasks.cloud.labels import read_labels
+from tasks.leases import giving_up
+from tasks.leases.finding import Finding
+from tasks.leases.giving_up import GoingAlready, give_up
 from tasks.leases.jobsets import JobSetInventory
 from tasks.leases.lease import Lease, State
 from tasks.leases.opening import the_ledger
@@ -247,3 +250,19 @@ def test_what_others_hold_by_a_finalizer_is_waited_for_no_longer_than_was_said(
     assert lease_of("kept").state is State.LEAKED
     assert call("delete kept")[0] == 0
     assert lease_of("kept").state is State.GONE
+
+
+def test_what_another_call_is_just_deleting_is_waited_for(
+    api: Plain, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going = iter([GoingAlready("it is just being given back")] * 2)
+
+    def asked(*of: Any, **more: Any) -> Finding:
+        if (error := next(going, None)) is not None:
+            raise error
+        return give_up(*of, **more)
+
+    assert call("create both", *python(STAYS))[0] == 0
+    monkeypatch.setattr(giving_up, "give_up", asked)
+    assert call("delete both")[0] == 0
+    assert lease_of("both").state is State.GONE

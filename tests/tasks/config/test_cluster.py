@@ -30,7 +30,10 @@ def config(**fields: Any) -> ClusterConfig:
             "GPUDirect-TCPXO.*Cluster Toolkit.*gpu_networks: none for TCP",
         ),
         ({"type": "gb200-4"}, "one NVLink domain"),
-        ({"type": "cpu"}, "names no machine type"),
+        (
+            {"type": "cpu"},
+            "names no machine type: a cluster that is made needs one, such as n2-standard-32-1",
+        ),
         ({"private_endpoint": True}, "needs private: true"),
         ({"authorized_networks": "10.0.0.300/8"}, "is no network such as"),
         ({"autoprovision": 16}, "takes the place of slices"),

@@ -274,17 +274,19 @@ def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> N
 def test_a_file_is_refused_at_its_line_and_in_words(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(
-        "kind: gke\ncluster: {nam: a, capacity: rented}\ntype: v5e-8\ndebug_dump: {to: here}\nmax_restart: 1\n"
+        "kind: gke\ncluster: {nam: a, make: {install: false}, capacity: rented}\ntype: v5e-8\n"
+        "debug_dump: {to: here}\nmax_restart: 1\n"
         "limits: {ttl_s: -1}\ncpu: much\n"
     )
     with pytest.raises(BadInput) as refusal:
         load_target(path)
     assert [str(problem).removeprefix(str(path)) for problem in refusal.value.problems] == [
         ":2:1: name is missing, write name: …",
+        ":2:26: unknown key 'install', write it below queueing:",
         ":2:11: unknown key 'nam', did you mean 'name'?",
         ":3:1: type: 'v5e-8' is no accelerator type of GKE, did you mean v5litepod-8?",
         ":5:1: unknown key 'max_restart', did you mean 'max_restarts'?",
-        ":2:19: capacity must be spot, on_demand, reservation or flex_start, not 'rented'",
+        ":2:43: capacity must be spot, on_demand, reservation or flex_start, not 'rented'",
         ":7:1: cpu must be a number of processors, such as 24 or 500m, not 'much'",
         ":4:14: to must be a folder of a bucket, such as gs://my-bucket/dumps, not 'here'",
         ":6:10: ttl_s must be at least 0, not -1",

@@ -184,3 +184,13 @@ def test_a_leaked_lease_is_told() -> None:
 
 def test_ordinary_lines_are_no_trouble() -> None:
     assert troubles(scene(line("attempt 1 succeeded"), line("1 resources given back, nothing is left"))) == []
+
+
+@pytest.mark.parametrize("name", ["container", "image_pull"])
+def test_what_pods_waited_for_before_they_ran_is_no_trouble_any_more(name: str) -> None:
+    waited, runs = line(RECORDED[name]), "running: Started; 2 of 2 pods run"
+    for told in (runs, f"2026-11-29T20:49:23.622+00:00 {runs}"):
+        assert troubles(scene(waited, line(told, number=2))) == []
+    assert [one.name for one in troubles(scene(line(runs), waited))] == [name], "in an attempt after that"
+    ended = Line(Place("outcome.json", 1), RECORDED[name], said=True)
+    assert [one.name for one in troubles(scene(ended, line(runs)))] == [name], "what it ended by"

@@ -100,6 +100,17 @@ def test_a_process_that_really_is_killed(
     assert outcome(folder)["causes"] == [f"slicebench's process {pid} on {HOST} was killed during BUILD"]
 
 
+def test_a_run_that_goes_on_is_not_told_dead_by_the_lease_of_what_it_began_to_make_before(
+    uri: str, ledger: DirectoryLedger, sweep_up: Callable[..., list[Finding]]
+) -> None:
+    folder = open_run(uri)
+    begin_pass(folder, 1040.0)
+    dead(ledger, folder, name="cluster-c_p", lease_id="cluster-c_p-e1")
+    begin_pass(folder, 1150.0)
+    (found,) = sweep_up()
+    assert (found.did, "killed" in found.why, outcome(folder)) == ("released", False, {})
+
+
 def test_what_the_run_said_itself_stays(
     uri: str, ledger: DirectoryLedger, sweep_up: Callable[..., list[Finding]]
 ) -> None:

@@ -13,7 +13,7 @@ from tasks.leases import owner as owners
 from tasks.leases import steps
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
-from tasks.leases.giving_up import give_up
+from tasks.leases.giving_up import GoingAlready, give_up
 from tasks.leases.holding import Holding
 from tasks.leases.inventory import Inventories
 from tasks.leases.keeping import claim_kept
@@ -94,3 +94,15 @@ def test_what_others_use_is_not_taken_over_by_name(
     share(run, labels_for("tpu-mine-e1", ledger.id))
     with pytest.raises(BadInput, match="it is used by run-e1"):
         claim_kept(ledger, inventories, "tpu-mine", "other", {})
+
+
+def test_what_somebody_gives_back_already_is_no_run_to_stop(
+    run: Holding, ledger: DirectoryLedger, inventories: Inventories
+) -> None:
+    with pytest.raises(BadInput, match="stop that run"):
+        give_up(ledger, inventories, "run")
+    ledger.write(steps.releasing(run.lease, owners.this_process(), time.time(), "asked for"))
+    with pytest.raises(
+        GoingAlready, match="lease run is just being given back: .*nothing more is to be done"
+    ):
+        give_up(ledger, inventories, "run")

@@ -17,6 +17,8 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.reaper import reap
 from tasks.leases.shares import keep_shared
 from tasks.stages.clusters import create, delete
+from tasks.targets import cluster_sharing
+from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import Need
 from tasks.targets.cluster_sharing import Ways, cluster_for
 from tasks.targets.cluster_wanted import Missing, Wanted
@@ -237,3 +239,24 @@ def test_one_that_was_kept_serves_a_run_as_its_own_lease(gke: Gke) -> None:
     assert len(gke.requests("CreateCluster")) == 1
     assert again.release("over").lease.state is State.GONE
     assert gke.inventory() == []
+
+
+def test_what_is_waited_for_is_not_said_again_because_a_count_of_seconds_changed(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(range(9))
+    assert use(a_run("one")) == "RUNNING"
+    there = find(container(), "mine", "")
+
+    def look(*of: object) -> Cluster | None:
+        if (age := next(looks)) < 4:
+            raise Taken(f"it is held, renewed {age} s ago")
+        return None if age < 8 else there
+
+    said: list[str] = []
+    monkeypatch.setattr(cluster_sharing, "_tried", look)
+    cluster_for(a_run("two"), container(), Wanted("mine", config(slices=1)), Ways(said.append, poll_s=0.0))
+    assert said == [
+        "waiting: it is held, renewed 0 s ago; what it makes is shared",
+        "waiting: cluster mine is being made or deleted by somebody else",
+    ]

@@ -128,7 +128,7 @@ def test_what_one_that_is_made_would_lack_is_told_before_it_is_made(
         ("STOPPING", {}, {}, "error: cluster mine in us-east5 is STOPPING"),
         ("STOPPING", {"slicebench-lease": "a-e1", "slicebench-ledger": "l"}, {}, "warning: .* the run waits"),
         ("RUNNING", {}, {"create": "never"}, "error: .* has 0 of the 1 node pools of v5litepod-16 .* pods would wait"),
-        ("RUNNING", {}, {}, "warning: .* has 0 of the 1 node pools .* what is missing is made for the run"),
+        ("RUNNING", {}, {}, "warning: .* has 0 of the 1 node pools .* what is missing by then is made for the run"),
         ("PROVISIONING", {}, {}, "^$"),
     ],
 )  # fmt: skip
