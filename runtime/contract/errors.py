@@ -67,7 +67,7 @@ class Place:
 class Problem:
     """One thing that is wrong, in words a user can act on.
 
-    `unanswered`: whether anything is wrong is not known, for a service does not answer.
+    `unanswered`: no input is known to be wrong, for a service does not answer, or a disk is full.
     """
 
     severity: Literal["error", "warning"]
@@ -112,7 +112,7 @@ class InfrastructureError(SlicebenchError):
 
 
 def refusal(errors: Sequence[Problem]) -> SlicebenchError:
-    """Returns what is raised for errors: where the only trouble is services that do not answer, no input is bad."""
+    """Returns what is raised for errors: where the only trouble is services and disks that fail, no input is bad."""
     if all(error.unanswered for error in errors):
         return InfrastructureError("\n".join(map(str, errors)))
     return BadInput(errors)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.local_storage import replacing
+
+_NEVER = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG})
+"""What is wrong with the name that was given, and not with the disk."""
 
 
 def refuse_there(file: Path, *, force: bool) -> None:
@@ -25,7 +29,16 @@ def refuse_there(file: Path, *, force: bool) -> None:
 
 
 def write_named(file: Path, content: bytes, *, force: bool, mode: int = 0o666) -> None:
-    """Writes the file as a whole. Raises what `refuse_there` does, and InfrastructureError when the disk fails."""
+    """Writes the file as a whole.
+
+    Raises what `refuse_there` does, BadInput for one that can never be written, and InfrastructureError when the disk
+    fails.
+    """
     refuse_there(file, force=force)
-    with replacing(file.expanduser(), mode) as out:
-        out.write(content)
+    try:
+        with replacing(file.expanduser(), mode) as out:
+            out.write(content)
+    except InfrastructureError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NEVER:
+            raise BadInput(f"--to {file}: {error}") from error
+        raise

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -124,7 +126,8 @@ def probe_writable(folder: Folder) -> Problem | None:
     except Unanswered:  # which says nothing about whether it could be written
         raise
     except InfrastructureError as error:
-        return unwritable(folder, str(error))
+        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+        return replace(unwritable(folder, str(error)), unanswered=full)
     finally:
         for path in made:
             if path.is_dir() and not any(path.iterdir()):

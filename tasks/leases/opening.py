@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.ledger import Ledger
 
 if TYPE_CHECKING:
-    from tasks.leases.inventory import Inventories
+    from tasks.leases.inventory import Inventories, Inventory
 
 
 def the_ledger() -> Ledger:
@@ -20,10 +22,37 @@ def the_ledger() -> Ledger:
 
 
 def the_inventories(ledger: Ledger) -> Inventories:
-    """Returns what looks at all that leases of the ledger have, and can be looked at from this machine."""
-    from tasks.leases.inventory import open_inventories
+    """Returns what looks at all that leases of the ledger have, and can be looked at from this machine.
 
-    return open_inventories(ledger, scratch_folder())
+    It is opened once it is asked: that makes the ledger's name, and who only lists things needs no ledger.
+    """
+    return _Later(ledger)
+
+
+class _Later(Mapping[str, "Inventory"]):
+    """The inventories, opened by whoever asks first. Safe in several threads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._opened: Inventories | None = None
+
+    def _all(self) -> Inventories:
+        from tasks.leases.inventory import open_inventories
+
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_inventories(self._ledger, scratch_folder())
+            return self._opened
+
+    def __getitem__(self, kind: str) -> Inventory:
+        return self._all()[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
 
 
 def open_ledger(uri: str) -> Ledger:

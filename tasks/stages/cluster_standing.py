@@ -88,7 +88,8 @@ def existing(office: Office, name: str, location: str = "") -> Cluster:
 
 def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:
     labelled = read_labels(there.labels)
-    ours = labelled is not None and labelled.ledger_id == office.ledger.id
+    # Asking for its name would make a ledger that is not there: who looks needs none.
+    ours = labelled is not None and office.ledger.exists() and labelled.ledger_id == office.ledger.id
     lease = office.ledger.read(labelled.lease_id) if labelled and ours else None
     if lease is None and labelled is None:  # there before, and perhaps with slices of ours in it
         lease = latest(office.ledger, lease_name(office.container.project, there.name))

@@ -189,7 +189,7 @@ def check(office: Office, name: str, config: ClusterConfig) -> None:
 
 
 def check_place(office: Office, config: ClusterConfig) -> None:
-    """Asks whether place, version and machines are there. Raises BadInput, BadLocation, PermissionDenied."""
+    """Asks whether place, version and machines are there. Raises BadInput, PermissionDenied."""
     problems = against(office.container, config)
     if any(one.severity == "error" for one in problems):
         raise BadInput([one for one in problems if one.severity == "error"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import BadInput, Place, Problem
+from runtime.contract.errors import BadInput, Place, Problem, refusal
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
@@ -72,12 +72,13 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
 def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:
     """Returns the folder that the run will have for its own.
 
-    Raises BadInput when something cannot be written, as `probe` finds, or when the folder is a run's already.
+    Raises BadInput when something cannot be written, as `probe` finds, or when the folder is a run's already;
+    InfrastructureError when the disk is full, which is nobody's input.
     `here`: this machine will keep the run's state, and is the target where that is local.
     """
     output = open_folder(spec.output)
     if problem := probe(output):
-        raise BadInput(problem)
+        raise refusal([problem])
     folder = output.child(spec.run_id)
     if is_there(folder, REQUEST_FILE):
         raise is_a_run_already(folder, spec)
@@ -85,20 +86,17 @@ def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:
         return folder
     refuse_unwritable_home(probe)
     if spec.local_directory is not None and (problem := probe(open_folder(spec.local_directory))):
-        raise BadInput(
-            f"--local-directory {spec.local_directory} cannot be written: {problem.why}",
-            fix="name another, or give yourself the right to write there",
-        )
+        what = f"--local-directory {spec.local_directory} cannot be written: {problem.why}"
+        fix = "name another, or give yourself the right to write there"
+        raise refusal([replace(problem, what=what, why="", fix=fix)])
     return folder
 
 
 def refuse_unwritable_home(probe: Probe = probe_writable) -> None:
-    """Raises BadInput when slicebench cannot keep its state on this machine."""
+    """Raises BadInput when slicebench cannot keep its state on this machine, InfrastructureError: the disk is full."""
     if problem := probe(open_folder(str(home()))):
-        raise BadInput(
-            f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}",
-            fix=f"set {HOME_VARIABLE} to a folder that can",
-        )
+        what = f"{home()}, where slicebench keeps its state, cannot be written: {problem.why}"
+        raise refusal([replace(problem, what=what, why="", fix=f"set {HOME_VARIABLE} to a folder that can")])
 
 
 def is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:

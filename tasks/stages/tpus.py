@@ -82,9 +82,8 @@ def key_of(office: Office, name: str, labels: Mapping[str, str]) -> Path:
     One whose lease is not in our ledger has none here, which shows as a file that is not there.
     """
     labelled = read_labels(labels)
-    lease = (
-        office.ledger.read(labelled.lease_id) if labelled and labelled.ledger_id == office.ledger.id else None
-    )
+    ours = labelled is not None and office.ledger.exists() and labelled.ledger_id == office.ledger.id
+    lease = office.ledger.read(labelled.lease_id) if labelled and ours else None
     return office.scratch / lease.name / KEY_FILE if lease else key_file(office.scratch, name)
 
 
@@ -216,7 +215,7 @@ def _with_lease(ledger: Ledger, standing: Standing, found: Node | Queued) -> Sta
     labelled = read_labels(found.labels)
     if labelled is None:
         return standing
-    ours = labelled.ledger_id == ledger.id
+    ours = ledger.exists() and labelled.ledger_id == ledger.id
     lease = ledger.read(labelled.lease_id) if ours else None
     return replace(
         standing,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from runtime.contract.errors import InfrastructureError, Problem
 from tasks.cloud.compute import Compute
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import NotFound
+from tasks.cloud.container_errors import BadLocation, NotFound
 from tasks.config.cluster import ClusterConfig
 
 _JOINS_GPUS = (1, 34, 1, 1829001)
@@ -20,9 +20,12 @@ _USUAL = ("e2-standard-16", "n2-standard-16", "n1-standard-16")
 def against(container: Container, config: ClusterConfig) -> list[Problem]:
     """Returns what is against making a cluster there; a warning, where that may not be asked.
 
-    Raises ContainerError where GKE does not know the place, or does not answer.
+    Raises ContainerError where GKE does not answer.
     """
-    return [*_version(container, config), *_places(container, config)]
+    try:
+        return [*_version(container, config), *_places(container, config)]
+    except BadLocation as error:  # written by whoever asks; a service that fails is another matter
+        return [Problem("error", None, str(error))]
 
 
 def _version(container: Container, config: ClusterConfig) -> Iterator[Problem]:

@@ -137,6 +137,7 @@ def test_it_asks_before_it_deletes_what_workloads_run_on(
         ((*CREATE, "--pool-field", "config.spott=true"), "did you mean 'spot'"),
         ((*CREATE, "--cluster-field", "nope=1"), "Cluster has no field 'nope'"),
         ((*CREATE, "--cluster-field", "nope"), "write PATH=VALUE"),
+        ((*CREATE[:-1], "us-east9-a"), "locations/us-east9"),
         ((*CREATE, "--version", "1.2"), "none of the channel regular"),
         ((*CREATE, "--ttl", "soon"), "--ttl: 'soon' is no length of time"),
         ((*CREATE, "--ttl", "0s"), "--ttl 0s would be over at once"),

@@ -11,10 +11,12 @@ from typing import IO
 import pytest
 from google.cloud import storage as google_storage
 
-from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from tasks.cloud import local_storage
+from tasks.cloud.named_file import write_named
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable, read_json
 from tasks.stages.cluster_kubeconfig import write_kubeconfig
+from tasks.stages.refusals import refuse_unwritable_home
 
 
 @pytest.fixture(params=["local", "gs"])
@@ -218,3 +220,19 @@ def test_an_unreachable_store_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(gs_storage, "_RETRY_S", 0.5)
     with pytest.raises(InfrastructureError, match=r"gs://some-bucket/a: "):
         open_folder("gs://some-bucket").read("a")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.EACCES, 2), (errno.EROFS, 2), (errno.ENOSPC, 3), (errno.EDQUOT, 3)]
+)
+def test_a_place_that_can_never_be_written_is_bad_input_and_a_full_disk_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def refused(file: IO[bytes]) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(local_storage, "sync", refused)
+    for write in (lambda: write_named(tmp_path / "file", b"", force=False), refuse_unwritable_home):
+        with pytest.raises(SlicebenchError, match=os.strerror(number)) as caught:
+            write()
+        assert caught.value.exit_code == code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from tasks.cloud.container_errors import PermissionDenied
 from tasks.cloud.container_model import Cluster
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.claim import claim
+from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Taken
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
+from tasks.leases.opening import the_inventories
 from tasks.leases.reaper import reap
 from tasks.stages.cluster_inside import Inside, Nodes
-from tasks.stages.cluster_standing import describe, listing
+from tasks.stages.cluster_standing import Office, describe, listing
 from tasks.stages.clusters import (
     Declined,
     create,
@@ -154,6 +157,15 @@ def test_a_preview_changes_nothing(gke: Gke) -> None:
     assert [str(step) for step in preview(office(), "mine", config(slices=3)).steps] == ["make pool np-2"]
     assert (made(gke), lease().generation) == (before, generation)
     assert len(preview(office(), "other", config(slices=3)).steps) == 4
+
+
+def test_who_only_lists_needs_no_ledger(gke: Gke) -> None:
+    create(office(), "mine", config(slices=0))
+    nowhere = DirectoryLedger(Path("/proc/nowhere"))  # where nothing can be made
+    desk = Office(container(), nowhere, the_inventories(nowhere))
+    assert [(one.name, one.owner.partition(" ")[2]) for one in listing(desk)] == [
+        ("mine", "(another ledger)")
+    ]
 
 
 @pytest.mark.parametrize(
