@@ -16,6 +16,9 @@ from tasks.history.verdict import Verdict
 LEAST = 0.02
 """The smallest change that counts where nobody says otherwise, a fraction."""
 
+_ALONE = 1e-3
+"""The chance of runs, the one that is furthest off left out where there are more, at which a night is left open."""
+
 _SEEN = 3.5
 """A change has to be so many standard deviations of a run to be seen for sure."""
 
@@ -82,6 +85,8 @@ def verdict_of(
         return Verdict.INCONCLUSIVE, f"of {earlier} earlier nights too few tell; it takes {ENOUGH_NIGHTS}"
     if finding.change not in (Change.NONE, worse):
         return Verdict.IMPROVED, percent(math.expm1(evidence.effect))
+    if not evidence.agreed and evidence.probability < _ALONE:
+        return Verdict.INCONCLUSIVE, _stands_out(percent(math.expm1(evidence.effect)), series)
     scatter = math.sqrt(baseline.variance)
     if math.expm1(_SEEN * scatter) > LARGEST_FLOOR:
         return (
@@ -89,3 +94,10 @@ def verdict_of(
             f"nights scatter by {plus_minus(math.expm1(scatter))}: too noisy to judge",
         )
     return Verdict.PASS, f"within what nights scatter by, {plus_minus(math.expm1(scatter))}"
+
+
+def _stands_out(off: str, series: Series) -> str:
+    """Says why a night that is off is no change: one run, or runs of which each may be a spike of its own."""
+    if len(series.nights[-1].runs) == 1:
+        return f"{off} in one run: whether that is chance a second one would tell"
+    return f"{off} in runs that differ more than a change makes them: whether it stays the next night tells"

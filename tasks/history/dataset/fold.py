@@ -23,7 +23,7 @@ from tasks.history.detection.series import Series
 from tasks.history.detection.standing import Standing, after, series_of
 from tasks.history.intervals import t_quantile
 
-RULES = 3
+RULES = 4
 """Grows with what decides: what older rules decided is decided anew."""
 
 

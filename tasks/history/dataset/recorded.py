@@ -185,7 +185,8 @@ class Records:
         values = self._table.column("values").combine_chunks()
         offsets = np.from_dlpack(values.offsets).astype(np.int64)
         begins = (offsets - offsets[0])[self._order]
-        flat = np.from_dlpack(values.flatten()).astype(np.float64, copy=False)
+        # Others than slicebench write nulls for NaN: neither is a value of it.
+        flat = values.flatten().to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
         return flat, begins, np.diff(offsets)[self._order]
 
     def _values(self, row: int) -> NDArray[np.float64]:

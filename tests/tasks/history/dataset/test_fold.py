@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,29 @@ def told(decisions: Sequence[Decision]) -> Mapping[int, str]:
     """Returns what happened, by how many nights after the 32 quiet ones."""
     names = {one.name: n - len(QUIET) for n, one in enumerate(dated([*QUIET, *nights(*[0.0] * 40)]))}
     return {names[one.night]: one.told for one in decisions if one.told}
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict", "reason"),
+    [
+        (
+            (60.0, 45.0),
+            "INCONCLUSIVE",
+            r"\+52 % in runs that differ more than a change makes them: .* next night tells",
+        ),
+        ((-40.0, -25.0), "INCONCLUSIVE", "in runs that differ"),
+        (60.0, "INCONCLUSIVE", r"\+60 % in one run: whether that is chance a second one would tell"),
+        ((60.0, 0.2), "PASS", "within what nights scatter by"),  # a spike
+        ((5.0, 4.8), "REGRESSED", r"\+4.9 %"),
+        (1.5, "PASS", "within what nights scatter by"),
+    ],
+)
+def test_a_night_that_is_off_without_being_a_change_is_not_green(
+    last: float | tuple[float, ...], verdict: str, reason: str
+) -> None:
+    found = folded(group(last))[-1]
+    assert found.verdict.value == verdict
+    assert re.search(reason, found.reason)
 
 
 def test_a_quiet_series_passes_once_it_has_a_baseline() -> None:

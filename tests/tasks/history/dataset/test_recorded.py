@@ -41,6 +41,12 @@ def test_a_run_of_some_benchmarks_alone_leaves_a_series_its_name(dataset: Datase
     assert the_series(dataset).name == "Quickstart / x=1, tiny / save / time_s"
 
 
+def test_nulls_among_the_values_are_none(dataset: Dataset) -> None:
+    dataset.append([row(0, [5.0])])
+    dataset.append([row(1, [None, 4.0, None])])  # type: ignore[list-item]
+    assert told(dataset) == [("01", [5.0]), ("02", [4.0])]
+
+
 def test_runs_of_a_night_that_has_a_name_are_its_run_and_its_reruns(dataset: Dataset) -> None:
     dataset.append([row(0, [5.0], night="2026-11-01")])
     dataset.append([row(1, [4.0], night="2026-11-01")])
