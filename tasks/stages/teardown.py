@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runtime.contract.errors import Leaked
+from runtime.contract.errors import BadInput, Leaked
 from tasks.config.duration import in_words
 from tasks.config.tpu_target import TpuVmTargetConfig
 from tasks.leases.holding import Holding
@@ -54,7 +54,7 @@ def teardown(run: Run, lease: Holding, *, failed: bool = False, patience: Patien
 
 def _tell_end(run: Run, lease: Holding, made: Sequence[ResourceRef], *, over: bool) -> None:
     """Says what was given back, and what of the cluster that the run was for stands all the same."""
-    standing = [one for one in beside(lease.ledger, run.plan.resources) if not _is_kept_for_good(one)]
+    standing = [one for one in beside(lease.ledger, _planned(run)) if not _is_kept_for_good(one)]
     if over:
         run.say("everything was given back before")
     elif standing:
@@ -63,6 +63,14 @@ def _tell_end(run: Run, lease: Holding, made: Sequence[ResourceRef], *, over: bo
         run.say(f"{told(made)} given back, nothing is left" if made else "nothing was made, nothing is left")
     for one in standing:
         run.say(what_stands(one, run.plan.price_per_hour, run.spec.run_id))
+
+
+def _planned(run: Run) -> Sequence[ResourceRef]:
+    """Returns what the run was to have; nothing for one that was refused since its suite does not fit the target."""
+    try:
+        return run.plan.resources
+    except BadInput:
+        return ()
 
 
 def _is_kept_for_good(lease: Lease) -> bool:

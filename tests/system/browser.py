@@ -21,6 +21,8 @@ from tests.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
+_CLICK_AGAIN_S = 60.0
+
 _ARGUMENTS = (
     "--headless",
     "--no-sandbox",
@@ -110,6 +112,22 @@ class Browser:
         x, y = self.wait_for(lambda: self.script(find), xpath)
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def submit(self, xpath: str) -> None:
+        """Clicks until the page goes elsewhere: one that is still settling may let a click pass."""
+        page = self.script("location.href")
+        again = time.monotonic()
+
+        def gone() -> bool:
+            nonlocal again
+            if self.script("location.href") != page:
+                return True
+            if time.monotonic() >= again:
+                self.click(xpath)
+                again = time.monotonic() + _CLICK_AGAIN_S
+            return False
+
+        self.wait_for(gone, f"way on after {xpath}")
 
     def fill(self, xpath: str, text: str) -> None:
         """Replaces the text of a field, again until it is there: a page still being built moves or forgets it."""

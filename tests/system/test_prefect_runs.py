@@ -248,7 +248,7 @@ def test_the_form_starts_the_run_that_was_filled_in(station: Station, tmp_path: 
         fill_in(browser, "run_id (Optional)", "by-form")
         fill_in(browser, "output (Optional)", "/nowhere")
         fill_in(browser, "output (Optional)", "")
-        browser.click("//button[normalize-space()='Submit']")
+        browser.submit("//button[normalize-space()='Submit']")
         wait_for(lambda: station.knows("by-form"))
     wait_for(lambda: station.state("by-form") in ("Completed", "Failed"))
     assert station.state("by-form") == "Completed", station.flow_run("by-form")
