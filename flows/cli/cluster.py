@@ -29,7 +29,6 @@ Force = Annotated[
     bool, Parameter(negative="", show_default=False, help="Take away what works without asking")
 ]
 DryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Only show what would be done")]
-_Many = Parameter(negative="")
 
 
 def resize(

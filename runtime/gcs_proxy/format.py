@@ -67,10 +67,6 @@ class Layout:
             raise Malformed(f"no object of this format has {sealed} bytes")
         return plain
 
-    def segment_size(self, index: int, plain: int) -> int:
-        """Returns how many bytes segment `index` of an object of `plain` bytes has in the store."""
-        return min(self.segment_bytes, self.sealed_size(plain) - index * self.segment_bytes)
-
     def span(self, first: int, last: int, plain: int) -> Span:
         """Returns the segments that hold bytes `first` to `last` (inclusive) of a plaintext of `plain` bytes."""
         begin, end = first // self.capacity, last // self.capacity

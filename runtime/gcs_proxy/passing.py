@@ -6,7 +6,6 @@ from runtime.gcs_proxy.buffers import LARGE
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.server import Client
-from runtime.gcs_proxy.upstream import Exchange
 from runtime.gcs_proxy.wire import Headers
 
 
@@ -69,13 +68,3 @@ def asked_of_store(headers: Headers) -> Headers:
     return headers.without(
         ("accept-encoding", "range", "if-range", "x-goog-hash", "content-md5", "content-type")
     )
-
-
-def refused_by_store(gate: Gateway, client: Client, exchange: Exchange) -> bool:
-    """Sends the store's answer on where it is not 2xx; tells whether it did."""
-    response = exchange.response
-    assert response is not None
-    if 200 <= response.status < 300:
-        return False
-    relay(gate, client, response)
-    return True

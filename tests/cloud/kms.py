@@ -30,6 +30,7 @@ import grpc
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tests.cloud.lifetime import tell_port, wait_until_over
 from tests.waiting import until
 
 _SERVICE = "/google.cloud.kms.v1.KeyManagementService/"
@@ -238,12 +239,7 @@ def main(argv: Sequence[str]) -> int:
     server.add_generic_rpc_handlers((Service(given.folder),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    (given.folder / "port.new").write_text(str(port))
-    (given.folder / "port.new").rename(given.folder / "port")
+    tell_port(given.folder, port)
     print(f"Cloud KMS at 127.0.0.1:{port}", flush=True)
-    try:
-        while given.parent in (None, os.getppid()):
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        pass
+    wait_until_over(given.parent, threading.Event())
     return 0

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Set
 from concurrent import futures
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -118,18 +115,3 @@ def serve(handler: Handler, port: int) -> tuple[grpc.Server, int]:
     bound: int = server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     return server, bound
-
-
-def tell_port(folder: Path, port: int) -> None:
-    """Writes down where it is served; whoever sees the file can read it."""
-    (folder / "port.new").write_text(str(port))
-    (folder / "port.new").rename(folder / "port")
-
-
-def wait_until_over(parent: int | None, over: threading.Event) -> None:
-    """Returns when it is interrupted, when `over` is set, or when the process that started it is gone."""
-    try:
-        while (parent is None or os.getppid() == parent) and not over.wait(0.5):
-            pass
-    except KeyboardInterrupt:
-        pass

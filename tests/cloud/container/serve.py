@@ -16,7 +16,7 @@ from typing import Any
 from google.cloud import container_v1
 from google.protobuf import empty_pb2
 
-from tests.cloud import rpc
+from tests.cloud import lifetime, rpc
 from tests.cloud.container import behind, compute, service
 from tests.cloud.container.store import MUTATING, Store
 from tests.cloud.container.world import advance
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     (options.state / "compute").write_text(str(beside))
     project = serve_project(store)
     (options.state / "project").write_text(str(project))
-    rpc.tell_port(options.state, port)
+    lifetime.tell_port(options.state, port)
     ports = {"CONTAINER": port, "COMPUTE": beside, "GOOGLE": project}
     told = " ".join(f"SLICEBENCH_{name}_ENDPOINT=127.0.0.1:{one}" for name, one in ports.items())
     told += f" STORAGE_EMULATOR_HOST=http://127.0.0.1:{project}"
@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> int:
     print(f"GKE stand-in: export {told} SLICEBENCH_PROJECT=proj", flush=True)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    rpc.wait_until_over(options.parent, over)
+    lifetime.wait_until_over(options.parent, over)
     server.stop(0)
     clusters.end()
     return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import socket
 import threading
@@ -20,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
+from tests.cloud.lifetime import wait_until_over
 from tests.cloud.store.api import Asked, Reply, answer
 from tests.cloud.store.state import World
 
@@ -181,9 +181,5 @@ def main(argv: Sequence[str]) -> int:
     store = Store(given.port)
     print(f"http://127.0.0.1:{store.server_address[1]}", flush=True)
     threading.Thread(target=store.serve_forever, daemon=True).start()
-    try:
-        while given.parent in (None, os.getppid()):
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        pass
+    wait_until_over(given.parent, threading.Event())
     return 0

@@ -15,7 +15,7 @@ from typing import Any
 from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
 
-from tests.cloud import rpc
+from tests.cloud import lifetime, rpc
 from tests.cloud.rpc import Method
 from tests.cloud.tpu import service
 from tests.cloud.tpu.store import Store
@@ -121,8 +121,8 @@ def main(arguments: list[str]) -> int:
         with store.changing() as world:
             world["hosts"] = json.loads(options.hosts.read_text())
     server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance), options.port)
-    rpc.tell_port(options.state, port)
+    lifetime.tell_port(options.state, port)
     print(f"Cloud TPU stand-in: export SLICEBENCH_TPU_ENDPOINT=127.0.0.1:{port}", flush=True)
-    rpc.wait_until_over(options.parent, threading.Event())
+    lifetime.wait_until_over(options.parent, threading.Event())
     server.stop(0)
     return 0
