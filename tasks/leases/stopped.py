@@ -1,4 +1,4 @@
-"""Giving back that was itself interrupted: what stands then, for whoever did not want to wait."""
+"""Giving back what was not made whole, where it fails or is itself interrupted: what stands then is told as leaked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from runtime.contract.errors import Leaked
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger
 from tasks.leases.made import made_under, things, told
+from tasks.leases.release import Release
 from tasks.leases.shares import shared_by, users
 
 
@@ -22,6 +23,16 @@ def telling_what_stands(ledger: Ledger, lease: Lease) -> Iterator[None]:
         if left is None:
             raise
         raise left from error
+
+
+def refuse_unproven(done: Release, ended_by: BaseException) -> None:
+    """Raises Leaked where what was given back, after something failed or was interrupted, is not proven gone."""
+    if done.lease.state is State.GONE:
+        return
+    why = f"{ended_by}; " if isinstance(ended_by, Exception) else ""
+    raise Leaked(
+        f"{why}not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`"
+    ) from ended_by
 
 
 def left_standing(ledger: Ledger, before: Lease) -> Leaked | None:

@@ -17,14 +17,14 @@ from tasks.config.findings import checked
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
-from tasks.leases.lease import HELD, Lease, State
+from tasks.leases.lease import HELD, Lease
 from tasks.leases.ledger import latest
 from tasks.leases.made import made_under, told
 from tasks.leases.patience import USUAL
 from tasks.leases.resizing import bring_back
 from tasks.leases.resource import ResourceRef
 from tasks.leases.standing import give_back_half_made, holds_nothing
-from tasks.leases.stopped import telling_what_stands
+from tasks.leases.stopped import refuse_unproven, telling_what_stands
 from tasks.stages.by_name import give_back
 from tasks.stages.cluster_standing import Office, Standing, describe, existing
 from tasks.stages.cluster_used import goes_on_in
@@ -113,9 +113,12 @@ def create(
     except BaseException as ended_by:
         if holding.lease.owner is not None:
             try:
-                _back_out(office, name, config, holding, kept)
-            except InfrastructureError as error:  # Ctrl-C and what else it ended by is what is told
-                office.say(f"warning: cluster {name} could not be put back: {error}; do the same again")
+                _back_out(office, name, config, holding, kept, ended_by)
+            except InfrastructureError as error:
+                told = f"cluster {name} could not be put back: {error}; do the same again"
+                if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
+                    raise Leaked(told) from error
+                office.say(f"warning: {told}")  # what it ended by is what is told
                 raise ended_by from error
             except KeyboardInterrupt as again:
                 if kept is None:
@@ -233,8 +236,15 @@ def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
     holding.detach(until)
 
 
-def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding, kept: Lease | None) -> None:
-    """Puts a cluster back that was kept before, without what is half made; gives a new one back."""
+def _back_out(
+    office: Office,
+    name: str,
+    config: ClusterConfig,
+    holding: Holding,
+    kept: Lease | None,
+    ended_by: BaseException,
+) -> None:
+    """Puts a cluster back that was kept before, without what is half made; gives a new one back. Raises Leaked."""
     if kept is not None:
         with holding.renewing():  # what is under way on it may take long
             give_back_half_made(holding, USUAL)
@@ -249,10 +259,9 @@ def _back_out(office: Office, name: str, config: ClusterConfig, holding: Holding
         if made:
             office.say(f"giving back {told(made)}: it was not made whole")
         done = holding.release("it was not made whole")
-    if made and done.lease.state is State.GONE:
+    refuse_unproven(done, ended_by)
+    if made:
         office.say("given back: nothing of it is left")
-    if done.lease.state is not State.GONE:
-        office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
 
 
 def _kept(office: Office, name: str) -> Lease | None:

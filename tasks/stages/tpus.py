@@ -26,7 +26,7 @@ from tasks.leases.inventory import Inventories
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Ledger, latest
 from tasks.leases.resource import ResourceRef
-from tasks.leases.stopped import telling_what_stands
+from tasks.leases.stopped import refuse_unproven, telling_what_stands
 from tasks.leases.tpus import NODE, QUEUED
 from tasks.stages.by_name import give_back
 from tasks.targets.tpu_access import metadata_of_made
@@ -113,14 +113,13 @@ def create(
                 desk.ask(config.zones[0])
             not_before = config.valid_after.timestamp() if config.valid_after else 0.0
             holding.detach(max(time.time(), not_before) + ttl_s)
-    except BaseException:
+    except BaseException as ended_by:
         if kept is not None:
             holding.detach(kept.expires_at)
             raise
         with telling_what_stands(office.ledger, holding.lease):
             done = holding.release("it was not made whole")
-        if done.lease.state is not State.GONE:
-            office.say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
+        refuse_unproven(done, ended_by)
         raise
     return status(office, name, config.zones)
 

@@ -23,6 +23,7 @@ from tasks.leases.queues import queue_of
 from tasks.leases.shares import KIND as SHARE
 from tasks.leases.shares import share
 from tasks.leases.steps import IllegalTransition
+from tasks.leases.stopped import refuse_unproven
 from tasks.targets.cluster_find import find
 from tasks.targets.cluster_fit import short_of
 from tasks.targets.cluster_making import Say, Works
@@ -268,15 +269,18 @@ def _make(
             kept_until = before.expires_at if before and before.owner is None and before.expires_at else 0.0
             own.detach(max(time.time(), kept_until))
     except BaseException as error:
-        _undo(holding, own, ways.say)
+        _undo(holding, own, error)
         if isinstance(error, Taken):
             raise InfrastructureError(str(error)) from error
         raise
     return made
 
 
-def _undo(holding: Holding, own: Holding, say: Callable[[str], None]) -> None:
-    """Gives back what is half made, and the run's hold on it first: nothing that is held can be given back."""
+def _undo(holding: Holding, own: Holding, ended_by: BaseException) -> None:
+    """Gives back what is half made, and the run's hold on it first: nothing that is held can be given back.
+
+    Raises Leaked where that is not proven.
+    """
     own.check()
     for ref in [ref for ref in holding.lease.resources if ref.name == own.lease.lease_id]:
         holding.discard(ref)
@@ -284,6 +288,4 @@ def _undo(holding: Holding, own: Holding, say: Callable[[str], None]) -> None:
     if own.lease.holders:  # another run's: with the last of them it goes
         own.detach(time.time())
         return
-    done = own.release("it was not made whole")
-    if done.lease.state is not State.GONE:
-        say(f"not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`")
+    refuse_unproven(own.release("it was not made whole"), ended_by)

@@ -8,13 +8,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from runtime.contract.errors import Leaked
+from runtime.contract.errors import InfrastructureError, Leaked
 from tasks.cloud.container import Container
 from tasks.cloud.container_errors import StockedOut
 from tasks.leases.clusters import POOL, ClusterInventory
+from tasks.leases.holding import Holding
 from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
+from tasks.leases.release import Release
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import describe
 from tasks.stages.clusters import (
@@ -321,3 +323,53 @@ def test_what_came_in_part_is_what_the_lease_says(gke: Gke) -> None:
     with pytest.raises(NotWhole):
         resize(office(), "mine", 3)
     assert lease().shape["slices"] == "2"
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_is_not_proven_gone_has_leaked_however_it_ended(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    real = Holding.release
+
+    def unproven(*words: Any) -> Release:
+        done = real(*words)
+        return replace(done, lease=replace(done.lease, state=State.LEAKED, note="np-0 is still there"))
+
+    def impatient(line: str) -> None:
+        if line == "make pool np-0":
+            raise KeyboardInterrupt
+
+    if not interrupted:
+        gke.set(quotas={f"CT5LP/{REGION}": 0})
+    monkeypatch.setattr(Holding, "release", unproven)
+    why = "" if interrupted else "0 of 1 node pools of mine .*; "
+    with pytest.raises(Leaked, match=f"^{why}not proven gone: np-0 is still there; .*slicebench reap"):
+        create(office(impatient) if interrupted else office(), "mine", config())
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "told_as", "words"),
+    [
+        (KeyboardInterrupt(), Leaked, "mine could not be put back: GKE is away"),
+        (StockedOut("no room"), StockedOut, "no room"),
+    ],
+)
+def test_what_cannot_be_put_back_has_leaked_where_somebody_interrupted(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch, ended_by: BaseException, told_as: type[Exception], words: str
+) -> None:
+    said: list[str] = []
+
+    def hear(line: str) -> None:
+        said.append(line)
+        if line == "make pool np-1":
+            raise ended_by
+
+    def away(*anything: object) -> NoReturn:
+        raise InfrastructureError("GKE is away")
+
+    create(office(), "mine", config())
+    monkeypatch.setattr(clusters, "give_back_half_made", away)
+    with pytest.raises(told_as, match=words):
+        resize(office(hear), "mine", 2)
+    warned = "warning: cluster mine could not be put back: GKE is away; do the same again" in said
+    assert warned is (told_as is StockedOut)

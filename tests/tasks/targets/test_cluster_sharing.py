@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import InfrastructureError, Leaked
 from tasks.cloud.container_model import Cluster
 from tasks.config.accelerators import accelerator
 from tasks.leases.claim import claim, latest
@@ -15,6 +16,7 @@ from tasks.leases.holding import Holding, Taken
 from tasks.leases.keeping import claim_kept
 from tasks.leases.lease import Lease, State
 from tasks.leases.reaper import reap
+from tasks.leases.release import Release
 from tasks.leases.shares import keep_shared
 from tasks.stages.clusters import create, delete
 from tasks.targets import cluster_sharing
@@ -99,6 +101,19 @@ def test_one_that_cannot_be_had_whole_is_given_back(gke: Gke) -> None:
     with pytest.raises(Exception, match="GCE_STOCKOUT"):
         use(run)
     assert (gke.inventory(), lease().state, run.lease.resources) == ([], State.GONE, ())
+
+
+def test_one_that_is_not_proven_gone_has_leaked(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Holding.release
+
+    def unproven(*words: Any) -> Release:
+        done = real(*words)
+        return replace(done, lease=replace(done.lease, state=State.LEAKED, note="np-0 is still there"))
+
+    gke.set(stockouts=[ZONE + "/ct5lp-hightpu-4t"])
+    monkeypatch.setattr(Holding, "release", unproven)
+    with pytest.raises(Leaked, match="GCE_STOCKOUT.*; not proven gone: np-0 is still there"):
+        use(a_run("one"))
 
 
 def test_one_that_somebody_keeps_stays(gke: Gke) -> None:
