@@ -11,11 +11,11 @@ from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.passing import asked_of_store, relay
 from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable
-from runtime.gcs_proxy.resources import Resource, parse
+from runtime.gcs_proxy.resources import parse
 from runtime.gcs_proxy.routes import Route, object_path, with_query
 from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
 from runtime.gcs_proxy.server import Client
-from runtime.gcs_proxy.upstream import Exchange
+from runtime.gcs_proxy.upstream import Answer, Exchange
 from runtime.gcs_proxy.wire import Closed, Fields, Headers
 
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-[0-9]{1,18}|\*)/([0-9]{1,18})")
@@ -38,6 +38,10 @@ def read(gate: Gateway, client: Client, route: Route) -> None:
             known = _learnt(gate, client, route, pinned)
         with _Question(gate, client, route, wanted, known, pinned) as question:
             response, known = question.ask()
+            if question.unknown:
+                no = question.unknown
+                client.answer(no.status, no.headers, no.content, no.reason)
+                return
             if known is None:
                 _refused(gate, client, response)
                 return
@@ -73,6 +77,8 @@ class _Question:
             headers.fields.append(("Range", span))
         self._bytes = gate.pool.open(client.request.method, _target(client, route, pinned), headers, None)
         self._metadata: Exchange | None = None
+        self.unknown: Answer | None = None
+        """Why nothing is known of an object whose bytes are there: what they are is not to be guessed then."""
         if known is None:
             try:
                 self._metadata = _metadata(gate, client, route, pinned)
@@ -88,7 +94,10 @@ class _Question:
             return response, None
         if told is None:
             return response, self._known
-        return response, self._gate.learn(told, self._route.bucket, self._route.name)
+        if not told.ok:
+            self.unknown = told
+            return response, None
+        return response, self._gate.learn(parse(told.content), self._route.bucket, self._route.name)
 
     def fits(self, known: Known) -> bool:
         """Tells whether it was asked in the way that this object needs."""
@@ -124,20 +133,20 @@ def _metadata(gate: Gateway, client: Client, route: Route, pinned: str) -> Excha
     return gate.pool.open("GET", with_query(object_path(route.bucket, route.name), query), headers, None)
 
 
-def _told(asked: Exchange) -> Resource | None:
-    """Returns what the store says of the object; None where that is nothing: then its bytes are not there either."""
+def _told(asked: Exchange) -> Answer:
+    """Returns what the store says of the object."""
     response = asked.answer()
     try:
         content = response.body.read_all(1 << 20)
     except Closed as error:
         raise unavailable(f"the store broke off: {error}") from error
-    return parse(content) if 200 <= response.status < 300 else None
+    return Answer(response.status, response.reason, response.headers, content)
 
 
 def _learnt(gate: Gateway, client: Client, route: Route, pinned: str) -> Known | None:
     with _metadata(gate, client, route, pinned) as asked:
         told = _told(asked)
-    return gate.learn(told, route.bucket, route.name) if told else None
+    return gate.learn(parse(told.content), route.bucket, route.name) if told.ok else None
 
 
 def _sealed_range(wanted: ByteRange | None, layout: Layout, known: Known | None) -> str:

@@ -29,7 +29,7 @@ Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
 _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage", "v1", "b"])
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
-_READING = ("GET", "HEAD", "OPTIONS")
+_OBJECTLESS = ("batch", "discovery", "$discovery")
 _SUBRESOURCES = ("acl", "iam")
 _RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
@@ -84,7 +84,7 @@ def route(method: str, target: str) -> Route:
     if twice := next((name for name in _SINGLE if names.count(name) > 1), None):
         raise invalid(f"the parameter {twice} is given twice")
     parts = path[1:].split("/")
-    _check_root(parts, method)
+    _check_root(parts)
     if parts[:1] == ["batch"]:
         return Route("batch", query=query)
     for prefix in _UPLOADS:
@@ -99,7 +99,7 @@ def route(method: str, target: str) -> Route:
     return _xml(method, parts, query)
 
 
-def _check_root(parts: Sequence[str], method: str) -> None:
+def _check_root(parts: Sequence[str]) -> None:
     """Raises Refused for paths that some server might read as ones of the JSON API, and that are not written so."""
     if parts[0] == "" and len(parts) > 1:
         raise invalid("the path begins with two slashes")
@@ -113,7 +113,7 @@ def _check_root(parts: Sequence[str], method: str) -> None:
     elif (
         "" in root[:-1]
         or list(parts[:3]) != root[:3]
-        or (method not in _READING and root[0] != "batch" and root[:2] != ["storage", "v1"])
+        or (root[0] not in _OBJECTLESS and root[:2] != ["storage", "v1"])
     ):
         raise invalid("this is no path of the JSON API, version 1")
 
@@ -161,14 +161,17 @@ def _objects(
         return Route(kind, bucket, name, query, parts[3], to=(parts[5], parts[7]))
     if parts[3] in _SUBRESOURCES:
         return Route("plain", bucket, name, query)
-    return Route("other", bucket, name, query, verb=parts[3])
+    to = (bucket, parts[5]) if parts[3] == "moveTo" and len(parts) == 6 else ("", "")
+    return Route("other", bucket, name, query, verb=parts[3], to=to)
 
 
 def _xml(method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...]) -> Route:
     """Requests of the XML API: /bucket/object, where slashes of the name stand for themselves."""
     bucket, name = _decoded(parts[0]), "/".join(_decoded(part) for part in parts[1:])
     if not bucket or not name:
-        kind: Kind = "list" if bucket and method in ("GET", "HEAD") else "plain"
+        # A POST to a bucket is how forms upload objects.
+        of_bucket: dict[str, Kind] = {"GET": "list", "HEAD": "list", "POST": "other"}
+        kind = of_bucket.get(method, "plain") if bucket else "plain"
         return Route(kind, bucket, query=query, verb=method, xml=True)
     kinds: dict[str, Kind] = {"GET": "media", "HEAD": "media", "PUT": "upload", "DELETE": "delete"}
     return Route(kinds.get(method, "other"), bucket, name, query, verb=method, xml=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import unquote
 
 from runtime.gcs_proxy.batch import answer_batch
 from runtime.gcs_proxy.chunks import proceed
@@ -13,10 +14,13 @@ from runtime.gcs_proxy.metadata import change, describe, list_objects
 from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
+from runtime.gcs_proxy.resources import parse_clients
 from runtime.gcs_proxy.routes import Route, object_path, route, with_query
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
+
+_BODY_LIMIT = 1 << 20
 
 
 def answer(gate: Gateway, client: Client) -> None:
@@ -42,10 +46,25 @@ def answer(gate: Gateway, client: Client) -> None:
         proceed(gate, client, about)
     elif about.kind == "list":
         list_objects(gate, client, about)
+    elif about.kind == "other":
+        _other(gate, client, about)
     elif gate.key_map.key(about.bucket, about.name) is None:
         pass_through(gate, client)
     else:
         _encrypted(gate, client, about)
+
+
+def _other(gate: Gateway, client: Client, about: Route) -> None:
+    """Passes on what is about objects that have no key, none of them; refuses the rest."""
+    content, places = b"", [(about.bucket, about.name), *([about.to] if about.to[0] else [])]
+    if about.verb == "compose" and gate.key_map.key(*places[0]) is None:
+        content = client.body.read_all(_BODY_LIMIT)
+        sources = parse_clients(content).get("sourceObjects")
+        places += [(about.bucket, str(one.get("name", ""))) for one in sources or () if isinstance(one, dict)]
+    if not about.name or any(gate.key_map.key(*place) for place in places):
+        what = about.verb or client.request.method
+        raise unsupported(f"{what} of encrypted objects does not go through this proxy")
+    pass_through(gate, client, content)
 
 
 def _upload(gate: Gateway, client: Client, about: Route) -> None:
@@ -54,6 +73,8 @@ def _upload(gate: Gateway, client: Client, about: Route) -> None:
     elif about.xml:
         if key := gate.key_map.key(about.bucket, about.name):
             upload_xml(gate, client, about, key)
+        elif any(gate.key_map.key(*place) for place in _copied(client)):
+            raise unsupported("copies of encrypted objects are made by the JSON API")
         else:
             pass_through(gate, client)
     elif about.verb == "media":
@@ -67,6 +88,13 @@ def _upload(gate: Gateway, client: Client, about: Route) -> None:
         begin(gate, client, about)
     else:
         raise unsupported(f"uploads of the type {about.verb!r} do not go through this proxy")
+
+
+def _copied(client: Client) -> list[tuple[str, str]]:
+    """Returns the places that an upload of the XML API takes its bytes from."""
+    told = [client.request.headers.get(f"x-{who}-copy-source") for who in ("goog", "amz")]
+    paths = [unquote(text).removeprefix("/").partition("?")[0] for text in told if text]
+    return [(path.partition("/")[0], path.partition("/")[2]) for path in paths]
 
 
 def _multipart(gate: Gateway, client: Client, about: Route) -> None:
@@ -99,9 +127,7 @@ def _encrypted(gate: Gateway, client: Client, about: Route) -> None:
         describe(gate, client, about)
     elif about.kind == "change":
         change(gate, client, about)
-    elif about.kind == "delete":
+    else:  # a delete
         # Asked for by the name that was looked up: nothing is left to how the store would read the path.
         name = object_path(about.bucket, about.name)
         pass_through(gate, client, target="" if about.xml else with_query(name, about.query_but()))
-    else:
-        raise unsupported(f"{about.verb or about.kind} of encrypted objects does not go through this proxy")

@@ -114,6 +114,7 @@ def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store
         ("POST", "/Upload/storage/v1/b/BUCKET/o?uploadType=media&name=x", b"", "no path of the JSON API"),
         ("PUT", "/storage/x", b"", "no path of the JSON API"),
         ("GET", "/storage//v1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
+        ("GET", "/storage/v1beta1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
         ("GET", "http://other/storage/v1/b/BUCKET/o/x", None, "no path"),
     ],
 )
@@ -151,6 +152,44 @@ def test_errors_of_the_store_go_on_as_they_are(proxy: Proxy, store: Store, bucke
         proxy.ask("GET", f"/storage/v1/b/{bucket}/o"),
     ):
         assert (told.status, told.content.decode(), told.headers["Retry-After"]) == (status, body, "7")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
+@pytest.mark.parametrize("wanted", [None, "5-9", "-5"])
+def test_bytes_of_which_nothing_is_known_do_not_go_on(
+    proxy: Proxy, store: Store, bucket: str, status: int, wanted: str | None
+) -> None:
+    store_name = f"x{status}{wanted}"  # that no test before has read: the proxy remembers keys
+    proxy.upload(bucket, store_name, CONTENT)
+    body = f'{{"error": {{"code": {status}}}}}'
+    store.faults({"path": f"{bucket}.*alt=json", "times": 9, "status": status, "body": body})
+    told = proxy.read(bucket, store_name, wanted)
+    assert (told.status, told.content.decode()) == (status, body)
+
+
+def test_objects_of_two_kinds_of_places_are_not_put_together_or_moved(
+    store: Store, bucket: str, tmp_path: Path
+) -> None:
+    with serving(store.url, tmp_path, f"{bucket}/secret/:KEY") as proxy:
+        proxy.upload(bucket, "secret/x", b"12345")
+        proxy.upload(bucket, "open", b"12345")
+        sources = b'{"sourceObjects": [{"name": "open"}, {"name": "secret/x"}], "destination": {}}'
+        before = len(store.calls(bucket))
+        for method, target, body, headers in (
+            ("POST", f"{path(bucket, 'both')}/compose", sources, {}),
+            ("POST", f"{path(bucket, 'open')}/moveTo/o/secret%2Fy", b"", {}),
+            ("POST", f"{path(bucket, 'secret/x')}/moveTo/o/y", b"", {}),
+            ("POST", f"/storage/v1/b/{bucket}/o", b'{"name": "secret/y"}', {}),
+            ("POST", f"/{bucket}", b"a form that uploads secret/y", {}),
+        ):
+            told = proxy.ask(method, target, body, headers)
+            assert told.status == 400 and b"of encrypted objects" in told.content
+        told = proxy.ask("PUT", f"/{bucket}/y", b"", {"x-goog-copy-source": f"/{bucket}/secret%2Fx"})
+        assert told.status == 400 and b"by the JSON API" in told.content
+        assert len(store.calls(bucket)) == before
+        alone = sources.replace(b', {"name": "secret/x"}', b"")
+        assert proxy.ask("POST", f"{path(bucket, 'both')}/compose", alone).status in (200, 400, 404, 501)
+        assert len(store.calls(bucket)) == before + 1, "what has no key passes"
 
 
 def test_an_early_no_of_the_store_reaches_the_client(proxy: Proxy, store: Store, bucket: str) -> None:
