@@ -13,6 +13,7 @@ import orbax.checkpoint as ocp
 
 from runtime import pytree
 from runtime.benchmarks.benchmark import Benchmark, Context
+from runtime.contract import metrics
 from runtime.contract.options_training import TrainingOptions
 from runtime.measure import Block
 from runtime.steps import NotResumed, Steps
@@ -104,9 +105,13 @@ class Training(Benchmark):
         began = time.perf_counter()
         state, loss = trainer.step(state)
         jax.block_until_ready(state)
-        context.recorder.took(STEP if saving is None else STEP_MEANWHILE, time.perf_counter() - began)
+        operation = STEP if saving is None else STEP_MEANWHILE
+        context.recorder.took(operation, time.perf_counter() - began)
         if not math.isfinite(told := float(loss)):
             raise RuntimeError(f"the loss of step {step} is {told}")
+        context.value(operation, metrics.LOSS, told, "1")
+        context.value(operation, metrics.STEP, step, "1")
+        print(f"step {step}: loss {told!r}", flush=True)  # what is killed leaves its log, not its samples
         time.sleep(max(0.0, self.options.step_s - (time.perf_counter() - began)))
         steps.trained(step)
         return state
@@ -159,6 +164,7 @@ def _begin(
     payload = pytree.held_bytes(trainer.abstract)
     with context.measure("restore_after_restart", payload_bytes=payload) as block:
         restored = restore(manager, newest, trainer)
+    context.value("restore_after_restart", "resumed_from_step", newest, "1")
     steps.went_on(newest, block)
     check(trainer, newest, restored)
     return restored["state"], int(newest) + 1

@@ -30,6 +30,8 @@ MEASURING_INSIDE = "measuring_inside_s"
 CACHED = "cached_share"
 RECOVERY = "recovery"
 """The operation whose time is that of going on after workers were struck, or an attempt was taken away."""
+LOSS, STEP = "loss", "step"
+"""Of an operation that is a step of training: its loss, and which step it was."""
 
 METRICS: Mapping[str, Metric] = {
     TIME: Metric("s", "lower", True, "wall time of the block", "perf_counter"),
@@ -142,6 +144,8 @@ METRICS: Mapping[str, Metric] = {
     ),
     "resumed_from_step": Metric("1", "none", False, "the step that was restored", "the worker"),
     "lost_steps": Metric("1", "lower", False, "steps begun before the blow that had to be redone", "both"),
+    LOSS: Metric("1", "none", False, "loss of a step of training", "the benchmark"),
+    STEP: Metric("1", "none", False, "which step of training it was", "the benchmark"),
     "slowdown": Metric(
         "1", "lower", True, "a step beside a save over a step alone, medians of a repeat", "the benchmark"
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.benchmarks import training
+from runtime.contract.results import Sample
 from runtime.contract.suite_reader import read_suite
 from tests.runtime.test_steps import Runs, Teller
 
@@ -22,6 +23,19 @@ class Trainings(Runs):
         text = f"suite_name: t\nbenchmarks: [{{generator: {TRAINING}, options: {{{options}}}{more}}}]\n"
         self.suite = read_suite(text, "suite.yaml")
         self.folder = folder
+
+    def losses(self) -> dict[int, set[float]]:
+        """Returns by step what was told of its loss, however often it was done."""
+        found: dict[tuple[str, int], dict[str, list[float]]] = {}
+        for one in self.records():
+            if isinstance(one, Sample) and one.metric in ("loss", "step"):
+                at = found.setdefault((one.operation, one.occurrence), {})
+                at.setdefault(one.metric, []).append(one.value)
+        losses: dict[int, set[float]] = {}
+        for told in found.values():
+            [step], [loss] = told["step"], told["loss"]
+            losses.setdefault(int(step), set()).add(loss)
+        return losses
 
     def checkpoint(self, step: int) -> Path:
         [found] = (self.folder / "run").glob(f"checkpoints/*/repeat_0/{step}")
@@ -54,6 +68,8 @@ def test_it_goes_on_as_if_nothing_had_been(
     assert teller.steps[0] == ("resumed", 3)
     assert [step for state, step in teller.steps if state == "trained"] == [4, 5, 6, 7]
     assert last_line(capsys) == expected
+    assert list(runs.losses()) == list(range(8)), "each step tells its loss"
+    assert runs.losses() == whole.losses(), "to the bit, and the same where a step was done again"
     recovery = runs.samples("recovery")
     assert (recovery["resumed_from_step"], recovery["lost_steps"]) == (3, 2)
     assert all(recovery[part] > 0 for part in ("setup_s", "restore_s", "first_step_s"))

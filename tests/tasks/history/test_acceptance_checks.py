@@ -1,0 +1,115 @@
+"""What an acceptance has to prove is proved, disproved, or said not to be known; nothing passes for lack of a look."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from tasks.history.acceptance import Start
+from tasks.history.acceptance_checks import losses_go_on, plaintext_in, read_around, sealed, went_on
+
+NOISE = random.Random(3).randbytes(4096)
+PLAIN = random.Random(4).randbytes(4096)
+
+
+def again(newest: int | None, resumed: int | None, losses: Mapping[int, float] | None = None) -> Start:
+    return Start((), (), losses or {}, newest, resumed)
+
+
+@pytest.mark.parametrize(
+    ("starts", "passed", "told"),
+    [
+        ([Start(), again(20, 20), again(40, 40)], True, "from step 20, 40"),
+        (
+            [Start(), again(20, 20), again(40, 20)],
+            False,
+            "went on from step 20, and the newest complete one was 40",
+        ),
+        ([Start(), again(20, 30)], False, "went on from step 30, and the newest complete one was 20"),
+        ([Start(), again(20, None)], False, "it began anew, and step 20 was complete"),
+        ([Start(), again(None, None)], None, "no checkpoint was complete"),
+        ([Start()], None, "it was never started again"),
+        ([], None, "it was never started again"),
+    ],
+)
+def test_where_it_went_on(starts: list[Start], passed: bool | None, told: str) -> None:
+    found = went_on([starts])
+    assert (found.passed, told in found.told) == (passed, True), found
+    if passed:
+        assert went_on([starts, [Start(), again(5, 4)]]).passed is False, "each repeat has to"
+
+
+FIRST = Start(losses={0: 3.0, 1: 2.5, 2: 2.25})
+
+
+@pytest.mark.parametrize(
+    ("losses", "known", "tolerance", "passed", "told"),
+    [
+        ({2: 2.25, 3: 2.0}, {}, 0.0, True, "1 step equal to the bit"),
+        ({2: 2.25, 3: 2.0}, {2: 2.25, 3: 2.0}, 0.0, True, "2 steps equal to the bit"),
+        (
+            {2: 2.25, 3: 2.0},
+            {3: 2.0000000000000004},
+            0.0,
+            False,
+            "step 3: 2.0, and 2.0000000000000004 without",
+        ),
+        ({2: 2.25, 3: 2.0}, {3: 2.0000000000000004}, 1e-6, True, "2 steps equal within 0.0001 %"),
+        ({2: 3.0}, {}, 0.1, False, "step 2: 3.0, and 2.25 without the stop"),
+        ({3: 2.0}, {}, 0.0, None, "no step after a restart"),
+        ({}, {}, 0.0, None, "no step after a restart"),
+        ({1: 2.5, 2: 2.25}, {}, 0.0, False, "says to go on from step 1, and did step 1 again"),
+        ({2: float("nan")}, {}, 0.0, False, "step 2: nan"),
+    ],
+)
+def test_how_losses_go_on(
+    losses: Mapping[int, float], known: Mapping[int, float], tolerance: float, passed: bool | None, told: str
+) -> None:
+    found = losses_go_on([[FIRST, again(1, 1, losses)]], known, tolerance)
+    assert (found.passed, told in found.told) == (passed, True), found
+
+
+def test_losses_of_one_repeat_are_not_those_of_another() -> None:
+    assert losses_go_on([[FIRST], [Start(), again(1, 1, {2: 2.25})]]).passed is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "plain", "told"),
+    [
+        (NOISE, PLAIN, None),
+        (NOISE[:40], b"", None),
+        (b"", b"", None),
+        (NOISE[:1000] + PLAIN[32:200] + NOISE[1000:], PLAIN, "it holds what was saved"),
+        (PLAIN, PLAIN, "it holds what was saved"),
+        (b"{}", b"{}", "it holds what was saved"),
+        (b"\0" * 4096, bytes(64), "not as even"),
+        (b"\x0c\xdb\x3a\x2a" + NOISE, None, "it is an OCDBT database"),
+        (b"\x28\xb5\x2f\xfd" + NOISE, None, "it is Zstandard"),
+        (json.dumps({"item_handlers": "x"}).encode(), None, "it is text"),
+        (bytes(range(64)) * 64, None, "not as even"),
+        (b"{" + NOISE, None, None),
+    ],
+)
+def test_how_plaintext_shows(stored: bytes, plain: bytes | None, told: str | None) -> None:
+    found = plaintext_in(stored, plain)
+    assert found is None if told is None else found is not None and told in found
+
+
+def test_ciphertext_of_any_length_is_not_taken_for_plaintext() -> None:
+    draw = random.Random(11)
+    assert not [size for size in range(0, 3000, 7) if plaintext_in(draw.randbytes(size))]
+
+
+def test_a_bucket_is_sealed_when_each_object_is() -> None:
+    assert sealed([("a", NOISE, None), ("b", b"", b"")]).passed is True
+    assert sealed([]).passed is None
+    found = sealed([("a", NOISE, None), ("b", PLAIN, PLAIN)])
+    assert (found.passed, found.told) == (False, "b: it holds what was saved, as it was saved")
+
+
+def test_reading_around() -> None:
+    assert read_around(False, "exit code 1: not a checkpoint").passed is True
+    assert read_around(True, "").passed is False
