@@ -92,6 +92,7 @@ def test_losses_of_one_repeat_are_not_those_of_another() -> None:
         (bytes(range(64)) * 64, None, "not as even"),
         (b"{" + NOISE, None, None),
     ],
+    ids=lambda value: f"{len(value)} bytes" if isinstance(value, bytes) else None,
 )
 def test_how_plaintext_shows(stored: bytes, plain: bytes | None, told: str | None) -> None:
     found = plaintext_in(stored, plain)
