@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import cyclopts
 
+from flows.cli.file_kind import kind_of_file
 from flows.cli.said import Json, print_json, say
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, Problem
@@ -104,19 +105,12 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
     try:
         text = read_text(file)
         root = load(text, file).root
-        if root is not None and "kind" in root.entries and "benchmarks" not in root.entries:
+        kind = kind_of_file(root.entries) if root is not None else "suite"
+        if kind == "target":
             return _check_target(file)
-        if (
-            root is not None
-            and {"suites", "include"} & set(root.entries)
-            and "benchmarks" not in root.entries
-        ):
+        if kind == "nightly":
             return _check_nightly(file)
-        if (
-            root is not None
-            and {"record", "tpu_pools"} & set(root.entries)
-            and "benchmarks" not in root.entries
-        ):
+        if kind == "environment":
             return _check_environment(file, overrides)
         text = apply_overrides(text, overrides, file) if overrides else text
     except BadInput as refusal:
@@ -139,15 +133,18 @@ def _check_target(file: str) -> Checked:
 
 
 def _check_nightly(file: str) -> Checked:
+    from tasks.cloud.prices import prices_kept
     from tasks.stages.nightly import open_night
     from tasks.stages.nightly_plan import problems_of
 
     try:
-        night = open_night(str(Path(file).absolute()), None)
+        with prices_kept():
+            night = open_night(str(Path(file).absolute()), None)
+            problems = tuple(problems_of(night))
     except BadInput as refusal:
         return Checked(file, "nightly", refusal.problems)
     cells = counted(len(night.cells()), "cell")
-    return Checked(file, "nightly", tuple(problems_of(night)), summary=f"a nightly of {cells}")
+    return Checked(file, "nightly", problems, summary=f"a nightly of {cells}")
 
 
 def _check_environment(file: str, overrides: tuple[str, ...]) -> Checked:

@@ -36,10 +36,11 @@ def nightly(
     Exit code 4: something regressed; 3: something did not run; 1: a benchmark failed; docs/nightly.md has all.
     """
     from tasks.stages.nightly import open_night
-    from tasks.stages.nightly_plan import plan_night
+    from tasks.stages.nightly_plan import plan_night, warnings_of
 
     opened = open_night(file, night)
     plan_night(opened)  # refused before anything is started, wherever it would be played
+    say(*map(str, warnings_of(opened)))
     code, record = _played(file, opened, direct)
     if code is ExitCode.INTERRUPTED:
         say(f"interrupted; go on with it by the same command{'' if night else f' and --night {opened.date}'}")

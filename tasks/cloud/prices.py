@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-
-import yaml
 
 from runtime.contract.errors import BadInput
 
@@ -35,21 +34,34 @@ class Prices:
 
 def load_prices() -> Prices:
     """Returns the table in force. Raises BadInput when a user's own cannot be read."""
-    return _load(os.environ.get(PRICES_VARIABLE) or str(_OURS))
+    if named := os.environ.get(PRICES_VARIABLE):
+        return read_prices(named, f"unset {PRICES_VARIABLE}")
+    return read_prices(str(_OURS), "install slicebench again")
 
 
 @cache
-def _load(path: str) -> Prices:
+def read_prices(path: str, without: str) -> Prices:
+    """Returns the table of a file. Raises BadInput with all that is wrong in it; `without`: how to do without it."""
+    from tasks.cloud.price_table import PriceTable
+    from tasks.config.load import root_of, validated
+
     try:
-        table = yaml.safe_load(Path(path).read_text())
-        rows = {
-            str(generation): {
-                str(region): (float(pair[0]), float(pair[1])) for region, pair in regions.items()
-            }
-            for generation, regions in table["per_chip_hour"].items()
-        }
-        return Prices(str(table["as_of"]), str(table["source"]), rows)
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BadInput(
-            f"{path} is no table of prices: {error}", fix=f"write it like {_OURS}, or unset {PRICES_VARIABLE}"
-        ) from error
+        table = validated(root_of(Path(path)), PriceTable, "the table of prices")
+    except BadInput as error:
+        *others, last = error.problems
+        fix = f"write it like {_OURS}, or {without}"
+        told = replace(last, fix=f"{last.fix}; {fix}" if last.fix else fix)
+        raise BadInput([*others, told]) from None
+    return Prices(str(table.as_of), table.source, table.per_chip_hour)
+
+
+@contextmanager
+def prices_kept() -> Iterator[None]:
+    """Puts the table back in force that is now, whichever is meanwhile."""
+    before = os.environ.get(PRICES_VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ.pop(PRICES_VARIABLE, None)
+        if before is not None:
+            os.environ[PRICES_VARIABLE] = before

@@ -23,8 +23,7 @@ def post(
     """
     import httpx
 
-    if not _is_address(url):
-        raise InfrastructureError(f"{named} is no address by http or https")
+    checked_address(url, named)
     why = ""
     for pause_s in (*PAUSES_S, None):
         try:
@@ -40,6 +39,12 @@ def post(
         if pause_s is not None:
             sleep(pause_s)
     raise InfrastructureError(f"{named} did not take the message: {why}")
+
+
+def checked_address(url: str, named: str) -> None:
+    """Raises InfrastructureError where it is none that a message could be sent to."""
+    if not _is_address(url):
+        raise InfrastructureError(f"{named} is no address by http or https")
 
 
 def _is_address(url: str) -> bool:

@@ -43,6 +43,10 @@ class Written(ABC):
         """Returns a sentence of a model about its fields, by the names that they have here."""
         return told
 
+    def as_text(self, given: Any) -> str:
+        """Returns how to write as text what was taken for something else; empty where all that is written is text."""
+        return ""
+
     def add(self, name: str) -> str:
         """Returns what to do about a field that is missing."""
         return f"write {name}: …"
@@ -104,6 +108,7 @@ def _problems(
 ) -> Iterator[Problem]:
     """Yields them; what may be one of several things fails once for each, and is told once."""
     branches: dict[tuple[Place | None, str, str], list[str]] = {}
+    fixes: dict[tuple[Place | None, str, str], str] = {}
     for detail in error.errors():
         path = tuple(detail["loc"])
         where, name = source.place(path), source.name(path)
@@ -118,9 +123,13 @@ def _problems(
         else:
             told = wanted(detail, _pattern_of(model, path))
             asked = source.wants(path, told)
-            branches.setdefault((where, name, source.value(detail["input"])), []).append(asked)
+            key = (where, name, source.value(detail["input"]))
+            branches.setdefault(key, []).append(asked)
+            if asked == "text":
+                fixes[key] = source.as_text(detail["input"])
     for (where, name, given), words in branches.items():
-        yield Problem("error", where, f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}")
+        what = f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}"
+        yield Problem("error", where, what, fix=fixes.get((where, name, given), ""))
 
 
 def _pattern_of(model: type[pydantic.BaseModel], path: Keys) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pydantic
 
 from runtime.contract.errors import BadInput, Place, Problem
+from runtime.contract.nearest import nearest
 from runtime.contract.yamlfile import Node, load, place_of, read_text
 from tasks.config.findings import Keys, Written, checked
 from tasks.config.gke_target import GkeTargetConfig
@@ -43,8 +44,18 @@ def load_target(path: Path) -> TargetConfig:
 def load_nightly(path: Path) -> NightlyConfig:
     """Returns a nightly's model. Raises BadInput with all problems, each with line and column."""
     from tasks.config.nightly import NightlyConfig
+    from tasks.config.nightly_sense import contradictions
 
-    return validated(root_of(path), NightlyConfig, "nightly")
+    root = root_of(path)
+    config = validated(root, NightlyConfig, "nightly")
+    if wrong := [Problem("error", place_of(root, where), told) for where, told in contradictions(config)]:
+        raise BadInput(wrong)
+    return config
+
+
+def target_keys() -> set[str]:
+    """Returns the keys that a target of any kind may have."""
+    return {name for model in _KINDS.values() for name in model.model_fields}
 
 
 def root_of(path: Path) -> Node:
@@ -78,7 +89,10 @@ def _model(root: Node) -> _Model:
     kind = root.child("kind")
     fix = f"write kind: {' or '.join(_KINDS)}"
     if kind is None:
-        raise BadInput(Problem("error", root.place, "a target needs a kind", fix=fix))
+        meant = nearest("kind", root.entries)
+        place = root.entries[meant].place if meant else root.place
+        told = f"{fix}, in place of {meant}" if meant else fix
+        raise BadInput(Problem("error", place, "a target needs a kind", fix=told))
     if not isinstance(kind.value, str) or kind.value not in _KINDS:
         raise BadInput(Problem("error", kind.place, f"{kind.value!r} is no kind of target", fix=fix))
     return _KINDS[kind.value]
@@ -98,6 +112,10 @@ class _InFile(Written):
         words = (*first, *_KEY.findall(told)) if told else ()
         spoken_of = next((entries[word].place for word in words if word in entries), None)
         return spoken_of or place_of(self._root, path)
+
+    def as_text(self, given: object) -> str:
+        """Returns what makes text of a number, a date or a truth."""
+        return "" if given is None or isinstance(given, list | Mapping) else "put it in quotes"
 
     def name(self, path: Keys) -> str:
         """Returns the last word of a path that is a key of the file, or a key that is missing there."""

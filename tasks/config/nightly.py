@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -13,9 +13,17 @@ from runtime.contract.errors import BadInput
 from runtime.contract.metrics import METRICS
 from tasks.config import duration, patterns
 from tasks.config.request import RunRequest
-from tasks.config.source import resolve_source
+from tasks.config.source import Words, resolve_source
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
+_WORDS = Words("pinned", "write jax: nightly, or x.y.z", "name theirs: {jax: nightly, jax_index: …}")
+
+
+def _quoted(given: Any) -> Any:
+    """Refuses what YAML took for a number: 0.10 is none that anybody could tell from 0.1."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        raise ValueError(f"{given} is a number: put the version in quotes, '0.10.0'")
+    return given
 
 
 class Version(BaseModel):
@@ -24,7 +32,9 @@ class Version(BaseModel):
     model_config = _STRICT
 
     label: str = Field("", pattern=patterns.LABEL, description="What reports call it; made of the rest")
-    jax: str = Field("pinned", description="JAX: pinned, newest, nightly or x.y.z")
+    jax: Annotated[str, BeforeValidator(_quoted, json_schema_input_type=str)] = Field(
+        "pinned", description="JAX: pinned, newest, nightly or x.y.z"
+    )
     jax_index: str | None = Field(None, description="Package index of JAX nightlies")
     repo: str | None = Field(None, description="Orbax: repository URL (a fork, say) or local path")
     branch: str | None = Field(None, description="… at this branch")
@@ -44,8 +54,8 @@ class Version(BaseModel):
         if not self.against and "rounds" in self.model_fields_set:
             raise ValueError("rounds are for a version that is measured against another one: add against")
         try:
-            resolve_source(RunRequest(suite="-", **self.request_fields))
-            resolve_source(RunRequest(suite="-", **self.other_fields))
+            resolve_source(RunRequest(suite="-", **self.request_fields), _WORDS)
+            resolve_source(RunRequest(suite="-", **self.other_fields), _WORDS)
         except BadInput as error:
             raise ValueError("; ".join(str(problem) for problem in error.problems)) from None
         return self
@@ -85,7 +95,7 @@ class Version(BaseModel):
 
 def _version(given: Any) -> Any:
     """Makes a word of a list of versions what it stands for."""
-    return {"jax": given} if isinstance(given, str) else given
+    return {"jax": given} if isinstance(given, str) else _quoted(given)
 
 
 VersionOrWord = Annotated[Version, BeforeValidator(_version, json_schema_input_type=Version | str)]
@@ -182,7 +192,10 @@ class NightlyConfig(BaseModel):
         default_factory=dict, description="Targets to try, in order, in place of one that has no room"
     )
     budget: float | None = Field(
-        None, gt=0, description="US dollars a night; what could exceed it is not begun"
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="US dollars a night; what could exceed it is not begun",
     )
     prices: str | None = Field(None, description="A table of prices in place of slicebench's own")
     thresholds: Mapping[str, float] = Field(
@@ -222,41 +235,9 @@ class NightlyConfig(BaseModel):
         for metric, least in given.items():
             if metric not in METRICS:
                 raise ValueError(f"there is no metric {metric!r}, but {', '.join(_JUDGED)} and others")
-            if not 0 <= least < 1:
+            if not 0 < least < 1:
                 raise ValueError(f"{metric} must be a fraction such as 0.05, not {least:g}")
         return given
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> NightlyConfig:
-        for wrong in self._contradictions():
-            raise ValueError(wrong)
-        return self
-
-    def _contradictions(self) -> Iterator[str]:
-        if not (self.suites and self.targets and self.versions) and not self.include:
-            yield "there is nothing to measure: name suites, targets and versions, or include"
-        for words, many in (("suites", self.suites), ("targets", self.targets)):
-            if twice := _first_twice(many):
-                yield f"{words} names {twice} twice"
-        labels = [version.name for version in self.versions]
-        if twice := _first_twice(labels):
-            yield f"two versions are called {twice}: give one of them a label"
-        for which in self.exclude:
-            for name, word, known in (
-                ("suite", which.suite, self.suites),
-                ("target", which.target, self.targets),
-                ("version", which.version, labels),
-            ):
-                if word is not None and word not in known:
-                    yield f"exclude leaves out a {name} {word!r} that is not in the matrix: {', '.join(known)}"
-        targets = {*self.targets, *(more.target for more in self.include)}
-        for target in self.elsewhere:
-            if target not in targets:
-                yield f"elsewhere tells what to do without {target!r}, which is no target here"
-
 
 _JUDGED = tuple(name for name, metric in METRICS.items() if metric.headline)
-
-
-def _first_twice(names: tuple[str, ...] | list[str]) -> str | None:
-    return next((name for n, name in enumerate(names) if name in names[:n]), None)

@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from runtime.contract.errors import BadInput
 from tasks.config import duration
-from tasks.config.nightly import NightlyConfig, Version, Which
+from tasks.config.nightly import NightlyConfig, Version
+from tasks.config.nightly_sense import fits
 from tasks.config.request import RunRequest
 from tasks.config.run_names import suite_stem
 
@@ -67,7 +68,7 @@ class Night:
     """One night of a nightly. `date` is its name, `base` the folder from which on paths in the file lead.
 
     `output` is where runs and nights lie, `history` where their numbers are remembered, `site` where the pages of all
-    series are; empty: there are none.
+    series are; empty: there are none. `file`: the nightly's own, where it was read from one.
     """
 
     config: NightlyConfig
@@ -76,6 +77,7 @@ class Night:
     output: str
     history: str = ""
     site: str = ""
+    file: str = ""
 
     @property
     def name(self) -> str:
@@ -96,7 +98,11 @@ class Night:
             for target in config.targets
             for version in config.versions
         ]
-        kept = [cell for cell in matrix if not any(_fits(which, cell) for which in config.exclude)]
+        kept = [
+            cell
+            for cell in matrix
+            if not any(fits(which, cell.suite, cell.target, cell.version.name) for which in config.exclude)
+        ]
         more = [Cell(one.suite, one.target, one.version) for one in config.include]
         return list(dict.fromkeys((*kept, *more)))
 
@@ -203,12 +209,3 @@ def _track(cell: Cell, side: str) -> str | None:
             else f"{version.against} beside {version.name}, in turns"
         )
     return version.label or None
-
-
-def _fits(which: Which, cell: Cell) -> bool:
-    pairs: Sequence[tuple[str | None, str]] = (
-        (which.suite, cell.suite),
-        (which.target, cell.target),
-        (which.version, cell.version.name),
-    )
-    return all(word is None or word == value for word, value in pairs)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from runtime.contract.errors import BadInput, Problem
+from runtime.contract.nearest import nearest
 from tasks.config.request import RunRequest
 from tasks.config.spec import SourceSpec
 
@@ -23,12 +24,24 @@ _VERSION = re.compile(r"\d+(\.\d+){1,3}((a|b|rc)\d+)?(\.dev\d+)?")
 _NOT_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
-def resolve_source(request: RunRequest) -> SourceSpec:
+class Words(NamedTuple):
+    """What those who write a source call the locked JAX, and what they do about an index without effect or none."""
+
+    locked: str
+    no_effect: str
+    nightlies: str
+
+
+FLAGS = Words("locked", "add --jax-version nightly, or x.y.z", "name theirs with --jax-index")
+
+
+def resolve_source(request: RunRequest, words: Words = FLAGS) -> SourceSpec:
     """Checks the source fields of a request, all of them, without asking git or the network.
 
-    A path becomes absolute, `git@host:path` becomes an ssh:// URL. Raises BadInput with every problem found.
+    A path becomes absolute, `git@host:path` becomes an ssh:// URL. Raises BadInput with every problem found, told in
+    `words`.
     """
-    problems = [*_ref_problems(request), *_jax_problems(request)]
+    problems = [*_ref_problems(request), *_jax_problems(request, words)]
     repo = request.repo
     if repo is not None:
         try:
@@ -103,16 +116,19 @@ def _ref_problems(request: RunRequest) -> Iterator[Problem]:
         yield _error(f"{request.commit!r} is not a commit", "write 7 to 40 hexadecimal digits")
 
 
-def _jax_problems(request: RunRequest) -> Iterator[Problem]:
+def _jax_problems(request: RunRequest, words: Words) -> Iterator[Problem]:
     version, index = request.jax_version.lower(), request.jax_index
     if version not in ("locked", "newest", "nightly") and not _VERSION.fullmatch(version):
+        near = nearest(version, (words.locked, "newest", "nightly"))
+        meant = f"did you mean {near}? " if near else ""
         yield _error(
-            f"{request.jax_version!r} is not a JAX version", "write locked, newest, nightly or x.y.z"
+            f"{request.jax_version!r} is not a JAX version",
+            f"{meant}write {words.locked}, newest, nightly or x.y.z",
         )
     if version == "nightly" and index is None:
-        yield _error("JAX nightlies are not in the usual package index", "name theirs with --jax-index")
+        yield _error("JAX nightlies are not in the usual package index", words.nightlies)
     if version == "locked" and index is not None:
-        yield _error("jax_index has no effect on the locked JAX", "add --jax-version nightly, or x.y.z")
+        yield _error(f"jax_index has no effect on the {words.locked} JAX", words.no_effect)
     if index is None:
         return
     if strip_credentials(index) != index:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode
-from tasks.cloud.prices import PRICES_VARIABLE, load_prices
+from tasks.cloud.prices import PRICES_VARIABLE, load_prices, read_prices
 from tasks.cloud.storage import open_folder, probe_writable
 from tasks.config import duration
 from tasks.config.home import history_uri, home, runs_folder
@@ -20,6 +20,7 @@ from tasks.config.locate import locate
 from tasks.config.nightly import NightlyConfig
 from tasks.config.nightly_cells import Night, folder_at, night_of
 from tasks.stages.context import Say
+from tasks.stages.nightly_alerts import unaddressed
 from tasks.stages.nightly_cell import Work
 from tasks.stages.nightly_cost import Purse
 from tasks.stages.nightly_locks import playing_alone
@@ -40,10 +41,12 @@ def open_night(file: str, date: str | None, now: datetime | None = None) -> Nigh
     output = open_folder(folder_at(config.output, base, str(runs_folder()))).uri
     history = open_folder(folder_at(config.history, base, history_uri())).uri
     if config.prices:
-        os.environ[PRICES_VARIABLE] = folder_at(config.prices, base, "")
+        table = folder_at(config.prices, base, "")
+        read_prices(table, f"leave prices out of {file}")
+        os.environ[PRICES_VARIABLE] = table  # for the runs, too, which are processes of their own
     load_prices()
     date = night_of(config, now or datetime.now(UTC), date)
-    return Night(config, date, base, output, history, _site(config, base, output))
+    return Night(config, date, base, output, history, _site(config, base, output), str(path))
 
 
 def _site(config: NightlyConfig, base: str, output: str) -> str:
@@ -60,6 +63,7 @@ def play_night(night: Night, hands: Hands, say: Say, steps: Steps | None = None)
     given everything back and the report says so.
     """
     planned = plan_night(night)
+    refuse_unheard(night, hands.environ)
     refuse_unwritable(night)
     wait_s = duration.seconds(night.config.wait_for_lock)
     with playing_alone(night.name, night.uri, wait_s, say):
@@ -80,6 +84,12 @@ def _played(night: Night, planned: Sequence[Planned], hands: Hands, say: Say, st
     playing.end()
     playing.send()
     return playing.record
+
+
+def refuse_unheard(night: Night, environ: Mapping[str, str]) -> None:
+    """Raises BadInput where alerts of a night would be sent nowhere: that is not to be found out after hours."""
+    if wrong := unaddressed(night, environ):
+        raise BadInput(wrong)
 
 
 def refuse_unwritable(night: Night) -> None:

@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runtime.contract.errors import InfrastructureError
+from runtime.contract.errors import InfrastructureError, Problem
 from runtime.contract.record import record_of
+from runtime.contract.yamlfile import place_of
 from tasks.cloud.storage import Folder, is_there, read_json
-from tasks.cloud.webhook import post
+from tasks.cloud.webhook import checked_address, post
+from tasks.config.load import root_of
 from tasks.config.nightly import NightlyConfig, Webhook
-from tasks.config.nightly_cells import folder_at
+from tasks.config.nightly_cells import Night, folder_at
 from tasks.history.alerts import Event
 
 ALERTS_FOLDER = "alerts"
@@ -40,27 +42,51 @@ def channels_of(config: NightlyConfig, base: str, environ: Mapping[str, str] = o
     return [_channel(one, base, environ) for one in config.alerts.webhooks]
 
 
+def unaddressed(night: Night, environ: Mapping[str, str] = os.environ) -> list[Problem]:
+    """Returns the webhooks of a night that have no address, each at its place in the file."""
+    root = root_of(Path(night.file)) if night.file else None
+    found = []
+    for number, webhook in enumerate(night.config.alerts.webhooks):
+        field = "url_env" if webhook.url_env else "url_file"
+        place = place_of(root, ("alerts", "webhooks", number, field)) if root else None
+        try:
+            checked_address(_url(webhook, night.base, environ), _named(webhook))
+        except InfrastructureError as error:
+            there = f"set {webhook.url_env}" if webhook.url_env else "write that file"
+            fix = f"{there} where the night is played, or take the webhook out"
+            found.append(Problem("error", place, str(error), "nobody would be told by it", fix))
+    return found
+
+
 def _channel(webhook: Webhook, base: str, environ: Mapping[str, str]) -> Channel:
-    named = f"the webhook in ${webhook.url_env}" if webhook.url_env else f"the webhook in {webhook.url_file}"
+    named = _named(webhook)
 
     def send(event: Event) -> None:
-        url = _url(webhook, base, environ, named)
+        url = _url(webhook, base, environ)
         slack = webhook.format == "slack"
         post(url, {"text": event.sentence()} if slack else event.message(), named)
 
     return Channel(named, send)
 
 
-def _url(webhook: Webhook, base: str, environ: Mapping[str, str], named: str) -> str:
+def _named(webhook: Webhook) -> str:
+    return f"the webhook in ${webhook.url_env}" if webhook.url_env else f"the webhook in {webhook.url_file}"
+
+
+def _url(webhook: Webhook, base: str, environ: Mapping[str, str]) -> str:
     if webhook.url_env:
         url = environ.get(webhook.url_env, "").strip()
     else:
         try:
             url = Path(folder_at(webhook.url_file, base, "")).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InfrastructureError(f"{named} cannot be read: {type(error).__name__}") from error
+        except OSError as error:
+            raise InfrastructureError(
+                f"{_named(webhook)} cannot be read: {error.strerror or error}"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise InfrastructureError(f"{_named(webhook)} cannot be read: it is not text") from error
     if not url:
-        raise InfrastructureError(f"{named} is not there: nothing was sent")
+        raise InfrastructureError(f"{_named(webhook)} is not there")
     return url
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from runtime.contract.errors import BadInput, Problem
+from runtime.contract.yamlfile import place_of
+from tasks.config import duration
+from tasks.config.load import root_of
 from tasks.config.nightly_cells import HERE, Cell, CellRun, Night
+from tasks.stages.nightly_alerts import unaddressed
 from tasks.stages.nightly_cost import Price, price_of
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
 from tasks.targets.open import open_target
+
+_SET = re.compile(r"--set (?:'([^']*)'|(\S+)) ?")
+"""How a fix names overrides of a suite."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ def plan_cell(night: Night, cell: Cell) -> Planned:
         specs = {side: resolve(one.request, os.environ) for side, one in sides.items()}
     except BadInput as refusal:
         return Planned(
-            cell, frozenset({f"target {cell.target}"}), wrong=[str(one) for one in refusal.problems]
+            cell, frozenset({f"target {cell.target}"}), wrong=[_of_cell(one) for one in refusal.problems]
         )
     spec = specs[HERE]
     plan = open_target(spec.target).plan(spec)
@@ -50,14 +59,37 @@ def plan_night(night: Night) -> list[Planned]:
     """Returns that of all cells. Raises BadInput where not one of them can start, with all reasons."""
     planned = [plan_cell(night, cell) for cell in night.cells()]
     if all(one.wrong for one in planned):
-        reasons = dict.fromkeys(reason for one in planned for reason in one.wrong)
-        raise BadInput("\n".join(reasons) or "every cell of the matrix is excluded")
+        raise BadInput("\n".join(dict.fromkeys(reason for one in planned for reason in one.wrong)))
     return planned
 
 
 def problems_of(night: Night) -> list[Problem]:
-    """Returns why cells of a night cannot start: what is wrong in the files that it names."""
+    """Returns why cells of a night cannot start, what is wrong in the files that it names, and what to know of it."""
     wrong = {
         f"{cell.title}: {reason}": None for cell in night.cells() for reason in plan_cell(night, cell).wrong
     }
-    return [Problem("error", None, reason) for reason in wrong]
+    # Where it is checked need not be where it is played, by somebody else and with other secrets.
+    hooks = [replace(one, severity="warning") for one in unaddressed(night)]
+    return [*(Problem("error", None, reason) for reason in wrong), *hooks, *warnings_of(night)]
+
+
+def warnings_of(night: Night) -> list[Problem]:
+    """Returns what of a night may be meant otherwise."""
+    limits = night.config.limits
+    if duration.seconds(limits.cell) <= duration.seconds(limits.night):
+        return []
+    place = place_of(root_of(Path(night.file)), ("limits",)) if night.file else None
+    what = f"a run may take {limits.cell}, and the whole night {limits.night}"
+    why = "what begins late goes on after its end"
+    return [Problem("warning", place, what, why, f"write cell: {limits.night}, or a longer night")]
+
+
+def _of_cell(problem: Problem) -> str:
+    """Returns a problem of a run as one of a nightly, where no flag can be given to it alone."""
+    flags = [one or two for one, two in _SET.findall(problem.fix)]
+    if not flags:
+        return str(problem)
+    given = ", ".join(f'"{flag}"' for flag in flags)
+    return str(
+        replace(problem, fix=f"{_SET.sub('', problem.fix).rstrip()} set: [{given}], of all its suites")
+    )

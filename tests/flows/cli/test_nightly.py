@@ -41,6 +41,33 @@ def test_check_looks_at_all_that_a_nightly_names(tmp_path: Path, capsys: pytest.
     assert not any(one.name != "night.yaml" for one in tmp_path.iterdir())
 
 
+def test_check_knows_a_nightly_by_its_other_keys_and_each_by_its_own_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "typo.yaml").write_text("name: n\nsuits: [quickstart]\nversions: [pinned]\n")
+    assert main(["check", str(tmp_path / "typo.yaml")]) == 2
+    assert capsys.readouterr().err.endswith("typo.yaml:2:1: unknown key 'suits', did you mean 'suites'?\n")
+    (tmp_path / "night.yaml").write_text("name: n\nsuites: [quickstart]\n")
+    (tmp_path / "priced.yaml").write_text("name: n\nsuites: [quickstart]\nprices: p.yaml\n")
+    assert main(["check", str(tmp_path / "priced.yaml"), str(tmp_path / "night.yaml")]) == 2
+    told = capsys.readouterr().err
+    assert (
+        "p.yaml: there is no such file" in told and f"or leave prices out of {tmp_path}/priced.yaml" in told
+    )
+    assert "night.yaml: ok, a nightly of 1 cell" in told and "SLICEBENCH_PRICES" not in told
+
+
+def test_a_night_whose_alerts_nobody_would_get_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_HOOK", raising=False)
+    file = tmp_path / "night.yaml"
+    file.write_text("name: n\nsuites: [quickstart]\noutput: runs\nalerts: {webhooks: [{url_env: NO_HOOK}]}\n")
+    assert main(["nightly", str(file), "--direct"]) == 2
+    assert "the webhook in $NO_HOOK is not there" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.fixture
 def file(tmp_path: Path, server: PrefectStub, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A nightly, and a server with its deployment."""

@@ -74,7 +74,37 @@ def test_the_table_can_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table.write_text("as_of: 2030-01\nsource: us\nper_chip_hour: {v6e: {us-east5: [10, 1]}}\n")
     monkeypatch.setenv(PRICES_VARIABLE, str(table))
     assert load_prices().per_hour("v6e", 2, "us-east5-a", spot=False) == 20.0
-    (tmp_path / "wrong.yaml").write_text("as_of: 2030-01\nper_chip_hour: [1]\n")
-    monkeypatch.setenv(PRICES_VARIABLE, str(tmp_path / "wrong.yaml"))
-    with pytest.raises(BadInput, match=r"wrong\.yaml is no table of prices"):
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("source: us\nper_chip_hour: {}\n", ":1:1: as_of is missing, write as_of: …"),
+        (
+            "as_of: 2030-01\nsource: us\nper_chip_hour: [1]\n",
+            ":3:1: per_chip_hour must be a mapping of names",
+        ),
+        ("as_of: 2030-01\nsource: us\nper_chip_hour: {v6e: [1]}\n", ":3:17: v6e must be a mapping"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [1, abc]}}\n", ":3:23: x: two prices belong here"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [1]}}\n", ":3:23: x: two prices belong here"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [1, 2, 3]}}\n", ":3:23: x: two prices belong here"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [true, 1]}}\n", ":3:23: x: two prices belong here"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [-1, 1]}}\n", ":3:23: x: a price is no less than 0"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [1, .nan]}}\n", "no more than can be paid, not nan"),
+        ("as_of: a\nsource: us\nper_chip_hour: {v6e: {x: [1, .inf]}}\n", "no more than can be paid, not inf"),
+        ("as_of: a\nsorce: us\nper_chip_hour: {}\n", ":2:1: unknown key 'sorce', did you mean 'source'?"),
+        ("- 1\n", "the table of prices must be a mapping of names to values"),
+        (None, ": there is no such file, check the path; write it like "),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_told_at_its_place_with_how_to_do_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, told: str
+) -> None:
+    table = tmp_path / "wrong.yaml"
+    if text is not None:
+        table.write_text(text)
+    monkeypatch.setenv(PRICES_VARIABLE, str(table))
+    with pytest.raises(BadInput) as refusal:
         load_prices()
+    assert f"{table}" in str(refusal.value) and told in str(refusal.value)
+    assert str(refusal.value).endswith(f"prices.yaml, or unset {PRICES_VARIABLE}")

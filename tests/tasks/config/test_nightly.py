@@ -77,13 +77,32 @@ def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:
         ("versions: [{against: main}]", "against needs something to compare"),
         ("versions: [{pr: 1, rounds: 5}]", "add against"),
         ("versions: [{repo: 'https://u:tok@x.org/a/b'}]", "was given with a password, token or query"),
-        ("versions: [pinned, pinned]", "two versions are called pinned: give one of them a label"),
-        ("suites: [a, a]", "suites names a twice"),
+        ("versions: [pined]", "did you mean pinned? write pinned, newest, nightly or x.y.z"),
+        ("versions: [0.10]", "n.yaml:2:12: versions: 0.1 is a number: put the version in quotes, '0.10.0'"),
+        ("versions: [{jax: 0.10}]", "n.yaml:2:13: jax: 0.1 is a number: put the version in quotes"),
+        ("versions: [{commit: 1234567}]", "commit must be text, not 1234567, put it in quotes"),
+        ("versions: [{jax_index: /}]", "no effect on the pinned JAX, write jax: nightly, or x.y.z"),
+        (
+            "versions: [pinned, pinned]",
+            "n.yaml:2:20: two versions are called pinned, give one of them a label",
+        ),
+        ("suites: [a, a]", "n.yaml:2:13: suites has a twice, remove one of the two"),
         ("exclude: [{}]", "n.yaml:2:11: exclude: it would leave out everything"),
         ("exclude: [{target: gpu}]", "exclude leaves out a target 'gpu' that is not in the matrix: local"),
+        ("exclude: [{suite: a}]", "n.yaml:2:1: every cell of the matrix is excluded, leave one in"),
+        (
+            "include: [{suite: a}]",
+            "n.yaml:2:11: include has the cell a · local · pinned, which is there anyhow",
+        ),
+        ("include: [{suite: c}, {suite: c}]", "n.yaml:2:23: include has the cell c · local · pinned"),
+        ("elsewhere: {local: [v4, local]}", "n.yaml:2:25: elsewhere has local in place of itself"),
+        ("elsewhere: {local: [v4, v4]}", "n.yaml:2:25: elsewhere has v4 twice for local"),
+        ("elsewhere: {local: []}", "n.yaml:2:13: elsewhere has nothing in place of local"),
         ("elsewhere: {v4: [v5]}", "elsewhere tells what to do without 'v4', which is no target here"),
         ("limits: {cell: soon}", "n.yaml:2:10: cell must be a time, such as 90s, 30m, 4h or 2d, not 'soon'"),
         ("budget: 0", "n.yaml:2:1: budget must be a number greater than 0"),
+        ("budget: .inf", "n.yaml:2:1: budget must be a finite number, not inf"),
+        ("thresholds: {time_s: 0}", "time_s must be a fraction such as 0.05, not 0"),
         ("thresholds: {speed: 0.1}", "there is no metric 'speed'"),
         ("thresholds: {time_s: 5}", "time_s must be a fraction such as 0.05, not 5"),
         ("alerts: {webhooks: [{}]}", "say where the URL is: url_env or url_file, one of them"),
@@ -110,6 +129,13 @@ def test_names_that_runs_cannot_begin_with_are_refused(tmp_path: Path, name: str
 def test_nothing_to_measure_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is nothing to measure"):
         _loaded(tmp_path, "name: mine\n")
+
+
+def test_a_cell_that_is_excluded_may_be_included_and_all_contradictions_are_told(tmp_path: Path) -> None:
+    _loaded(tmp_path, "name: mine\nsuites: [a]\nexclude: [{suite: a}]\ninclude: [{suite: a}]\n")
+    with pytest.raises(BadInput) as refusal:
+        _loaded(tmp_path, "name: mine\nsuites: [a, a]\ntargets: [t, t]\n")
+    assert len(refusal.value.problems) == 2
 
 
 def _night(tmp_path: Path, text: str = GOOD, date: str = "2026-11-29") -> Night:
@@ -167,3 +193,35 @@ def test_a_night_has_the_date_of_its_time_zone(tmp_path: Path) -> None:
     for wrong in ("tonight", "2026-13-01", "2026-12-01-b", ""):
         with pytest.raises(BadInput, match="is no night"):
             night_of(config, at, wrong)
+
+
+def test_what_may_be_meant_otherwise_and_who_would_not_be_told_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_HOOK", raising=False)
+    (tmp_path / "hook").write_text("sesame\n")
+    hooks = "[{url_env: NO_HOOK}, {url_file: nosuch}, {url_file: hook}]"
+    path = tmp_path / "n.yaml"
+    path.write_text(
+        f"name: mine\nsuites: [quickstart]\nlimits: {{night: 1h}}\nalerts: {{webhooks: {hooks}}}\n"
+    )
+    told = [str(one).removeprefix(str(tmp_path)) for one in problems_of(open_night(str(path), "2026-11-29"))]
+    assert told == [
+        "/n.yaml:4:22: warning: the webhook in $NO_HOOK is not there, nobody would be told by it, "
+        "set NO_HOOK where the night is played, or take the webhook out",
+        "/n.yaml:4:42: warning: the webhook in nosuch cannot be read: No such file or directory, nobody would be "
+        "told by it, write that file where the night is played, or take the webhook out",
+        "/n.yaml:4:62: warning: the webhook in hook is no address by http or https, nobody would be told by it, "
+        "write that file where the night is played, or take the webhook out",
+        "/n.yaml:3:1: warning: a run may take 4h, and the whole night 1h, what begins late goes on after its end, "
+        "write cell: 1h, or a longer night",
+    ]
+
+
+def test_overrides_that_would_help_are_named_as_a_nightly_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "n.yaml"
+    (tmp_path / "t.yaml").write_text("kind: local\nworkers: 3\ndevices_per_worker: 1\n")
+    path.write_text("name: mine\nsuites: [slice_of_16]\ntargets: [./t.yaml]\n")
+    [told] = map(str, problems_of(open_night(str(path), "2026-11-29")))
+    assert "no mesh fits the target" in told and "--set" not in told
+    assert 'for this one: set: ["mesh_config.ici_parallelism={' in told

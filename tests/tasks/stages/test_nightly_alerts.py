@@ -141,6 +141,6 @@ def test_webhooks_take_their_address_from_where_the_file_says(
     )
     assert receiver.got == [EVENT.message(), {"text": EVENT.sentence()}]
     assert [told.split(": ", 1)[1] for told in troubles] == [
-        "the webhook in $NOSUCH is not there: nothing was sent",
-        "the webhook in nosuch cannot be read: FileNotFoundError",
+        "the webhook in $NOSUCH is not there",
+        "the webhook in nosuch cannot be read: No such file or directory",
     ]

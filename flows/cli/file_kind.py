@@ -1,0 +1,45 @@
+"""Of what kind a YAML file is, by its keys: a suite, a target, a nightly or an environment, mistyped keys and all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Literal
+
+from runtime.contract.nearest import nearest
+
+Kind = Literal["suite", "target", "nightly", "environment"]
+
+_MARKS: tuple[tuple[Kind, frozenset[str]], ...] = (
+    ("suite", frozenset({"benchmarks"})),
+    ("target", frozenset({"kind"})),
+    ("nightly", frozenset({"suites", "include"})),
+    ("environment", frozenset({"record", "tpu_pools"})),
+)
+"""Keys that files of one kind alone have; what comes first wins."""
+
+
+def kind_of_file(keys: Collection[str]) -> Kind:
+    """Returns what a file is meant to be; of one that says nothing of it, a suite."""
+    for kind, marks in _MARKS:
+        if marks & set(keys):
+            return kind
+    scores = {kind: sum(_likeness(keys, known)) for kind, known in _known()}
+    return max(scores, key=lambda kind: scores[kind])
+
+
+def _likeness(keys: Iterable[str], known: Collection[str]) -> Iterator[int]:
+    """Yields for each key how much it speaks for those that are known: what is mistyped, less."""
+    for key in keys:
+        yield 2 if key in known else 1 if nearest(key, known) else 0
+
+
+def _known() -> Iterator[tuple[Kind, Collection[str]]]:
+    from runtime.contract.suite_reader import SUITE_KEYS
+    from tasks.config.environment import EnvironmentConfig
+    from tasks.config.load import target_keys
+    from tasks.config.nightly import NightlyConfig
+
+    yield "suite", SUITE_KEYS
+    yield "nightly", NightlyConfig.model_fields
+    yield "target", target_keys()
+    yield "environment", EnvironmentConfig.model_fields
