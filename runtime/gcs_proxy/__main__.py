@@ -14,7 +14,8 @@ from runtime.gcs_proxy.format import Malformed
 from runtime.gcs_proxy.keymap import parse_key
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
-from runtime.gcs_proxy.serve import add_options, serve, settings
+from runtime.gcs_proxy.options import add_options, settings
+from runtime.gcs_proxy.serve import serve
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import OrderedDict
@@ -59,6 +60,12 @@ class Gateway:
         self._lock = threading.Lock()
         self.sessions = Sessions()
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+
+    def toward(self, pool: Pool) -> Gateway:
+        """Returns one that shares all with this, and asks elsewhere."""
+        other = copy.copy(self)
+        other.pool = pool
+        return other
 
     def new_key(self, key: KeyRef, bucket: str, name: str) -> tuple[bytes, Envelope]:
         """Returns data key and envelope of a new object. Raises Refused."""

@@ -13,6 +13,10 @@ from runtime.gcs_proxy.wire import HEAD_LIMIT, BadMessage, Closed, Headers, Wire
 _READ_BYTES = 64 << 10
 
 
+class NewerHttp(BadMessage):
+    """The other side speaks HTTP/2, and has sent the first half of its greeting."""
+
+
 @dataclass
 class Request:
     """The head of a request."""
@@ -110,6 +114,8 @@ def receive_request(wire: Wire) -> tuple[Request, Body] | None:
     head = wire.read_head()
     if head is None:
         return None
+    if head == b"PRI * HTTP/2.0\r\n\r\n":
+        raise NewerHttp("this is HTTP/2, which gRPC speaks")
     parser = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
     event = _parsed(parser, head)
     if not isinstance(event, h11.Request):

@@ -22,8 +22,10 @@ Kind = Literal[
     "other",
     "batch",
     "plain",
+    "connect",
 ]
-"""other: anything else that is about objects of a bucket. plain: what is about no object's bytes or size."""
+"""other: anything else that is about objects of a bucket. plain: what is about no object's bytes or size.
+connect: opens a connection to a host."""
 
 Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
@@ -31,7 +33,7 @@ _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage",
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
 _OBJECTLESS = ("batch", "discovery", "$discovery")
 _SUBRESOURCES = ("acl", "iam")
-_RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
+RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def route(method: str, target: str) -> Route:
         return _objects(method, [_decoded(part) for part in parts[4:]], query, download=True)
     if parts[:3] == _API:
         return _objects(method, [_decoded(part) for part in parts[3:]], query)
-    if parts[0] in _RESERVED:
+    if parts[0] in RESERVED:
         return Route("plain", query=query)
     return _xml(method, parts, query)
 
@@ -104,7 +106,7 @@ def _check_root(parts: Sequence[str]) -> None:
     if parts[0] == "" and len(parts) > 1:
         raise invalid("the path begins with two slashes")
     root = [_decoded(part) for part in parts[:5]]
-    if root[0].lower() not in _RESERVED:
+    if root[0].lower() not in RESERVED:
         return
     fixed = next((known for known in (*_UPLOADS, _DOWNLOAD, _API) if root[: len(known)] == known), None)
     if fixed:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 from email.utils import formatdate
 
-from runtime.gcs_proxy.messages import Body, Request, receive_request, response_head
+from runtime.gcs_proxy.grpc_refusal import refuse_grpc
+from runtime.gcs_proxy.messages import Body, NewerHttp, Request, receive_request, response_head
 from runtime.gcs_proxy.refusal import Refused, as_json, as_xml, invalid
 from runtime.gcs_proxy.routes import Route
 from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
@@ -17,8 +18,11 @@ from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
 CONNECTIONS = 512
 IDLE_S = 300.0
 """How long a connection may be silent, between requests and within one."""
-_LINGER_S, _LINGER_BYTES = 5.0, 64 << 20
 _BODILESS = frozenset((204, 304))
+
+
+Answer = Callable[["Client"], None]
+Converse = Callable[[Wire, Answer], None]
 
 
 class Client:
@@ -34,6 +38,8 @@ class Client:
         self.scheme = "http"
         self.about: Route | None = None
         """What it is about, once that is known."""
+        self.after: Callable[[Wire, Converse], None] | None = None
+        """What becomes of the connection once this request is answered."""
         self.keep = request.http_11 and "close" not in request.headers.get("connection").lower()
         if request.headers.get("expect").lower() == "100-continue":
             body.on_first_read = self._continue
@@ -86,7 +92,9 @@ class Client:
             ("Content-Type", f"{kind}; charset=UTF-8"),
             ("Cache-Control", "no-cache"),
         ]
-        self.answer(refused.status, headers, content)
+        # Of an answer to CONNECT, programs show the line alone.
+        reason = refused.message if self.request.method == "CONNECT" else ""
+        self.answer(refused.status, headers, content, reason)
 
     def _continue(self) -> None:
         if not self.status:
@@ -96,7 +104,7 @@ class Client:
 class Server:
     """Answers what comes at a listening socket, until it is told to stop."""
 
-    def __init__(self, listener: socket.socket, answer: Callable[[Client], None]) -> None:
+    def __init__(self, listener: socket.socket, answer: Answer) -> None:
         """`answer` may raise Refused, which is told to the client."""
         self._listener, self._answer = listener, answer
         self._room = threading.BoundedSemaphore(CONNECTIONS)
@@ -120,15 +128,24 @@ class Server:
 
     def stop(self, grace_s: float) -> None:
         """Takes no more connections, and returns when all requests are answered or the time is over."""
+        self.close()
+        self.wait(grace_s)
+
+    def close(self) -> None:
+        """Takes no more connections, and no more requests on those there are."""
         self._stopping = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        deadline = time.monotonic() + grace_s
         with self._lock:
             for wire in [wire for wire, busy in self._open.items() if not busy]:
                 with contextlib.suppress(OSError):
-                    wire.sock.shutdown(socket.SHUT_RDWR)
+                    wire.cut()
+
+    def wait(self, grace_s: float) -> None:
+        """Returns when all requests are answered, or the time is over."""
+        deadline = time.monotonic() + grace_s
+        with self._lock:
             while any(self._open.values()) and (left := deadline - time.monotonic()) > 0:
                 self._lock.wait(left)
 
@@ -141,57 +158,64 @@ class Server:
             sock.sendall(head + content)
 
     def _connection(self, sock: socket.socket) -> None:
-        wire = Wire(sock)
         try:
-            sock.settimeout(IDLE_S)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with contextlib.suppress(Closed, OSError):
-                while self._one(wire) and not self._stopping:
-                    pass
+            with contextlib.suppress(OSError):
+                sock.settimeout(IDLE_S)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.converse(Wire(sock), self._answer)
         finally:
-            with self._lock:
-                self._open.pop(wire, None)
-                self._lock.notify_all()
-            wire.close()
+            sock.close()
             self._room.release()
 
-    def _one(self, wire: Wire) -> bool:
+    def converse(self, wire: Wire, answer: Answer) -> None:
+        """Has the requests of a connection answered, one after the other, until it ends."""
+        try:
+            with contextlib.suppress(Closed, OSError):
+                while self._one(wire, answer) and not self._stopping:
+                    pass
+        finally:
+            self._forget(wire)
+            wire.close()
+
+    def _one(self, wire: Wire, answer: Answer) -> bool:
         """Has one request answered; returns whether there may be another."""
         self._mark(wire, busy=False)
         try:
             came = receive_request(wire)
+        except NewerHttp:
+            refuse_grpc(wire)
+            return False
         except BadMessage as error:
             client = Client(wire, Request("GET", "/", Headers(), http_11=False), Body(None, 0))
             client.refuse(invalid(str(error)))
-            _linger(wire)
+            wire.linger()
             return False
         if came is None:
             return False
         self._mark(wire, busy=True)
         client = Client(wire, *came)
         try:
-            self._answer(client)
+            answer(client)
         except Refused as refused:
+            client.after = None
             client.refuse(refused)
         except BadMessage as error:
+            client.after = None
             client.refuse(invalid(str(error)))
+        if client.after:
+            self._forget(wire)
+            client.after(wire, self.converse)
+            return False
         if not client.keep:
-            _linger(wire)
+            wire.linger()
         return client.keep
+
+    def _forget(self, wire: Wire) -> None:
+        with self._lock:
+            self._open.pop(wire, None)
+            self._lock.notify_all()
 
     def _mark(self, wire: Wire, *, busy: bool) -> None:
         with self._lock:
             self._open[wire] = busy
             self._lock.notify_all()
-
-
-def _linger(wire: Wire) -> None:
-    """Reads for a while what a client still sends: closing at once would take our answer away from it."""
-    deadline, left = time.monotonic() + _LINGER_S, _LINGER_BYTES
-    try:
-        wire.sock.shutdown(socket.SHUT_WR)
-        wire.sock.settimeout(_LINGER_S)
-        while left > 0 and time.monotonic() < deadline and (data := wire.read_some()):
-            left -= len(data)
-    except (OSError, Closed):
-        return

@@ -9,6 +9,7 @@ from runtime.gcs_proxy.batch import answer_batch
 from runtime.gcs_proxy.chunks import proceed
 from runtime.gcs_proxy.copies import copy
 from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.grpc_refusal import MESSAGE
 from runtime.gcs_proxy.keymap import KeyRef
 from runtime.gcs_proxy.metadata import change, describe, list_objects
 from runtime.gcs_proxy.passing import pass_through
@@ -27,7 +28,7 @@ def answer(gate: Gateway, client: Client) -> None:
     """Answers one request. Raises Refused, BadMessage, Closed."""
     request = client.request
     if request.headers.get("content-type").startswith("application/grpc"):
-        raise unsupported("gRPC does not go through this proxy: TENSORSTORE_GCS_BACKEND=gcs chooses HTTP")
+        raise unsupported(MESSAGE)
     if request.headers.has("x-http-method-override"):
         raise invalid("a request says what it is by its method alone")
     if request.headers.has("upgrade"):

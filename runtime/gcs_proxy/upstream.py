@@ -118,18 +118,22 @@ def _keeps(response: Response) -> bool:
 class Pool:
     """Connections to one store."""
 
-    def __init__(self, origin: Origin, ca_file: str | None = None) -> None:
-        """`ca_file`: who is trusted besides the system's authorities. Raises BadInput."""
+    def __init__(self, origin: Origin, ca_file: str | None = None, tls: ssl.SSLContext | None = None) -> None:
+        """`ca_file`: who is trusted besides the system's authorities; `tls` knows that already. Raises BadInput."""
         self.origin = origin
         self._lock, self._idle = threading.Lock(), list[Wire]()
-        self._tls: ssl.SSLContext | None = None
-        if origin.scheme == "https":
+        self._tls = tls
+        if origin.scheme == "https" and tls is None:
             self._tls = ssl.create_default_context()
             if ca_file:
                 try:
                     self._tls.load_verify_locations(ca_file)
                 except (OSError, ssl.SSLError) as error:
                     raise BadInput(f"{ca_file} holds no certificates: {error}") from error
+
+    def at(self, host: str) -> Pool:
+        """Returns one to another host, over TLS, which trusts the same authorities."""
+        return Pool(Origin("https", host, 443), tls=self._tls)
 
     def open(
         self, method: str, target: str, headers: Headers, length: int | None = 0, *, chunked: bool = False

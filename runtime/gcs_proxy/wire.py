@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import select
 import socket
 import ssl
+import time
 from collections.abc import Iterable, Iterator
 
 HEAD_LIMIT = 64 << 10
 """The longest head that is read; more is an attack, or no HTTP."""
 _READ_BYTES = 64 << 10
+_LINGER_S, _LINGER_BYTES = 5.0, 64 << 20
 _BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)|\r\n[ \t]")
 """Half a line end, or a line that goes on in the next one: servers do not agree on what these mean."""
 HOP_BY_HOP = frozenset(
@@ -134,8 +137,12 @@ class Wire:
 
     def readable(self) -> bool:
         """Tells whether the other side sent something, or ended."""
-        if self._pending or not select.select([self.sock], [], [], 0)[0]:
-            return bool(self._pending)
+        if self._pending:
+            return True
+        poller = select.poll()  # select knows no descriptors from 1024 on
+        poller.register(self.sock, select.POLLIN)
+        if not poller.poll(0):
+            return False
         if not isinstance(self.sock, ssl.SSLSocket):
             return True
         # What came may be TLS's own: tickets for sessions come behind the handshake.
@@ -150,6 +157,31 @@ class Wire:
         finally:
             self.sock.settimeout(patience)
         return True
+
+    @property
+    def pending(self) -> bool:
+        """Tells whether more was read than was used."""
+        return bool(self._pending)
+
+    def cut(self) -> None:
+        """Ends the connection for whoever waits on it, in another thread. Raises OSError."""
+        # An SSLSocket would go on in plaintext after its own shutdown.
+        socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+    def linger(self) -> None:
+        """Ends our side, and reads for a while what still comes: closing at once would take our answer away."""
+        deadline, left = time.monotonic() + _LINGER_S, _LINGER_BYTES
+        try:
+            if isinstance(self.sock, ssl.SSLSocket):
+                self.sock.settimeout(0)
+                with contextlib.suppress(OSError):
+                    self.sock.unwrap()  # says that it was all; the other side's answer is not waited for
+            socket.socket.shutdown(self.sock, socket.SHUT_WR)
+            self.sock.settimeout(_LINGER_S)
+            while left > 0 and time.monotonic() < deadline and (data := self.read_some()):
+                left -= len(data)
+        except (OSError, Closed, ValueError):
+            return
 
     def close(self) -> None:
         """Ends the connection."""

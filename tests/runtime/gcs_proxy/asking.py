@@ -13,11 +13,14 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.authority import Authority, Published
 from runtime.gcs_proxy.buffers import Budget
+from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.hosts import INTERCEPTED, parse_place
 from runtime.gcs_proxy.keymap import parse_key, parse_key_map
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
-from runtime.gcs_proxy.serve import listening
+from runtime.gcs_proxy.serve import listening, url_of
 from runtime.gcs_proxy.server import Server
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.upstream import Pool, parse_origin
@@ -57,6 +60,10 @@ class Proxy:
 
     def __init__(self, url: str, key_file: Path, clock: Clock | None = None) -> None:
         self.url, self.key_file, self.clock = url, key_file, clock or Clock()
+        self.forward = ""
+        """Where its forward face is; who trusts what is in `certificates` is served there."""
+        self.certificates = key_file.parent
+        self.said: list[dict[str, Any]] = []
 
     def ask(
         self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -98,15 +105,30 @@ def serving(
     ring = KeyRing([*entries.keys, *map(parse_key, more.get("old_keys", ()))], more.get("kms"))
     clock = Clock()
     gate = Gateway(entries, ring, Pool(parse_origin(upstream)), Budget(buffer_mib << 20), clock)
-    listener = listening(("127.0.0.1", 0))
-    server = Server(listener, lambda client: answer(gate, client))
-    thread = threading.Thread(target=server.serve)
-    thread.start()
+    listener, forward_listener = listening(("127.0.0.1", 0)), listening(("127.0.0.1", 0))
+    proxy = Proxy(url_of(listener), key_file, clock)
+    proxy.forward = url_of(forward_listener)
+    authority = Authority(INTERCEPTED)
+    proxy.certificates = folder / "certificates"
+    Published(proxy.certificates, authority)
+    allowed = [parse_place(text) for text in more.get("allowed", ())]
+    forward = Forward(
+        gate, authority, allowed, say=lambda event, **told: proxy.said.append({"event": event, **told})
+    )
+    servers = [
+        Server(listener, lambda client: answer(gate, client)),
+        Server(forward_listener, forward.answer),
+    ]
+    threads = [threading.Thread(target=server.serve) for server in servers]
+    for thread in threads:
+        thread.start()
     try:
-        yield Proxy(f"http://127.0.0.1:{listener.getsockname()[1]}", key_file, clock)
+        yield proxy
     finally:
-        server.stop(0)
-        thread.join()
+        for server in servers:
+            server.stop(0)
+        for thread in threads:
+            thread.join()
 
 
 def decrypted(proxy: Proxy, sealed: bytes, resource: Mapping[str, Any]) -> bytes:

@@ -106,7 +106,7 @@ def gcsfs(bucket: str) -> None:
     """gcsfs: small files, ranges, lists."""
     from gcsfs import GCSFileSystem
 
-    files = GCSFileSystem(token="anon", use_listings_cache=False)
+    files = GCSFileSystem(token="anon", use_listings_cache=False, session_kwargs={"trust_env": True})
     value = np.random.default_rng(4).bytes(200_000)
     files.pipe_file(f"{bucket}/fs/a", value)
     files.pipe_file(f"{bucket}/fs/ends with\r", b"data\r\n--==0==\r")

@@ -189,7 +189,7 @@ POST = b"POST /upload/storage/v1/b/BUCKET/o?uploadType=media&name=x HTTP/1.1\r\n
         b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET / HTTP/1.1\n\nHost: a",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n",
         b"CONNECT evil:443 HTTP/1.1\r\nHost: evil\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
     ],

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.gcs_proxy.keymap import KeyMap, KeyRef
-from runtime.gcs_proxy.serve import Settings, add_options, settings
+from runtime.gcs_proxy.options import Settings, add_options, settings
 from tests.cloud.store.running import ROOT, Store
-from tests.runtime.gcs_proxy.asking import Proxy
+from tests.runtime.gcs_proxy.asking import Proxy, path
 
 KEY = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
 
@@ -35,6 +39,14 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
     assert told("--no-encryption").key_map == KeyMap()
     assert told("--key-map", f"*:{KEY}", SSL_INSECURE="false").listen == ("127.0.0.1", 9081)
     assert told("--key-map", f"*:{KEY}", "--listen", "[::1]:0").listen == ("::1", 0)
+    assert told("--no-encryption", PROXY_CERT_PATH="").forward is None
+    by_proxy = told("--no-encryption", "--allow", "a.com:8443", PROXY_CERT_PATH="/proxy/certs").forward
+    assert by_proxy and (by_proxy.listen, by_proxy.certificates) == (
+        ("127.0.0.1", 9080),
+        Path("/proxy/certs"),
+    )
+    assert (by_proxy.allowed[0].host, by_proxy.allowed[-1].port) == ("oauth2.googleapis.com", 8443)
+    assert told("--no-encryption", "--certificates", "/c", PROXY_CERT_PATH="/proxy/certs").forward != by_proxy
     loud = told("--no-encryption", "--admin", "0.0.0.0:9082", DEBUG_LEVEL="1")
     assert (loud.admin, loud.level) == (("0.0.0.0", 9082), 1)
 
@@ -53,6 +65,11 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption"], {"DEBUG_LEVEL": "all"}, "DEBUG_LEVEL is 'all'"),
         (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
+        (["--no-encryption", "--allow", "a.com"], {}, "need --certificates"),
+        (["--no-encryption", "--forward", "127.0.0.1:1"], {}, "need --certificates"),
+        (["--no-encryption", "--forward", "0.0.0.0:1"], {"PROXY_CERT_PATH": "/c"}, "not on loopback"),
+        (["--no-encryption", "--allow", "storage.googleapis.com"], {"PROXY_CERT_PATH": "/c"}, "unseen"),
+        (["--no-encryption", "--certificate-days", "0"], {"PROXY_CERT_PATH": "/c"}, "1 to 365"),
     ],
 )
 def test_what_is_not_safe_or_not_clear_is_refused(
@@ -69,7 +86,13 @@ def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, t
     )
     assert made.returncode == 0
     command = [sys.executable, "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:0", "--upstream", store.url]
-    environ = {**os.environ, "GCP_KMS_BUCKET_KEY_MAPPING": f"{bucket}:file:{key}"}
+    command += ["--forward", "127.0.0.1:0"]
+    certificates = tmp_path / "certs"
+    environ = {
+        **os.environ,
+        "GCP_KMS_BUCKET_KEY_MAPPING": f"{bucket}:file:{key}",
+        "PROXY_CERT_PATH": str(certificates),
+    }
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         begun = json.loads(process.stderr.readline())
@@ -78,8 +101,16 @@ def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, t
         assert proxy.upload(bucket, "x", b"12345").status == 200
         assert proxy.read(bucket, "x").content == b"12345"
         assert b"12345" not in store.raw(bucket, "x")
+        trusted = ssl.create_default_context(cafile=str(certificates / "ca-bundle.pem"))
+        place = urlsplit(begun["forward"])
+        connection = http.client.HTTPSConnection(place.hostname, place.port, timeout=60, context=trusted)
+        connection.set_tunnel("storage.googleapis.com")
+        with contextlib.closing(connection):
+            connection.request("GET", f"{path(bucket, 'x')}?alt=media")
+            assert connection.getresponse().read() == b"12345"
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+    assert not list(certificates.iterdir()), "they trust nobody any more"
 
 
 def test_a_store_of_no_address_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,183 @@
+"""What the proxy is told, by words and environment: read, and refused where it is not safe or not clear."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.contract.errors import BadInput
+from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, DAYS
+from runtime.gcs_proxy.hosts import NEEDED, Place, parse_place
+from runtime.gcs_proxy.keymap import KeyMap, KeyRef, parse_key, parse_key_map
+from runtime.gcs_proxy.upstream import GOOGLE
+
+KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
+    "GCP_KMS_BUCKET_KEY_MAPPING",
+    "GCS_PROXY_DISABLE_ENCRYPTION",
+    "SSL_INSECURE",
+    "DEBUG_LEVEL",
+    "PROXY_CERT_PATH",
+)
+
+
+@dataclass(frozen=True)
+class ForwardSettings:
+    """What the forward face was told."""
+
+    listen: tuple[str, int]
+    certificates: Path
+    days: int
+    allowed: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the proxy was told."""
+
+    listen: tuple[str, int]
+    key_map: KeyMap
+    old_keys: tuple[KeyRef, ...]
+    upstream: str
+    upstream_ca: str | None
+    kms_endpoint: str | None
+    buffer_mib: int
+    admin: tuple[str, int] | None
+    level: int
+    forward: ForwardSettings | None = None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what `serve` is told by."""
+    parser.add_argument(
+        "--key-map",
+        metavar="BUCKET[/PREFIX]:KEY,…",
+        help=f"which objects are encrypted, by which key; also {KEY_MAP}. * is any bucket",
+    )
+    parser.add_argument(
+        "--old-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a key that objects may still be wrapped by; for reading only",
+    )
+    parser.add_argument(
+        "--no-encryption",
+        action="store_true",
+        help=f"pass everything through as it is; also {NO_ENCRYPTION}, where it is not empty",
+    )
+    parser.add_argument(
+        "--listen", default="127.0.0.1:9081", metavar="ADDRESS:PORT", help="on loopback; %(default)s"
+    )
+    parser.add_argument(
+        "--admin", metavar="ADDRESS:PORT", help="where /healthz and /metrics are served; nowhere without it"
+    )
+    parser.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
+    parser.add_argument(
+        "--upstream-ca",
+        metavar="FILE",
+        help="certificates of authorities that are trusted besides the system's",
+    )
+    parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
+    parser.add_argument(
+        "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
+    )
+    forward = parser.add_argument_group("for programs that know a proxy alone, by https_proxy")
+    forward.add_argument(
+        "--certificates",
+        metavar="FOLDER",
+        help=f"serve them too, and write {CERTIFICATE} and {BUNDLE} there, by which they trust this proxy; also "
+        f"{CERTIFICATES}",
+    )
+    forward.add_argument(
+        "--forward", metavar="ADDRESS:PORT", help="where these connect to, on loopback; 127.0.0.1:9080"
+    )
+    forward.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help=f"connect to this host too, besides {', '.join(NEEDED)}; *.DOMAIN is all below it",
+    )
+    forward.add_argument(
+        "--certificate-days", type=int, default=DAYS, metavar="N", help="how long it is trusted; %(default)s"
+    )
+
+
+def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
+    """Returns what the proxy was told by words and environment. Raises BadInput."""
+    if environ.get(INSECURE, "").lower() not in ("", "0", "false", "no"):
+        raise BadInput(
+            f"{INSECURE} is set: the store's certificate is always verified here",
+            fix="unset it, and name the authority of a store of your own by --upstream-ca",
+        )
+    off = given.no_encryption or bool(environ.get(NO_ENCRYPTION))
+    told = given.key_map if given.key_map is not None else environ.get(KEY_MAP, "")
+    if not told and not off:
+        raise BadInput(
+            "there is no key map: nothing would be encrypted",
+            fix=f"--key-map 'BUCKET:KEY', {KEY_MAP}, or --no-encryption",
+        )
+    if given.buffer_mib < 4:
+        raise BadInput("--buffer-mib is at least 4")
+    return Settings(
+        _loopback(given.listen),
+        KeyMap() if off else parse_key_map(told),
+        tuple(parse_key(key) for key in given.old_key),
+        given.upstream,
+        given.upstream_ca,
+        given.kms_endpoint,
+        given.buffer_mib,
+        _address(given.admin) if given.admin else None,
+        _level(environ.get(LEVEL, "")),
+        _forward(given, environ),
+    )
+
+
+def _forward(given: argparse.Namespace, environ: Mapping[str, str]) -> ForwardSettings | None:
+    folder = given.certificates if given.certificates is not None else environ.get(CERTIFICATES, "")
+    if not folder:
+        if given.forward or given.allow:
+            raise BadInput(
+                "--forward and --allow need --certificates: programs have to trust what stands in for their store",
+                fix=f"--certificates FOLDER, or {CERTIFICATES}",
+            )
+        return None
+    if not 1 <= given.certificate_days <= 365:
+        raise BadInput("--certificate-days is from 1 to 365")
+    return ForwardSettings(
+        _loopback(given.forward or "127.0.0.1:9080"),
+        Path(folder),
+        given.certificate_days,
+        tuple(parse_place(text) for text in (*NEEDED, *given.allow)),
+    )
+
+
+def _level(text: str) -> int:
+    if text not in ("", "0", "1"):
+        raise BadInput(f"{LEVEL} is {text!r}", fix="0 tells of what went wrong, 1 of every request")
+    return int(text or 0)
+
+
+def _loopback(text: str) -> tuple[str, int]:
+    """Tokens and plaintext go this way without TLS: they are not to leave the machine."""
+    host, port = _address(text)
+    if not ipaddress.ip_address(host).is_loopback:
+        raise BadInput(
+            f"{text!r} is not on loopback: whoever reaches it could read plaintext", fix="127.0.0.1:PORT"
+        )
+    return host, port
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.strip("[]").replace("localhost", "127.0.0.1"))
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 65536:
+        raise BadInput(f"{text!r} is no ADDRESS:PORT", fix="write it like 127.0.0.1:9081")
+    return str(address), number

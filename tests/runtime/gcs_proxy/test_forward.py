@@ -1,0 +1,333 @@
+"""The forward face: what it connects to, whom it stands in for, and what its certificates are good for."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+import pytest
+
+from runtime.contract.errors import BadInput
+from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, Authority, Published
+from runtime.gcs_proxy.hosts import Place, parse_place
+from runtime.gcs_proxy.serve import forget_proxy
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, Told, path, serving
+from tests.waiting import until
+
+STORAGE = "storage.googleapis.com"
+
+
+def trusting(proxy: Proxy) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(proxy.certificates / CERTIFICATE))
+
+
+def through(
+    proxy: Proxy, host: str, method: str, target: str, body: bytes | None = None, **headers: str
+) -> Told:
+    """Asks a host through the forward face, as a program does that has https_proxy set."""
+    parts = urlsplit(proxy.forward)
+    connection = http.client.HTTPSConnection(
+        parts.hostname or "", parts.port, timeout=60, context=trusting(proxy)
+    )
+    connection.set_tunnel(host)
+    with contextlib.closing(connection):
+        connection.request(method, target, body, headers)
+        response = connection.getresponse()
+        return Told(response.status, response.headers, response.read())
+
+
+def said(proxy: Proxy, text: bytes) -> bytes:
+    """Returns what comes back until the connection ends."""
+    parts = urlsplit(proxy.forward)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 60) as sock:
+        sock.sendall(text)
+        answer = b""
+        while more := sock.recv(65536):
+            answer += more
+    return answer
+
+
+def test_a_host_of_cloud_storage_is_stood_in_for(proxy: Proxy, store: Store, bucket: str) -> None:
+    upload = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name=x"
+    told = through(proxy, STORAGE, "POST", upload, b"12345", Authorization="Bearer t0")
+    assert (told.status, told.json["size"]) == (200, "5")
+    assert told.json["selfLink"].startswith(f"https://{STORAGE}/storage/")
+    assert b"12345" not in store.raw(bucket, "x")
+    read = through(proxy, "www.googleapis.com", "GET", f"{path(bucket, 'x')}?alt=media")
+    assert read.content == b"12345"
+    calls = store.calls(bucket)
+    assert calls[0]["headers"]["authorization"] == "Bearer t0"
+    assert not [call for call in calls[1:] if "authorization" in call["headers"]], "a token was lent"
+    assert any("alt=media" in call["target"] for call in calls), "the store was not asked who may read"
+
+
+def test_a_session_is_where_the_program_asks(proxy: Proxy, bucket: str) -> None:
+    begun = through(
+        proxy, STORAGE, "POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=resumable&name=x", b"{}"
+    )
+    place = urlsplit(begun.headers["Location"])
+    assert (place.scheme, place.netloc) == ("https", STORAGE)
+    done = through(proxy, STORAGE, "PUT", f"{place.path}?{place.query}", b"12345")
+    assert (done.status, done.json["size"]) == (200, "5")
+
+
+def test_a_buckets_own_host_has_names_for_paths(proxy: Proxy, store: Store, bucket: str) -> None:
+    host, name = f"{bucket}.{STORAGE}", "upload/storage/v1/b"
+    assert through(proxy, host, "PUT", f"/{name}", b"12345").status == 200
+    assert b"12345" not in store.raw(bucket, name)
+    assert through(proxy, host, "GET", f"/{name}").content == b"12345"
+    assert through(proxy, host, "POST", "/", b"a form").status == 400
+    told = through(proxy, f"upload.{STORAGE}", "PUT", f"/storage/v1/b/{bucket}/o?name=y", b"12345")
+    assert (told.status, told.headers["Content-Type"][:15]) == (400, "application/xml")
+
+
+@pytest.mark.parametrize(
+    "target, status, why",
+    [
+        ("example.com:443", 403, "--allow example.com lets it"),
+        ("example.com:8443", 403, "--allow example.com:8443 lets it"),
+        ("127.0.0.1:22", 403, "--allow 127.0.0.1:22"),
+        ("[::1]:443", 403, "--allow [::1] lets it"),
+        ("169.254.169.254:80", 403, "--allow 169.254"),
+        ("storage.googleapis.com:80", 403, "Cloud Storage by a name"),
+        ("storage.googleapis.com.evil.com:443", 403, "--allow storage.googleapis.com.evil.com"),
+        ("evil-storage.googleapis.com:443", 403, "--allow"),
+        ("storage.us-east1.rep.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("storage-x.p.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("storage.mtls.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("b.commondatastorage.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("storage.cloud.google.com:443", 403, "Cloud Storage by a name"),
+        ("storage.googleapis.com", 400, "a host and a port"),
+        ("storage.googleapis.com:0", 400, "a host and a port"),
+        ("storage.googleapis.com:99999", 400, "a host and a port"),
+        ("user@storage.googleapis.com:443", 400, "a host and a port"),
+        ("/storage/v1:443", 400, "a host and a port"),
+    ],
+)
+def test_connections_to_elsewhere_are_refused_in_the_line_that_programs_show(
+    store: Store, tmp_path: Path, target: str, status: int, why: str
+) -> None:
+    with serving(store.url, tmp_path, allowed=["*.allowed.com"]) as proxy:
+        line, _, rest = said(
+            proxy, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n".encode()
+        ).partition(b"\r\n")
+    assert line.startswith(f"HTTP/1.1 {status} ".encode()) and why.encode() in line
+    assert b'"error"' in rest
+
+
+def test_no_list_lets_anything_reach_cloud_storage_unseen(store: Store, tmp_path: Path) -> None:
+    with serving(store.url, tmp_path, allowed=["*.googleapis.com"]) as proxy:
+        line = said(
+            proxy,
+            b"CONNECT storage.us.rep.googleapis.com:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        )
+    assert line.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    [
+        "GET http://storage.googleapis.com/storage/v1/b/B/o/x?alt=media HTTP/1.1\r\nHost: storage.googleapis.com\r\n",
+        "GET https://storage.googleapis.com/b/x HTTP/1.1\r\nHost: storage.googleapis.com\r\n",
+        "GET /storage/v1/b/B/o/x HTTP/1.1\r\nHost: storage.googleapis.com\r\n",
+        "CONNECT storage.googleapis.com:443 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n",
+        "CONNECT storage.googleapis.com:443 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
+    ],
+)
+def test_what_is_no_bare_connect_is_refused(proxy: Proxy, store: Store, request_head: str) -> None:
+    before = len(store.calls())
+    answer = said(proxy, f"{request_head}Connection: close\r\n\r\n".encode())
+    assert answer.startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 400 "))
+    assert len(store.calls()) == before
+
+
+def test_bytes_before_the_answer_to_connect_are_refused(proxy: Proxy) -> None:
+    answer = said(proxy, b"CONNECT storage.googleapis.com:443 HTTP/1.1\r\nHost: x\r\n\r\n\x16\x03\x01")
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"behind CONNECT" in answer
+
+
+@pytest.mark.parametrize(
+    "method, target, headers",
+    [
+        ("GET", "/storage/v1/b/B/o/x", {"Host": "other.com"}),
+        ("GET", "/storage/v1/b/B/o/x", {"Host": "b.storage.googleapis.com"}),
+        ("CONNECT", "example.com:443", {}),
+        ("GET", "https://storage.googleapis.com/storage/v1/b/B/o/x", {}),
+        ("GET", "//storage/v1/b/B/o/x", {}),
+    ],
+)
+def test_within_a_connection_everything_is_to_its_host(
+    proxy: Proxy, store: Store, method: str, target: str, headers: dict[str, str]
+) -> None:
+    before = len(store.calls())
+    assert through(proxy, STORAGE, method, target, **headers).status == 400
+    assert len(store.calls()) == before
+
+
+def test_other_apis_of_the_same_host_do_not_reach_a_stand_in(proxy: Proxy, store: Store) -> None:
+    before = len(store.calls())
+    told = through(proxy, "www.googleapis.com", "POST", "/oauth2/v4/token", b"x")
+    assert told.status == 400 and "--upstream" in told.message
+    assert len(store.calls()) == before
+
+
+@contextlib.contextmanager
+def echo() -> Iterator[int]:
+    """A server that answers with what it was sent, once all of it came."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            sock, _ = listener.accept()
+            with sock:
+                came = b""
+                while more := sock.recv(65536):
+                    came += more
+                sock.sendall(came)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+def test_what_is_allowed_goes_through_as_it_is(store: Store, tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    with echo() as port, serving(store.url, tmp_path, allowed=[f"127.0.0.1:{port}"]) as proxy:
+        parts = urlsplit(proxy.forward)
+        with socket.create_connection((parts.hostname or "", parts.port or 0), 60) as sock:
+            sock.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += sock.recv(1)
+            assert head.startswith(b"HTTP/1.1 200 ") and b"Content-Length" not in head
+            sock.sendall(content)
+            sock.shutdown(socket.SHUT_WR)
+            came = b""
+            while more := sock.recv(65536):
+                came += more
+    assert came == content
+
+
+def test_grpc_is_told_that_it_does_not_go_through_and_asks_no_more(proxy: Proxy) -> None:
+    trusted = grpc.ssl_channel_credentials((proxy.certificates / CERTIFICATE).read_bytes())
+    for channel in (
+        grpc.secure_channel(f"{STORAGE}:443", trusted, [("grpc.http_proxy", proxy.forward)]),
+        grpc.insecure_channel(urlsplit(proxy.url).netloc),
+    ):
+        with channel, pytest.raises(grpc.RpcError) as refused:
+            channel.unary_unary("/google.storage.v2.Storage/ReadObject")(b"", timeout=60)
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert "TENSORSTORE_GCS_BACKEND=gcs" in refused.value.details()
+
+
+def test_a_program_that_does_not_trust_the_proxy_is_told_of(proxy: Proxy) -> None:
+    parts = urlsplit(proxy.forward)
+    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=60)
+    connection.set_tunnel(STORAGE)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        connection.request("GET", "/")
+    until(lambda: any("does not trust" in line["why"] for line in proxy.said))
+    assert proxy.said[-1]["host"] == STORAGE
+
+
+def handshake(context: ssl.SSLContext, authority: Authority, host: str) -> None:
+    """Has a program and the proxy greet each other in memory."""
+    ends = [ssl.MemoryBIO() for _ in range(2)]
+    program = context.wrap_bio(ends[0], ends[1], server_hostname=host)
+    proxy = authority.context(host).wrap_bio(ends[1], ends[0], server_side=True)
+    for _ in range(4):
+        for side in (program, proxy):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+
+
+@pytest.mark.parametrize("host", [STORAGE, f"a.b_c.{STORAGE}", "www.googleapis.com"])
+def test_the_authority_vouches_for_cloud_storage(tmp_path: Path, host: str) -> None:
+    authority = Authority((STORAGE, "www.googleapis.com"))
+    handshake(ssl.create_default_context(cadata=authority.pem.decode()), authority, host)
+
+
+@pytest.mark.parametrize("host", ["example.com", "oauth2.googleapis.com", "googleapis.com", f"x{STORAGE}"])
+def test_the_authority_can_vouch_for_nothing_else_whoever_had_its_key(host: str) -> None:
+    authority = Authority((STORAGE, "www.googleapis.com"))
+    with pytest.raises(ssl.SSLCertVerificationError, match="permitted subtree violation"):
+        handshake(ssl.create_default_context(cadata=authority.pem.decode()), authority, host)
+
+
+def test_certificates_alone_are_written_and_taken_away(tmp_path: Path) -> None:
+    folder = tmp_path / "certs" / "of"
+    authority = Authority((STORAGE,))
+    published = Published(folder, authority)
+    assert sorted(path.name for path in folder.iterdir()) == sorted((CERTIFICATE, BUNDLE))
+    assert (folder / CERTIFICATE).read_bytes() == authority.pem
+    assert (folder / BUNDLE).read_bytes().endswith(authority.pem)
+    assert (folder / BUNDLE).read_bytes().count(b"BEGIN CERTIFICATE") > 20, "the system's are not there"
+    for file in folder.iterdir():
+        assert b"PRIVATE" not in file.read_bytes() and file.stat().st_mode & 0o777 == 0o644
+    another = Published(folder, Authority((STORAGE,)))
+    published.remove()
+    assert (folder / CERTIFICATE).exists(), "another's certificate was taken away"
+    another.remove()
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(BadInput, match="cannot be written"):
+        Published(tmp_path / "file", Authority((STORAGE,)))
+
+
+def test_an_authority_is_short_lived_and_a_hosts_certificate_shorter() -> None:
+    authority = Authority((STORAGE,), days=3)
+    assert authority.context(STORAGE) is authority.context(STORAGE)
+    assert authority.context(STORAGE) is not authority.context(f"b.{STORAGE}")
+    for number in range(300):
+        authority.context(f"b{number % 2}.{STORAGE}")
+    assert len(authority._contexts) == 4
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("a.com", Place("a.com", 443)),
+        ("A.com:8443", Place("a.com", 8443)),
+        ("*.googleapis.com", Place("googleapis.com", 443, below=True)),
+        ("[::1]:8443", Place("[::1]", 8443)),
+        ("[FE80::1]", Place("[fe80::1]")),
+        ("bigquerystorage.googleapis.com", Place("bigquerystorage.googleapis.com")),
+    ],
+)
+def test_hosts_that_are_allowed(text: str, place: Place) -> None:
+    assert parse_place(text) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "*", "*.com", "https://a.com", "a.com:", "a.com:0", "a.com:x", "a b", "::1", "storage.googleapis.com",
+     "b.storage.googleapis.com:443", "storage.googleapis.com:80", "firebasestorage.googleapis.com",
+     "www.googleapis.com"],
+)  # fmt: skip
+def test_hosts_that_cannot_be_allowed(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_place(text)
+
+
+def test_a_proxy_does_not_ask_itself() -> None:
+    environ = {
+        "https_proxy": "http://127.0.0.1:9080",
+        "HTTPS_PROXY": "http://localhost:9080/",
+        "http_proxy": "http://127.0.0.1:9081",
+        "all_proxy": "http://[::1",
+        "OTHER": "http://127.0.0.1:9080",
+    }
+    forget_proxy(environ, 9080)
+    assert sorted(environ) == ["OTHER", "all_proxy", "http_proxy"]
