@@ -70,3 +70,12 @@ def _changes(*columns: NDArray[np.int32] | NDArray[np.float64]) -> NDArray[np.bo
     changed = np.ones(len(columns[0]), dtype=np.bool_)
     changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
+
+
+def bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
+    """Returns where each series begins and ends in a table that is ordered by them."""
+    if not len(series):
+        return []
+    edges = np.flatnonzero(np.diff(series)) + 1
+    starts = [0, *edges.tolist()]
+    return list(zip(starts, [*starts[1:], len(series)], strict=True))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.history.comparison import SMALLEST_MEMORY
 from tasks.history.dataset.garbage import untroubled_by_garbage
-from tasks.history.dataset.latest import codes, numbers, order_of
+from tasks.history.dataset.latest import bounds, codes, numbers, order_of
 from tasks.history.dataset.medians import runs_of
 from tasks.history.dataset.moments import moment_name
 from tasks.history.dataset.notes import Notes
@@ -109,7 +109,7 @@ class Records:
         self._order = order_of(table)
         self._notes = notes
         self._now = now
-        self._bounds = _bounds(codes(table, "series")[self._order])
+        self._bounds = bounds(codes(table, "series")[self._order])
         self._mentioned = {note.night for note in notes.notes if note.kind in ("exclude", "include")}
 
     @cached_property
@@ -185,9 +185,10 @@ class Records:
         values = self._table.column("values").combine_chunks()
         offsets = np.from_dlpack(values.offsets).astype(np.int64)
         begins = (offsets - offsets[0])[self._order]
-        # Others than slicebench write nulls for NaN: neither is a value of it.
-        flat = values.flatten().to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-        return flat, begins, np.diff(offsets)[self._order]
+        flat = values.flatten()
+        # Others than slicebench write nulls for NaN: neither is a value of it. Telling them apart imports pandas.
+        told = flat.to_numpy(zero_copy_only=False) if flat.null_count else np.from_dlpack(flat)
+        return told.astype(np.float64, copy=False), begins, np.diff(offsets)[self._order]
 
     def _values(self, row: int) -> NDArray[np.float64]:
         values, begins, lengths = self._lists
@@ -290,12 +291,3 @@ def middle(values: Sequence[float] | NDArray[np.float64]) -> float:
     """Returns the median of those values that are numbers, at least one."""
     told = np.asarray(values)
     return median(told[np.isfinite(told)])
-
-
-def _bounds(series: NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Returns where each series begins and ends in a table that is ordered by them."""
-    if not len(series):
-        return []
-    edges = np.flatnonzero(np.diff(series)) + 1
-    starts = [0, *edges.tolist()]
-    return list(zip(starts, [*starts[1:], len(series)], strict=True))

@@ -110,7 +110,7 @@ def empty(layout: Layout) -> pa.Table:
 
     text = pa.dictionary(pa.int32(), pa.string())
     coded = [pa.field(one.name, text if one.type == pa.string() else one.type) for one in schema(layout)]
-    return pa.schema(coded).empty_table()
+    return pa.Table.from_batches([], schema=pa.schema(coded))  # `empty_table` imports pandas
 
 
 def to_file(table: pa.Table, replaces: Sequence[str] = ()) -> bytes:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.cloud.storage import open_folder
+from tasks.history.dataset.store import Dataset
 from tests.tasks.cloud.scripted_server import Reply, scripted
+from tests.tasks.history.dataset.making import row
 
 ROOT = Path(__file__).parents[3]
 HEAVY = (
@@ -42,6 +45,8 @@ COMMANDS: dict[str, tuple[int, set[str]]] = {
     "down": (0, set()),
     "history --help": (0, set()),
     "history": (0, set()),
+    "history list --history {history}": (0, {"numpy", "pyarrow", "scipy"}),
+    "history tiny --no-plot --history {history}": (0, {"numpy", "pyarrow", "scipy"}),
     "bisect --help": (0, set()),
     "history import": (2, set()),
     "history show --last 0 x": (2, set()),
@@ -122,9 +127,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[
     home = tmp_path_factory.mktemp("home")
     with socket.create_server(("127.0.0.1", 0)) as taken, scripted(lambda asked: ANYTHING) as cluster:
         (home / "kubeconfig").write_text(KUBECONFIG.format(url=cluster.url))
+        Dataset(open_folder(str(home / "history"))).append([row(0), row(1)])
         names = {
             "taken": taken.getsockname()[1],
             "kubeconfig": home / "kubeconfig",
+            "history": home / "history",
             "digest": 64 * "0",
         }
         words = [command.format(**names) for command in COMMANDS]
