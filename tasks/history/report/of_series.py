@@ -15,7 +15,7 @@ from tasks.history.labels import mesh_label, plain
 from tasks.history.report.series_page import Change, SeriesPage
 from tasks.history.report.site_page import Entry
 from tasks.history.report.spark import spark
-from tasks.history.report.trend import Judged, Run, Trend
+from tasks.history.report.trend_model import Judged, Run, Trend
 from tasks.history.verdict import Verdict
 
 
@@ -61,8 +61,9 @@ def entry(shown: Shown, link: str) -> Entry:
     )
 
 
-def _standing(shown: Shown) -> tuple[Verdict, str]:
-    """Returns where a series stands. One whose last night gave nothing is NOT_RUN, whatever was decided before."""
+def _standing(shown: Shown) -> tuple[Verdict | None, str]:
+    """Returns where a series stands; None: no verdict is given on it. One whose last night gave nothing is NOT_RUN,
+    whatever was decided before."""
     last = shown.nights[-1] if shown.nights else None
     if isinstance(last, Hole):
         return Verdict.NOT_RUN, f"{last.night}: {last.cause or last.status}"
@@ -71,7 +72,7 @@ def _standing(shown: Shown) -> tuple[Verdict, str]:
     nights = len(shown.one.nights)
     if nights < 2:
         return Verdict.NO_BASELINE, "no earlier night"
-    return Verdict.INCONCLUSIVE, "no verdict is given on it: it follows from times and memory"
+    return None, "it follows from times and memory, and these are judged"
 
 
 def _trend(shown: Shown) -> Trend:

@@ -10,7 +10,8 @@ from tasks.history.quantities import between, quantity
 from tasks.history.report.chart import WIDTH
 from tasks.history.report.lines import Line, mood_of
 from tasks.history.report.page import TEMPLATES, template
-from tasks.history.report.trend import Run, Trend, trend_chart
+from tasks.history.report.trend import trend_chart
+from tasks.history.report.trend_model import Run, Trend
 from tasks.history.verdict import Verdict
 
 NIGHT_HEADINGS = ("night", "median", "interval of the median", "run")
@@ -22,10 +23,12 @@ MEANS: Mapping[Verdict, str] = {
     Verdict.PASS: "The latest night is within what nights differ by when nothing changed.",
     Verdict.REGRESSED: "It got worse, its runs agree, and it has not recovered since.",
     Verdict.IMPROVED: "It got better; that becomes the level once it has lasted.",
-    Verdict.INCONCLUSIVE: "The nights cannot tell whether anything changed.",
+    Verdict.INCONCLUSIVE: "So far the nights cannot tell whether anything changed.",
     Verdict.NO_BASELINE: "There is no earlier night to compare with.",
     Verdict.NOT_RUN: "The latest night gave no value.",
 }
+NOT_JUDGED = "not judged"
+"""What stands in the place of a verdict where none is given."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,16 @@ class Change:
 
 @dataclass(frozen=True)
 class SeriesPage:
-    """All that the page says. `name`: parts, from the suite to the metric. `facts`: what its runs have in common."""
+    """All that the page says. `name`: parts, from the suite to the metric. `facts`: what its runs have in common.
+
+    `verdict` None: none is given on such a series, for the `reason`.
+    """
 
     id: str
     name: Sequence[str]
     machine: str
     track: str
-    verdict: Verdict
+    verdict: Verdict | None
     reason: str
     trend: Trend
     changes: Sequence[Change] = ()
@@ -59,7 +65,12 @@ class SeriesPage:
     @property
     def mood(self) -> str:
         """Returns the colour, in a word, of where it stands."""
-        return mood_of(self.verdict)
+        return mood_of(self.verdict or NOT_JUDGED)
+
+    @property
+    def undecided(self) -> bool:
+        """Says whether there may be a change that nobody can tell yet."""
+        return self.verdict is Verdict.INCONCLUSIVE
 
 
 def render_series(page: SeriesPage, home: str = "") -> str:
@@ -67,7 +78,8 @@ def render_series(page: SeriesPage, home: str = "") -> str:
     trend = page.trend
     return template("series.html.j2").render(
         page=page,
-        means=MEANS[page.verdict],
+        word=page.verdict.value if page.verdict else NOT_JUDGED,
+        means=MEANS[page.verdict] if page.verdict else "",
         home=home,
         chart=trend_chart(trend),
         changes=[Line([(one.night, ""), (one.told, ""), (one.words, "")]) for one in reversed(page.changes)],

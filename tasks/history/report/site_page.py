@@ -9,27 +9,31 @@ from dataclasses import dataclass
 from tasks.history.quantities import moment, percent, quantity
 from tasks.history.report.lines import mood_of
 from tasks.history.report.page import template
-from tasks.history.report.series_page import style
+from tasks.history.report.series_page import NOT_JUDGED, style
 from tasks.history.report.spark import Spark
 from tasks.history.verdict import Verdict
 
-_FIRST = (
+_FIRST: tuple[Verdict | None, ...] = (
     Verdict.REGRESSED,
     Verdict.NOT_RUN,
     Verdict.IMPROVED,
     Verdict.INCONCLUSIVE,
     Verdict.NO_BASELINE,
     Verdict.PASS,
+    None,
 )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A series in the table. `effect`: a fraction, positive where values grew. `latest`: in the series' unit."""
+    """A series in the table. `effect`: a fraction, positive where values grew. `latest`: in the series' unit.
+
+    `verdict` None: none is given on it.
+    """
 
     link: str
     name: Sequence[str]
-    verdict: Verdict
+    verdict: Verdict | None
     reason: str
     last_night: str
     nights: int
@@ -46,7 +50,18 @@ class Entry:
     @property
     def mood(self) -> str:
         """Returns the colour, in a word, of where it stands."""
-        return mood_of(self.verdict)
+        return mood_of(self.word)
+
+    @property
+    def word(self) -> str:
+        """Returns its verdict, or that there is none."""
+        return self.verdict.value if self.verdict else NOT_JUDGED
+
+    @property
+    def urgency(self) -> tuple[int, float, str]:
+        """Returns what sorts first what needs a look: by verdict, of the undecided those that are furthest off."""
+        off = abs(self.effect or 0.0) if self.verdict is Verdict.INCONCLUSIVE else 0.0
+        return (_FIRST.index(self.verdict), -off, self.title)
 
     @property
     def value(self) -> str:
@@ -70,7 +85,7 @@ class Section:
     @property
     def ordered(self) -> list[Entry]:
         """Returns its series, those that need a look first."""
-        return sorted(self.entries, key=lambda one: (_FIRST.index(one.verdict), one.title))
+        return sorted(self.entries, key=lambda one: one.urgency)
 
 
 def render_site(sections: Sequence[Section], now: float) -> str:
@@ -80,8 +95,12 @@ def render_site(sections: Sequence[Section], now: float) -> str:
     return template("site.html.j2").render(
         sections=sorted(sections, key=lambda one: (_worst(one), one.machine, one.track)),
         answer=_answer(counts),
-        mood="bad" if counts[Verdict.REGRESSED] or counts[Verdict.NOT_RUN] else "good" if total else "calm",
-        counts=[(verdict.value, mood_of(verdict), counts[verdict]) for verdict in _FIRST if counts[verdict]],
+        mood=_mood(counts),
+        counts=[
+            (word, mood_of(word), counts[verdict])
+            for verdict in _FIRST
+            if counts[verdict] and (word := verdict.value if verdict else NOT_JUDGED)
+        ],
         when=moment(now),
         total=f"{total} series",
         style=style(),
@@ -92,7 +111,14 @@ def _worst(section: Section) -> int:
     return min((_FIRST.index(entry.verdict) for entry in section.entries), default=len(_FIRST))
 
 
-def _answer(counts: Counter[Verdict]) -> str:
+def _mood(counts: Counter[Verdict | None]) -> str:
+    """Returns the colour of the answer: green only where nothing is left open."""
+    if counts[Verdict.REGRESSED] or counts[Verdict.NOT_RUN]:
+        return "bad"
+    return "good" if counts[Verdict.PASS] and not counts[Verdict.INCONCLUSIVE] else "calm"
+
+
+def _answer(counts: Counter[Verdict | None]) -> str:
     if not counts:
         return "Nothing was measured yet."
     told = []
@@ -100,4 +126,7 @@ def _answer(counts: Counter[Verdict]) -> str:
         told.append(f"{worse} series got worse and {'has' if worse == 1 else 'have'} not recovered")
     if missing := counts[Verdict.NOT_RUN]:
         told.append(f"{missing} series gave no value last")
+    if unsure := counts[Verdict.INCONCLUSIVE]:
+        told = told or ["Nothing got worse as far as can be told"]
+        told.append(f"{unsure} series {'is' if unsure == 1 else 'are'} undecided")
     return f"{'; '.join(told)}." if told else "Nothing got worse."

@@ -12,6 +12,7 @@ MOST = 60
 """Nights that are shown, the latest."""
 _EDGE = 3.0
 _LEAST_REACH = 0.02
+_FAR = 3.0
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ def spark(values: Sequence[float], level: float | None, label: str) -> Spark | N
     if len(shown) < 2:
         return None
     known = shown if level is None else np.append(shown, level)
-    # Spikes are cut, so that what lies between them can be seen.
+    # Spikes are cut, so that what lies between them can be seen; the latest value only where it is off by a multiple.
     first, middle, third = np.percentile(shown, (25, 50, 75))
     fence = 4 * max(third - first, _LEAST_REACH * abs(middle))
-    low, high = max(known.min(), first - fence), min(known.max(), third + fence)
+    last = float(np.clip(shown[-1], middle / _FAR, middle * _FAR)) if middle > 0 else middle
+    low, high = max(known.min(), min(first - fence, last)), min(known.max(), max(third + fence, last))
     spare = max(0.0, 2 * _LEAST_REACH * abs(middle) - (high - low)) / 2
     low, high = low - spare, max(high + spare, low - spare + 1e-12)
     heights = HEIGHT - _EDGE - (np.clip(shown, low, high) - low) / (high - low) * (HEIGHT - 2 * _EDGE)

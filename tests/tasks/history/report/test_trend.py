@@ -12,7 +12,8 @@ from tasks.history.report.chart import LETTER, WIDTH
 from tasks.history.report.series_page import Change, SeriesPage, render_series
 from tasks.history.report.site_page import Entry, Section, render_site
 from tasks.history.report.spark import HEIGHT, spark
-from tasks.history.report.trend import Judged, Run, Trend, TrendChart, trend_chart
+from tasks.history.report.trend import trend_chart
+from tasks.history.report.trend_model import Judged, Run, Trend, TrendChart
 from tasks.history.verdict import Verdict
 
 NIGHTS = [f"2026-11-{n:02d}" for n in range(1, 31)]
@@ -51,6 +52,31 @@ def test_a_spike_stands_at_the_edge_and_leaves_the_others_their_room() -> None:
     chart = drawn(trend([*(1.0, 1.01, 0.99) * 9, 9.0, 1.0, 0.001]))
     assert [spot.edge for spot in chart.spots][-3:] == ["up", "", "down"]
     assert chart.axis.high < 1.5
+
+
+def test_both_runs_of_the_latest_night_are_on_the_axis_beside_each_other() -> None:
+    steady = [Run(night, 1.0 + 0.01 * (n % 3), None, night) for n, night in enumerate(NIGHTS[:-1])]
+    night = [
+        Run(NIGHTS[-1], 1.6, None, "first", settled=False),
+        Run(NIGHTS[-1], 1.3, None, "b"),
+    ]
+    chart = drawn(trend(runs=[*steady, *night]))
+    first, second = chart.spots[-2:]
+    assert (first.edge, second.edge) == ("", "") and first.x < second.x <= chart.right
+
+
+def test_a_run_at_the_edge_has_its_value_beside_it_also_where_it_is_the_first_or_there_are_two() -> None:
+    values = [9.0, *(1.0, 1.01, 0.99) * 9, 0.1, 1.0]
+    runs = [Run(night, value, None, night) for night, value in zip(NIGHTS, values, strict=False)]
+    chart = drawn(trend(runs=[*runs, Run(NIGHTS[-1], 8.0, None, "x"), Run(NIGHTS[-1], 7.0, None, "y")]))
+    told = {spot.value.text: spot for spot in chart.spots if spot.value}
+    assert list(told) == ["9.00 s", "100 ms", "8.00 s", "7.00 s"]
+    for spot in told.values():
+        assert spot.value and spot.value.x - LETTER * 3 > 0 and spot.value.x + LETTER * 3 < WIDTH
+        assert chart.top <= spot.value.y <= chart.bottom + 4
+    assert told["8.00 s"].value.y != told["7.00 s"].value.y  # type: ignore[union-attr]
+    page = SeriesPage("1", ("a",), "m", "t", Verdict.PASS, "", trend(runs=runs))
+    assert "further off than the drawing reaches, with its value" in render_series(page)
 
 
 def test_values_that_never_move_do_not_fill_the_axis() -> None:
@@ -152,3 +178,30 @@ def test_what_needs_a_look_stands_first() -> None:
     assert page.index("<h2>b</h2>") < page.index("<h2>a</h2>")
     assert "1 series got worse and has not recovered; 1 series gave no value last." in page
     assert "Nothing was measured yet." in render_site([], 1.8e9)
+
+
+def test_what_is_never_judged_stands_last_and_of_the_undecided_what_is_furthest_off_first() -> None:
+    def one(name: str, verdict: Verdict | None, effect: float | None = None) -> Entry:
+        return Entry(f"{name}.html", (name,), verdict, "", "", 9, "s", 1.0, effect)
+
+    unsure = Verdict.INCONCLUSIVE
+    entries = [
+        one("a", None),
+        one("b", unsure),
+        one("c", unsure, -0.2),
+        one("d", Verdict.PASS),
+        one("e", unsure, 0.1),
+    ]
+    section = Section("m", "t", entries)
+    assert [entry.title for entry in section.ordered] == ["c", "e", "b", "d", "a"]
+    page = render_site([section], 1.8e9)
+    assert "Nothing got worse as far as can be told; 3 series are undecided." in page
+    assert '<div class="answer calm">' in page and '<span class="chip calm">not judged</span> 1' in page
+    assert '<div class="answer good">' in render_site([Section("m", "t", [entries[0], entries[3]])], 1.8e9)
+
+
+def test_the_page_of_a_series_that_is_not_judged_says_nothing_of_a_verdict() -> None:
+    page = render_series(SeriesPage("1", ("a",), "m", "t", None, "it follows", trend()))
+    assert "not judged</span> it follows" in page and "INCONCLUSIVE" not in page
+    page = render_series(SeriesPage("1", ("a",), "m", "t", Verdict.INCONCLUSIVE, "far off", trend()))
+    assert "No change is certain so far." in page
