@@ -51,6 +51,7 @@ def environment(
     set: list[str] | None = None,  # the word of the command
     bucket: bool = False,
     limit: str = "2h",
+    wait: str = "0s",
 ) -> State[Any]:
     """Makes an environment as its file says, or gives all of it back. A retry goes on where it ended.
 
@@ -60,37 +61,46 @@ def environment(
         set: KEY=VALUE in place of what the file says, e.g. tpu_pools=0
         bucket: With down: give its bucket back as well
         limit: It ends after so long, whatever it has come to: 90m, 2h
+        wait: For whoever works on it, at most so long, within the limit; else it is refused
     """
     drop_expected_tracebacks()
     outlive_worker()
     say = logged_by(get_run_logger())
     try:
-        with within(_seconds(limit), limit):
-            return Completed(message=_done(file, do, tuple(set or ()), bucket, say))
+        limit_s, wait_s = _seconds(limit, "limit"), _seconds(wait, "wait")
+        with within(limit_s, limit):
+            return Completed(message=_done(file, do, tuple(set or ()), bucket, wait_s, say))
     except SlicebenchError as error:
         say(str(error))
         return Failed(message=f"{error.exit_code.name}: {str(error).splitlines()[0]}")
 
 
-def _done(file: str, do: str, overrides: tuple[str, ...], bucket: bool, say: Callable[[str], None]) -> str:
+def _done(
+    file: str,
+    do: str,
+    overrides: tuple[str, ...],
+    bucket: bool,
+    wait_s: float,
+    say: Callable[[str], None],
+) -> str:
     config = load_environment(locate(file, "environments"), overrides)
 
     def desk() -> Desk:
         return opened(config, None, say, scratch=scratch_folder())
 
     if do == "down":
-        gone = down(desk(), config, bucket=bucket)
+        gone = down(desk(), config, bucket=bucket, wait_s=wait_s)
         return f"environment {config.called} is gone: {told(gone)} given back, nothing is left"
     bootstrap(desk(), config)
-    up(desk(), config)  # from now on with its record
+    up(desk(), config, wait_s=wait_s)  # from now on with its record
     return f"environment {config.called} is as {file} says"
 
 
-def _seconds(limit: str) -> float:
+def _seconds(said: str, what: str) -> float:
     try:
-        return duration.seconds(limit)
+        return duration.seconds(said)
     except (ValueError, BadInput):
-        raise BadInput(f"limit: {limit!r} is no time", fix="write 90m, 2h or 1d") from None
+        raise BadInput(f"{what}: {said!r} is no time", fix="write 90m, 2h or 1d") from None
 
 
 @contextmanager

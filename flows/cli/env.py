@@ -90,7 +90,7 @@ def up(
     """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
     show_calls(verbose)
     config, wait_s = read(file, set), _seconds(wait)
-    from flows.cli.env_words import as_said, left_behind
+    from flows.cli.env_words import as_said, left_behind, links
     from flows.signals import interrupting
     from tasks.stages.environment import bootstrap
     from tasks.stages.environment import up as make
@@ -103,10 +103,12 @@ def up(
         done = make(made, config, wait_s=wait_s)
     if json:
         told = {"name": config.called, "project": made.project, "record": config.record}
-        print_json({**told, **asdict(done), "resources": [_ref(one) for one in done.resources]})
+        found = {"resources": [_ref(one) for one in done.resources], "links": links(config, made.project)}
+        print_json({**told, **asdict(done), **found})
     else:
         back = f"give it back with: slicebench env down {file}"
         say(f"environment {config.called} is as {as_said(file, set)}; {back}")
+        say(*(f"  see {what}: {page}" for what, page in links(config, made.project).items()))
     return ExitCode.DONE
 
 

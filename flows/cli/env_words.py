@@ -1,4 +1,4 @@
-"""What `slicebench env` says at its end: as what an environment is now, and what is left when it was not finished."""
+"""What `slicebench env` says at its end: as what an environment is now, where one sees it, and what is left of it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,26 @@ if TYPE_CHECKING:
 def as_said(file: str, overrides: Sequence[str]) -> str:
     """Returns what an environment is like, for people."""
     return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "")
+
+
+def links(config: EnvironmentConfig, project: str) -> dict[str, str]:
+    """Returns pages of the console about an environment, by what they show."""
+    from tasks.config.environment_cluster import cluster_of
+    from tasks.explain import kube_links as to
+
+    place = to.GkePlace(project, cluster_of(config, project).location, config.cluster.name)
+    found = {
+        "cluster": to.cluster_link(place),
+        "metrics": to.metrics_link(place),
+        "logs": to.cluster_logs_link(place),
+        "bucket": to.bucket_link(place, config.bucket.name),
+    }
+    if config.registry is not None:
+        there = config.registry.location or config.region
+        found["images"] = to.registry_link(place, there, config.registry.name)
+    if config.tensorboard is not None:
+        found["tensorboard"] = to.tensorboards_link(place)
+    return found
 
 
 @contextmanager

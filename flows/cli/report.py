@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.runs import Output
-from flows.cli.said import Json, print_json
+from flows.cli.said import Json, print_json, say
 from runtime.contract.errors import ExitCode
 from tasks.cloud.storage import Folder, is_there
 from tasks.leases.opening import the_ledger
@@ -27,10 +28,15 @@ def report(run: Which = "latest", /, *, output: Output = None, json: Json = Fals
     from tasks.history.figures import no_figures, run_figures
     from tasks.history.reading import load_results, load_verdicts
     from tasks.history.table import print_table
+    from tasks.stages.monitored import is_due, pull
     from tasks.stages.report import report_folder, unjudged
 
-    where = _existing(folder) or report_folder(folder)
     results = load_results(folder)
+    where = _existing(folder)
+    if where is None or is_due(folder, results, time.time()):
+        if results is not None and where is not None:
+            pull(folder, results, say)
+        where = report_folder(folder)
     if results is None:  # an old report beside results that are gone: there is a page, and no numbers
         if json:
             print_json({"report": where, **no_figures(folder.uri.rpartition("/")[2])})

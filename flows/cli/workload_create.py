@@ -221,10 +221,14 @@ def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> lis
     where = (gke.project, gke.location, gke.cluster) if gke else gke_of(config.context or "")
     if where is None:
         return []
-    from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
+    from tasks.explain.kube_links import GkePlace, cluster_link, logs_link, metrics_link
 
     place = GkePlace(*where, config.namespace)
-    return [("cluster", cluster_link(place)), ("logs", logs_link(place, made.name))]
+    return [
+        ("cluster", cluster_link(place)),
+        ("metrics", metrics_link(place)),
+        ("logs", logs_link(place, made.name)),
+    ]
 
 
 def _flags(told: Namespace) -> str:

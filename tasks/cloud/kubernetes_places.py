@@ -116,6 +116,12 @@ def on_gke(scope: str) -> Mapping[str, str] | None:
     return {part: match[part] for part in ("name", "project", "location")} | {"namespace": namespace}
 
 
+def context_of(scope: str) -> str | None:
+    """Returns the context of a kubeconfig that a scope is in; None where it is in a cluster by name."""
+    match = re.fullmatch(_CONTEXT, scope.rpartition("/")[0])
+    return match["name"] if match is not None else None
+
+
 def _by_name(match: re.Match[str], namespace: str) -> Access:
     from tasks.cloud.container_errors import NotFound
     from tasks.cloud.kubernetes_gke import GkeName, access_of, look_at

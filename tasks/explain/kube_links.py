@@ -1,4 +1,4 @@
-"""Links to the Google Cloud console: a cluster, a Job, and the logs of one workload. Pure functions of names."""
+"""Links to the Google Cloud console: a cluster and what is around it, a Job, logs. Pure functions of names."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def cluster_link(place: GkePlace) -> str:
     return f"{_CONSOLE}/{path}?{_project(place)}"
 
 
+def metrics_link(place: GkePlace) -> str:
+    """Returns the dashboards of a cluster: what its nodes, containers and accelerators did, as GKE has it."""
+    path = _path("kubernetes/clusters/details", place.location, place.cluster, "observability")
+    return f"{_CONSOLE}/{path}?{_project(place)}"
+
+
 def job_link(place: GkePlace, job: str) -> str:
     """Returns the page of a Job, with its pods and their events. The console has none for JobSets."""
     path = _path("kubernetes/job", place.location, place.cluster, place.namespace, job, "details")
@@ -34,6 +40,30 @@ def logs_link(place: GkePlace, workload: str, pod: str = "", severity: str = "")
     """Returns the logs of one pod of a workload, or of all of them, from `severity` on: `ERROR`."""
     query = quote(logs_filter(place, workload, pod, severity), safe="")
     return f"{_CONSOLE}/logs/query;query={query}?{_project(place)}"
+
+
+def cluster_logs_link(place: GkePlace) -> str:
+    """Returns the logs of all that runs in a cluster."""
+    lines = (
+        f'resource.labels.location="{place.location}"',
+        f'resource.labels.cluster_name="{place.cluster}"',
+    )
+    return f"{_CONSOLE}/logs/query;query={quote(chr(10).join(lines), safe='')}?{_project(place)}"
+
+
+def bucket_link(place: GkePlace, bucket: str) -> str:
+    """Returns what is in a bucket."""
+    return f"{_CONSOLE}/{_path('storage/browser', bucket)}?{_project(place)}"
+
+
+def registry_link(place: GkePlace, location: str, name: str) -> str:
+    """Returns the images of a repository of Artifact Registry."""
+    return f"{_CONSOLE}/{_path('artifacts/docker', place.project, location, name)}?{_project(place)}"
+
+
+def tensorboards_link(place: GkePlace) -> str:
+    """Returns the TensorBoards of a project."""
+    return f"{_CONSOLE}/vertex-ai/experiments/tensorboard-instances?{_project(place)}"
 
 
 def logs_filter(place: GkePlace, workload: str, pod: str = "", severity: str = "") -> str:

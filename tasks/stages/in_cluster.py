@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.cloud.storage import Folder
-from tasks.explain.kube_links import GkePlace, cluster_link, logs_link
+from tasks.explain.kube_links import GkePlace, cluster_link, logs_link, metrics_link
 from tasks.leases.left import about, last_attempt
 
 
@@ -21,18 +21,28 @@ def links(folder: Folder) -> list[tuple[str, str]]:
     ref = workload_of(folder)
     if ref is None:
         return []
-    from tasks.cloud.kubernetes_places import on_gke
-
-    place = on_gke(str(ref["scope"]))
-    if place is None:
+    there = place_of_scope(str(ref["scope"]))
+    if there is None:
         return []
-    there = GkePlace(place["project"], place["location"], place["name"], place["namespace"])
     name = str(ref["name"])
     return [
         ("cluster", cluster_link(there)),
+        ("metrics", metrics_link(there)),
         ("logs", logs_link(there, name)),
         ("errors in them", logs_link(there, name, severity="ERROR")),
     ]
+
+
+def place_of_scope(scope: str) -> GkePlace | None:
+    """Returns where on GKE a workload's scope is, by its cluster's name or a context that gcloud made; else None."""
+    from tasks.cloud.kubernetes_config import gke_of
+    from tasks.cloud.kubernetes_places import context_of, on_gke
+
+    place = on_gke(scope)
+    if place is not None:
+        return GkePlace(place["project"], place["location"], place["name"], place["namespace"])
+    named = gke_of(context_of(scope) or "")
+    return GkePlace(*named, scope.rpartition("/")[2]) if named is not None else None
 
 
 def workload_of(folder: Folder) -> Mapping[str, Any] | None:

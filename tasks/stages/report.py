@@ -18,12 +18,16 @@ from tasks.history.torn import collect_again
 from tasks.history.verdict import VERDICTS_FILE, Verdict, Verdicts
 from tasks.stages.context import Run
 from tasks.stages.files import OUTCOME_FILE, REPORT_FILE, REQUEST_FILE, log_file
+from tasks.stages.monitored import MONITORING_FILE, watch
 
 _HOST = re.compile(rf"{RESULTS_FOLDER}/host-a(?P<attempt>\d+)-w(?P<worker>\d+)\.jsonl")
 
 
 def report(run: Run) -> str:
     """Writes the report; returns where it lies. Raises InfrastructureError when the run was not collected."""
+    results = load_results(run.folder)
+    if results is not None:
+        watch(run, results)
     where = report_folder(run.folder)
     run.say(f"report: {where}")
     return where
@@ -71,6 +75,7 @@ def _surroundings(folder: Folder, results: Results) -> Surroundings:
         ],
         files=[*(name for name in known if is_there(folder, name)), *logs],
         hosts=_hosts(folder),
+        monitored=_json(folder, MONITORING_FILE),
     )
 
 

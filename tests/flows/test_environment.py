@@ -24,8 +24,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     done: list[str] = []
     monkeypatch.setattr(flows, "opened", lambda config, *more, **named: config)
     monkeypatch.setattr(flows, "bootstrap", lambda desk, config: done.append("bootstrap"))
-    monkeypatch.setattr(flows, "up", lambda desk, config: done.append(f"up {config.tpu_pools}"))
-    monkeypatch.setattr(flows, "down", lambda desk, config, bucket: done.append(f"down {bucket}") or [])
+    monkeypatch.setattr(
+        flows, "up", lambda desk, config, wait_s: done.append(f"up {config.tpu_pools} {wait_s:.0f}")
+    )
+    monkeypatch.setattr(
+        flows, "down", lambda desk, config, bucket, wait_s: done.append(f"down {bucket} {wait_s:.0f}") or []
+    )
     yield done
 
 
@@ -33,10 +37,10 @@ def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
     prefect: None, played: list[str]
 ) -> None:
     state: Any = environment(FILE, set=["tpu_pools=3"], return_state=True)
-    assert (state.is_completed(), played) == (True, ["bootstrap", "up 3"])
-    state = environment(FILE, do="down", bucket=True, return_state=True)
+    assert (state.is_completed(), played) == (True, ["bootstrap", "up 3 0"])
+    state = environment(FILE, do="down", bucket=True, wait="30m", return_state=True)
     assert re.match("environment tpu-cluster is gone: .*, nothing is left", str(state.message))
-    assert played[-1] == "down True"
+    assert played[-1] == "down True 1800"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,7 @@ def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
     [
         ({"file": "nosuch"}, "BAD_INPUT: there is no environment 'nosuch'"),
         ({"file": FILE, "limit": "soon"}, "BAD_INPUT: limit: 'soon' is no time"),
+        ({"file": FILE, "wait": "soon"}, "BAD_INPUT: wait: 'soon' is no time"),
         (
             {"file": FILE, "set": ["zone=us-east5-b"]},
             "BAD_INPUT: --set zone=us-east5-b: zone: us-east5-b is not in",
@@ -61,8 +66,8 @@ def test_what_is_wrong_fails_the_flow_run_with_why(
 def test_it_ends_when_its_time_is_up(
     prefect: None, played: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows, "up", lambda desk, config: time.sleep(600))
-    monkeypatch.setattr(flows, "_seconds", lambda limit: 0.2)
+    monkeypatch.setattr(flows, "up", lambda desk, config, wait_s: time.sleep(600))
+    monkeypatch.setattr(flows, "_seconds", lambda said, what: 0.2)
     state: Any = environment(FILE, return_state=True)
     assert str(state.message).startswith(
         "INFRASTRUCTURE: it takes more than 2h: what was made is written down"
@@ -85,4 +90,4 @@ def test_who_looks_again_after_failures_does_not_take_the_end_for_one() -> None:
 
 def test_a_limit_must_be_a_time() -> None:
     with pytest.raises(BadInput, match="write 90m, 2h or 1d"):
-        flows._seconds("2 hours")
+        flows._seconds("2 hours", "limit")

@@ -17,7 +17,7 @@ from tasks.history.found import found_lines
 from tasks.history.labels import labels, short_generator
 from tasks.history.limits import Known, beyond, together
 from tasks.history.quantities import moment, seconds
-from tasks.history.report import charts, hosts, limits, stragglers
+from tasks.history.report import charts, hosts, limits, monitored, stragglers
 from tasks.history.report.chart import WIDTH, shortened
 from tasks.history.report.facts import environment, facts, settings
 from tasks.history.report.heatmap import heat_maps
@@ -75,13 +75,14 @@ class FailureLog:
 @dataclass(frozen=True)
 class Surroundings:
     """What lies around the results: request.json, the build stage's outputs, ends of logs by worker, files by name,
-    and what was counted on the workers' hosts."""
+    what was counted on the workers' hosts, and what Cloud Monitoring has of their accelerators."""
 
     request: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
     failures: Sequence[FailureLog] = ()
     files: Sequence[str] = ()
     hosts: Sampled = field(default_factory=dict)
+    monitored: Mapping[str, Any] = field(default_factory=dict)
 
 
 def render_report(results: Results, verdicts: Verdicts, around: Surroundings) -> str:
@@ -168,6 +169,9 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "environment": environment(results),
         "hosts": [Line(cells) for cells in host_rows(around.hosts)],
         "host_headings": hosts.HEADINGS,
+        "monitored": [Line(cells) for cells in monitored.monitored_rows(around.monitored)],
+        "monitored_headings": monitored.HEADINGS,
+        "monitored_note": monitored.note(around.monitored),
         "enough_runs": ENOUGH_RUNS,
         "unbounded": _unbounded(verdicts.series),
         "unbounded_times": _unbounded([one for one in verdicts.series if one.metric == TIME]),

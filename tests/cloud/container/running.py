@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,27 @@ class Gke(Handles):
         if not file.exists():
             credentials(file, int((self.store.folder / "token_port").read_text()))
         return file
+
+    def accelerator(self, pod: str, metric: str, values: dict[float, float], **more: str) -> None:
+        """Puts what an accelerator of a pod was like at these times there, as GKE's agents write it."""
+        points = [
+            {
+                "interval": {"endTime": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")},
+                "value": {"int64Value": str(round(value))},
+            }
+            for at, value in values.items()
+        ]
+        place = {"location": "us-east5", "cluster_name": "mine", "namespace_name": "training"}
+        named = {**place, "pod_name": pod, "container_name": "worker"}
+        labels = {"accelerator_id": "0", "make": "google", "model": "tpu-v5-lite-podslice", **more}
+        with self.store.changing() as state:
+            state["project"]["series"].append(
+                {
+                    "metric": {"type": f"kubernetes.io/container/accelerator/{metric}", "labels": labels},
+                    "resource": {"type": "k8s_container", "labels": {"project_id": "proj", **named}},
+                    "points": points,
+                }
+            )
 
     def forget(self) -> None:
         """Forgets the requests seen so far."""

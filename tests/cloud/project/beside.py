@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
-from tests.cloud.project import networks, policies, stores
+from tests.cloud.project import metrics, networks, policies, stores
 from tests.cloud.project.memory import Refused
 
 _HTTP = {
@@ -42,6 +42,8 @@ def method_of(host: str, verb: str, path: str) -> str:
         return networks.method_of(verb, path)
     if host.startswith(("iam", "cloudresourcemanager")):
         return policies.method_of(host, verb, path)
+    if host.startswith("monitoring"):
+        return {"GET": "ListTimeSeries", "POST": "CreateTimeSeries"}[verb]
     return stores.method_of(host, verb, path)
 
 
@@ -65,6 +67,7 @@ def answer(
         "artifactregistry": stores.of_registry,
         "aiplatform": stores.of_vertex,
         "serviceusage": stores.of_services,
+        "monitoring": metrics.answer,
     }
     return parts[api.partition(".")[0]](world, verb, path, query, body)
 

@@ -22,6 +22,7 @@ PARTS: dict[str, Any] = {
     "objects": {},  # "bucket/name" → {content, generation, …}
     "repositories": {},
     "tensorboards": {},
+    "series": [],  # of Cloud Monitoring, as they were written
     "services": {},  # name → when it is on everywhere, seconds, of those that were turned on
 }
 
@@ -33,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "accounts_seen_after_s": 0.0,  # policies do not know an account before
     "boards_listed_after_s": 0.0,  # TensorBoards do not show in lists before
     "operation_s": 0.0,  # of Compute Engine and others that are long running
+    "metrics_late_s": 0.0,  # what Cloud Monitoring was given does not show before
     "taken_buckets": [],  # names of buckets of other people's projects
     "rules_stay": False,  # firewall rules that GKE made outlive the cluster
     "etag_conflicts": 0,  # so many writes of policies meet another's first

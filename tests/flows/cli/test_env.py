@@ -178,6 +178,7 @@ def test_made_found_as_it_is_without_tpus_and_given_back(
     told = capsys.readouterr().err
     again = as_json(capsys, "env", "up", file)
     assert (again["made"], again["changed"]) == ([], [])
+    assert f"  see metrics: {again['links']['metrics']}" in told and "tensorboard" in again["links"]
     assert ("gce_network", "net", True) in {
         (one["kind"], one["name"], one["ours"]) for one in again["resources"]
     }

@@ -80,15 +80,19 @@ def by_hand(api: Kubernetes) -> list[tuple[Callable[[], Any], str]]:
     ]
 
 
-def who_borrowed_gives_back(api: Kubernetes) -> None:
-    """A guest has the slice while its owner has no use for it; of one team, the more important goes first."""
+def who_borrowed_gives_back(api: Kubernetes, saved: Path) -> None:
+    """A guest has the slice while its owner has no use for it; of one team, the more important goes first.
+
+    Who had to go comes back in its turn, and goes on from what it had saved.
+    """
     for name, space, priority in (
         ("guest", "lab", "high"),
         ("low", "training", "low"),
         ("first", "training", "high"),
     ):
-        api.create(JOB_SET, slice_of(name, priority), space)
+        api.create(JOB_SET, slice_of(name, priority, saved / name), space)
         until(lambda: is_admitted(api, name, space))  # noqa: B023
+        until(lambda: steps_of(saved / name))  # noqa: B023
     for name, space, reason in (
         ("guest", "lab", "InCohortReclamation"),
         ("low", "training", "InClusterQueue"),
@@ -97,13 +101,42 @@ def who_borrowed_gives_back(api: Kubernetes) -> None:
         assert not is_admitted(api, name, space)
     for name, space in (("first", "training"), ("low", "training"), ("guest", "lab")):
         until(lambda: is_admitted(api, name, space))  # noqa: B023
+        before = 0 if name == "first" else steps_of(saved / name)
+        until(lambda: steps_of(saved / name) > before)  # noqa: B023
         api.delete(JOB_SET, name, space)
+    for name in ("low", "guest"):
+        begun = [int(one) for one in (saved / name / "begun").read_text().split()]
+        assert begun[0] == 0 and len(begun) > 1 and begun[1] > 0, (name, begun)
 
 
-def slice_of(name: str, priority: str) -> dict[str, Any]:
-    """Returns a JobSet that stays on a slice of 4 hosts with 4 chips each."""
+TRAINING = """
+import os, time
+folder = {folder!r}
+os.makedirs(folder, exist_ok=True)
+saved = folder + "/step"
+step = int(open(saved).read()) if os.path.exists(saved) else 0
+if os.environ["JOB_COMPLETION_INDEX"] == "0":
+    open(folder + "/begun", "a").write(f"{{step}}\\n")
+    while True:
+        step += 1
+        open(saved + ".new", "w").write(str(step))
+        os.replace(saved + ".new", saved)
+        time.sleep(0.05)
+time.sleep(600)
+"""
+"""Saves each step, and says from which it went on."""
+
+
+def steps_of(folder: Path) -> int:
+    """Returns how far a training came."""
+    saved = folder / "step"
+    return int(saved.read_text()) if saved.exists() else 0
+
+
+def slice_of(name: str, priority: str, folder: Path) -> dict[str, Any]:
+    """Returns a JobSet that trains on a slice of 4 hosts with 4 chips each, until somebody ends it."""
     made: dict[str, Any] = jobset(
-        name, "import time; time.sleep(600)", slices=1, pods=4, queue="multislice-queue",
+        name, TRAINING.format(folder=str(folder)), slices=1, pods=4, queue="multislice-queue",
         pod={"terminationGracePeriodSeconds": 1, "priorityClassName": priority},
     )  # fmt: skip
     return made
@@ -126,7 +159,9 @@ def preempted_by(api: Kubernetes, name: str, space: str) -> str:
 
 
 @pytest.mark.system
-def test_each_team_has_a_namespace_with_an_account_and_a_queue(empty: Gke, releases: Releases) -> None:
+def test_each_team_has_a_namespace_with_an_account_and_a_queue(
+    empty: Gke, releases: Releases, tmp_path: Path
+) -> None:
     teams = [{"name": "training", "slices": 1}, {"name": "research", "namespace": "lab"}]
     wanted = environment(teams=teams, queueing=releases.queueing())
     up(looking_inside(), wanted)
@@ -146,7 +181,7 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(empty: Gke, relea
         assert plan(looking_inside(), wanted).cluster == [f"inside mine: {told}"]
         up(looking_inside(), wanted)
         assert plan(looking_inside(), wanted).empty
-    who_borrowed_gives_back(api)
+    who_borrowed_gives_back(api, tmp_path / "saved")
     alone = environment(teams=teams[1:], queueing=releases.queueing())
     up(looking_inside(), alone)
     assert api.find(CLUSTER_QUEUE, "team-training") is None
