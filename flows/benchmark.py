@@ -106,6 +106,7 @@ def benchmark(
     devices_per_worker: PositiveInt | None = None,
     operation_deadline_s: PositiveFloat | None = None,
     run_deadline_s: PositiveFloat | None = None,
+    stop_after_checkpoints: PositiveInt | None = None,
     local_directory: Text = "",
     skip_preflight: bool = False,
     debug_dumps: bool = False,

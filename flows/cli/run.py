@@ -50,7 +50,8 @@ _GROUPS = {
         "wait_for_lock",
     ),
     _LAST: (
-        *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s", "skip_preflight", "debug_dumps"),
+        *("run_id", "from_stage", "operation_deadline_s", "run_deadline_s"),
+        *("stop_after_checkpoints", "skip_preflight", "debug_dumps"),
     ),
     _SAID: ("verbose",),
 }

@@ -100,19 +100,23 @@ class GsFolder:
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """See Folder."""
+        yield from (name for name, _ in self.sizes(prefix, "name"))
+
+    def sizes(self, prefix: str = "", fields: str = "name,size") -> Iterator[tuple[str, int]]:
+        """Yields name and size of all files below `prefix`, as `names` does; all sizes 0 where `fields` lacks them."""
         prefix = prefix.strip("/")
         below = "/".join(part for part in (self.prefix, checked_name(prefix) if prefix else "") if part)
         with self._told("list", prefix):
             blobs = self._bucket().list_blobs(
                 prefix=f"{below}/" if below else None,
-                fields="items(name),nextPageToken",
+                fields=f"items({fields}),nextPageToken",
                 timeout=_CALL_S,
                 retry=_retry(),
             )
-            found = [blob.name for blob in blobs]
+            found = [(blob.name, blob.size or 0) for blob in blobs]
         strip = len(self.prefix) + 1 if self.prefix else 0
         # Names that end in a slash are the folders that the console makes: no files.
-        yield from sorted(name[strip:] for name in found if not name.endswith("/"))
+        yield from sorted((name[strip:], size) for name, size in found if not name.endswith("/"))
 
     def folders(self) -> Iterator[str]:
         """See Folder."""

@@ -93,6 +93,20 @@ def read_json(folder: Folder, name: str) -> Any:
         return None
 
 
+def sizes_in(folder: Folder, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yields name and size in bytes of all files in the folder `prefix` and below. Raises InfrastructureError."""
+    from tasks.cloud.local_storage import LocalFolder
+
+    if isinstance(folder, LocalFolder):
+        for name in folder.names(prefix):
+            yield name, (folder.path / name).lstat().st_size
+        return
+    from tasks.cloud.gs_storage import GsFolder
+
+    assert isinstance(folder, GsFolder)
+    yield from folder.sizes(prefix)
+
+
 def clear_drafts(folder: Folder) -> int:
     """Deletes what writers that were killed a day ago or earlier left half-written; returns how many files that were.
 

@@ -83,6 +83,11 @@ class RunRequest(BaseModel):
         le=patterns.MOST_S,
         allow_inf_nan=False,
     )
+    stop_after_checkpoints: int | None = Field(
+        None,
+        description="Delete the workload once so many checkpoints are complete, and start it again: it has to go on",
+        gt=0,
+    )
     local_directory: str | None = Field(
         None,
         description="Folder on each worker's host for local tiers of checkpoints: absolute, e.g. a RAM disk",

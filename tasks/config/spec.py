@@ -39,6 +39,8 @@ class RunSpec:
     `keep_for_s` is how long what is kept may stay, in seconds. `lease` names the lease of an earlier run whose kept
     hardware is used. `wait_for_lock_s` is how long to wait for hardware that another run uses.
 
+    `stop_after_checkpoints`: the workload is deleted once so many are complete, and started again.
+
     `local_directory` is a folder on each worker's host. `skip_preflight`: the target is not looked over.
 
     `env` holds the values; `secret_env` names those of them that may never be written down.
@@ -61,6 +63,7 @@ class RunSpec:
     keep_for_s: float = 0.0
     lease: str | None = None
     wait_for_lock_s: float = 0.0
+    stop_after_checkpoints: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: frozenset[str] = frozenset()
     local_directory: str | None = None

@@ -27,6 +27,7 @@ class Started:
     measured again by the next: somebody asked for the whole run once more. `restart` is where it went on, and `reached`
     how far it came, of a benchmark that goes on from its checkpoints. `left_until`: it was left to itself, nobody need
     follow it until then (seconds since the epoch). `code` is the exit code it ended by, where one is known.
+    `stopped`: it was stopped on purpose, by us.
     """
 
     n: int
@@ -39,6 +40,7 @@ class Started:
     reached: Restart | None = None
     left_until: float | None = None
     code: int | None = None
+    stopped: bool = False
 
     def __str__(self) -> str:
         return f"attempt {self.n} {self.end}" + (f": {self.cause}" if self.cause else "")

@@ -33,13 +33,14 @@ class Listener:
     """Who is told of each step of the workers', and once an attempt's workers are heard for the first time.
 
     `hearing` is what listens to the attempt that is followed, `taken_at` when the one before was seen to be taken away,
-    by our clock.
+    by our clock. `blow` is asked after each event whether to stop it on purpose.
     """
 
     progress: OnProgress
     heard: Callable[[], None]
     hearing: Hearing | None = None
     taken_at: float | None = None
+    blow: Callable[[], State | None] | None = None
 
     def listening(self, events: Iterable[Event], begun: Callable[[], None]) -> Iterator[Event]:
         """Passes events on, having told of the first that a worker is behind: states come while it waits."""
@@ -52,6 +53,10 @@ class Listener:
                 begun()
                 self.heard()
             yield event
+            if self.blow is not None and (told := self.blow()) is not None:
+                if self.hearing is not None:
+                    self.hearing.hear(told)
+                yield told
 
 
 def follow(

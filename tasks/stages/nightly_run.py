@@ -31,7 +31,7 @@ _SETTLED = {ExitCode.DONE: "passed", ExitCode.REGRESSION: "passed", ExitCode.WOR
 
 _FLAGS = (
     *("repo", "branch", "pr", "commit", "jax_index", "run_deadline_s"),
-    *("history", "night", "track"),
+    *("history", "night", "track", "stop_after_checkpoints"),
 )
 """Fields of a request that go to the command where they have a value."""
 

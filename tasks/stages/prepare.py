@@ -44,6 +44,7 @@ from tasks.stages.refusals import (
     refuse_unfit_machine,
     refuse_unwritable,
 )
+from tasks.stages.stopping import refuse_unstoppable
 from tasks.targets.open import open_target
 from tasks.targets.target_file import checked_target
 
@@ -111,7 +112,9 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     refuse_flags_without_effect(request, spec, plan)
     if spec.lease is not None:
         checked_lease_name(spec.lease)
-    return replace(spec, points=plan.points, left_out=plan.left_out)
+    spec = replace(spec, points=plan.points, left_out=plan.left_out)
+    refuse_unstoppable(spec)
+    return spec
 
 
 def unplanned(request: RunRequest, environ: Mapping[str, str], suite_text: str | None = None) -> RunSpec:
@@ -141,6 +144,7 @@ def unplanned(request: RunRequest, environ: Mapping[str, str], suite_text: str |
         lease=request.lease,
         wait_for_lock_s=duration.seconds(request.wait_for_lock),
         deadlines=_deadlines(request),
+        stop_after_checkpoints=request.stop_after_checkpoints,
         env=env[0],
         secret_env=frozenset(env[1]),
         local_directory=request.local_directory,

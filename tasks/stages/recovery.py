@@ -33,9 +33,13 @@ Clock = Callable[[], float]
 
 @dataclass
 class _Place:
-    """One repeat of a point: the newest step of each worker that is complete, and of all that was begun."""
+    """One repeat of a point: the newest step of each worker that is complete, and of all that was begun.
+
+    `done`: by step, the workers on which its checkpoint is complete, of those that this attempt saved.
+    """
 
     saved: dict[int, int] = field(default_factory=dict)
+    done: dict[int, set[int]] = field(default_factory=dict)
     begun: int = -1
     resumed: set[int] = field(default_factory=set)
 
@@ -93,6 +97,13 @@ class Hearing:
         saved = min(place.saved.values()) if len(place.saved) == self._workers else None
         return Restart(repeat, saved, place.begun, point=point)
 
+    def complete(self) -> list[int]:
+        """Returns the steps, of the newest repeat, whose checkpoint every worker has said to be complete."""
+        if not self._places:
+            return []
+        done = self._places[max(self._places)].done
+        return sorted(step for step, workers in done.items() if len(workers) == self._workers)
+
     def recovery(self) -> Mapping[str, Any] | None:
         """Returns how long recovering took, up to where each worker's own times begin; None: it did not recover, or
         something else came before.
@@ -120,6 +131,8 @@ class Hearing:
         place.begun = max(place.begun, step.step)
         if step.state in ("saved", "resumed"):
             place.saved[worker] = max(step.step, place.saved.get(worker, -1))
+        if step.state == "saved":
+            place.done.setdefault(step.step, set()).add(worker)
         if step.state == "resumed":
             place.resumed.add(worker)
 

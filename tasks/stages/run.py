@@ -15,6 +15,7 @@ from tasks.stages.following import GRACE_S, Listener, OnProgress, code_of, follo
 from tasks.stages.missing import missing_points
 from tasks.stages.provision import provision
 from tasks.stages.recovery import Hearing, goes_on, write_recovery
+from tasks.stages.stopping import blow, finish_stop, owed, settle
 from tasks.stages.upload import upload
 from tasks.targets.types import RUNNING, Attempt, Outcome, Uploaded
 
@@ -47,7 +48,7 @@ def run_workload(
     if last is not None and running:
         if last.ref is not None:
             run.say(f"attempt {last.n} was begun before; what its workers said since nobody listened:")
-        last = _play(run, uploaded, lease, attempts, last, listener)
+        last = finish_stop(run, attempts) or _play(run, uploaded, lease, attempts, last, listener)
     limit = len(attempts) - running + run.plan.attempts
     # Unless it was seen just now, how the last one ended was known before: whoever calls again wants the rest.
     if last is None or not running or last.end not in ("succeeded", "failed", "preempted"):
@@ -58,6 +59,11 @@ def run_workload(
         return Outcome([Attempt(last.n, RUNNING)], results_of(run))
     restarts = 0
     while True:
+        if last.stopped:
+            restarts += 1
+            run.say(f"{last}; it is started again, on the same hardware")
+            last = _next(run, uploaded, lease, attempts, listener)
+            continue
         if last.end == "preempted" and len(attempts) - restarts < limit:
             most = limit + restarts
             run.say(f"attempt {last.n} was preempted ({last.cause}): attempt {last.n + 1} of at most {most}")
@@ -188,6 +194,8 @@ def _play(
     uploaded = replace(uploaded, workload=workload)
     hearing = listener.hearing = Hearing(attempt.restart, len(uploaded.workers.items), listener.taken_at)
     ref = attempt.ref or run.target.start(uploaded, attempt.n, lease)
+    to_be_stopped = owed(run, attempts)
+    listener.blow = blow(run, ref, hearing) if to_be_stopped else None
     hearing.started()
     stop = _once(lambda: run.target.stop(ref, GRACE_S))
     try:
@@ -216,4 +224,4 @@ def _play(
     write_attempts(run, attempts)
     write_recovery(run, attempt.n, hearing.recovery())
     listener.taken_at = hearing.taken_at
-    return attempt
+    return settle(run, attempts) if to_be_stopped else attempt

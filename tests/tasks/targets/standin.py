@@ -3,6 +3,8 @@
 `WORKLOAD` in the job's environment is one of: succeed, fail, crash (no last word), hold (until a signal), wait
 (until a file `go` is in its scratch, or a signal), count (300 lines, 10 ms apart), write (files into the output),
 tell (say the value of HF_TOKEN, and end with a cause that names it),
+train (steps, each with a checkpoint in the output, until a signal, or STEPS of them; started again it says from where
+it goes on, and does two more),
 measure (run the POINTS points that the job asks for, and write down a result and a sample of each; one fails while
 a file `broken-POINT-WORKER` is in the output).
 """
@@ -13,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from runtime.contract import progress
@@ -59,6 +62,8 @@ def main() -> int:
             for name in ("results/deep/er/file", "checkpoints/large"):
                 Path(job.output, name).parent.mkdir(parents=True)
                 Path(job.output, name).write_bytes(b"result")
+        if what == "train":
+            train(job, say)
         if what == "tell":
             say(progress.Log(f"it is {job.env['HF_TOKEN']}"))
             return end(1, f"worker 0: {job.env['HF_TOKEN']} was refused")
@@ -71,6 +76,21 @@ def main() -> int:
         return end(1, "worker 0: wrong data") if what == "fail" else end(0, "")
     except Told:
         return end(130, "told to stop")
+
+
+def train(job: Job, say: Callable[[progress.Body], None]) -> None:
+    first = 0
+    if job.restart is not None:
+        first = (job.restart.saved or 0) + 1
+        say(progress.Step("resumed", 0, 1, 0, first - 1))
+    last = first + 2 if job.restart is not None else int(job.env.get("STEPS", "10000"))
+    for step in range(first, last):
+        place = Path(job.output, "checkpoints", "key-0", "repeat_0", str(step), f"of-{job.worker}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        say(progress.Step("begun", 0, 1, 0, step))
+        place.write_bytes(b"plain text, as anybody can read it")
+        say(progress.Step("saved", 0, 1, 0, step))
+        time.sleep(0.02)
 
 
 def measure(job: Job) -> list[int]:

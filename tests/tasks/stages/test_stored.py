@@ -1,0 +1,69 @@
+"""What lies in a store of checkpoints, and whether it is to be told from random bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tasks.cloud.storage import open_folder
+from tasks.stages.stored import StoredCheckpoint, checkpoints_of, step_of, stored_in, tells
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("40/state/d/abc", 40),
+        ("0/_METADATA", 0),
+        ("step_00000100/gda/x", 100),
+        ("40", None),
+        ("40.orbax-checkpoint-tmp-17/state/x", None),
+        ("step/x", None),
+        ("notes/40/x", None),
+    ],
+)
+def test_an_object_is_a_part_of_the_checkpoint_whose_folder_it_is_in(name: str, step: int | None) -> None:
+    assert step_of(name) == step
+
+
+def test_objects_and_bytes_are_counted_by_checkpoint() -> None:
+    sizes = [("10/a", 5), ("2/a", 1), ("10/b/c", 7), ("10.tmp/a", 100)]
+    assert checkpoints_of(sizes) == [StoredCheckpoint(2, 1, 1), StoredCheckpoint(10, 2, 12)]
+
+
+@pytest.mark.parametrize(
+    ("content", "readable"),
+    [
+        (json.dumps({"item_handlers": "x"}).encode(), True),
+        (b"\x0c\xdb\x3a\x2a" + os.urandom(100), True),
+        (b"\x28\xb5\x2f\xfd" + os.urandom(9000), True),
+        (struct.pack("<4000f", *(i / 4000 for i in range(4000))), True),
+        (bytes(100_000), True),
+        (os.urandom(50), False),
+        (os.urandom(4096), False),
+        (os.urandom(1 << 20), False),
+        (b"", False),
+    ],
+)
+def test_only_random_bytes_say_nothing(content: bytes, readable: bool) -> None:
+    assert tells(content) is readable
+
+
+def test_that_holds_for_random_bytes_of_many_sizes() -> None:
+    assert not [n for n in range(4096, 12_000, 97) if tells(os.urandom(n))]
+    assert tells(zlib.compress(b"x" * 10_000_000)), "what is compressed evenly has a pattern of its own"
+
+
+def test_a_folder_is_looked_at_as_it_lies(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints" / "k" / "repeat_0"
+    for name, content in {"5/a": os.urandom(5000), "5/b": b"plainly readable text", "5/empty": b""}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    found = stored_in(open_folder(str(tmp_path)), "checkpoints/k/repeat_0")
+    assert found.checkpoints == [StoredCheckpoint(5, 3, 5021)]
+    assert (found.looked, found.readable) == (2, ["5/b"])
+    assert stored_in(open_folder(str(tmp_path)), "checkpoints/none").checkpoints == []
