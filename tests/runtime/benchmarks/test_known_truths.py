@@ -6,13 +6,26 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from runtime import measure
-from runtime.benchmarks import deleter, garbage_collection, pytree_checkpoint
+from runtime.benchmarks import (
+    array_handler,
+    cancel,
+    checkpoint_manager_perf,
+    colocated_dispatch,
+    deleter,
+    garbage_collection,
+    pytree_checkpoint,
+    references,
+    save_load,
+    training,
+)
 from runtime.contract.metrics import THROUGHPUT, TIME
+from runtime.training.model import Trainer
 from tasks.history.effect import measure_effect
 
 RunSuite = Callable[..., Any]
@@ -20,6 +33,7 @@ ORBAX = "orbax.checkpoint._src.testing.benchmarks."
 PYTREE = ORBAX + "pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
 DELETER = ORBAX + "deleter_benchmark.DeleterBenchmark"
 COLLECTION = "runtime.benchmarks.garbage_collection.GarbageCollection"
+HANDLER, MANAGER = array_handler.type_handlers.ArrayHandler, deleter.ocp.CheckpointManager
 
 
 class Clock:
@@ -32,6 +46,20 @@ class Clock:
 
     def perf_counter(self) -> float:
         return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def slow(self, real: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+        """Returns a function that takes so many seconds, whatever else that takes time it calls."""
+
+        def call(*arguments: Any, **more: Any) -> Any:
+            began = self.now
+            done = real(*arguments, **more)
+            self.now = began + seconds
+            return done
+
+        return call
 
     def let(
         self, monkeypatch: pytest.MonkeyPatch, cls: Any, name: str, takes: Callable[[Any], float]
@@ -140,3 +168,153 @@ def test_what_was_deleted_is_told_as_it_was_there(
         for metric in ("deleted_files", "deleted_bytes")
     ]
     assert list(zip(*told, strict=True)) == there and len(there) == 2
+
+
+POLICIES = """{checkpoint_policies_options: [{
+    save_decision_policies: [{policy_type: ContinuousCheckpointingPolicy}],
+    preservation_policies: [{policy_type: LatestN}]}], num_checkpoints: 1}"""
+MANAGED = [(MANAGER, "save", 0.4), (MANAGER, "wait_until_finished", 0.6), (MANAGER, "restore", 0.5)]
+TOLD = {"save": 0.4, "wait_until_finished": 0.6, "restore": 0.5}
+DISPATCHES = ("without_result_specs", "with_dummy_result_array", "with_result_specs")
+
+
+@pytest.mark.parametrize(
+    ("generator", "options", "calls", "told"),
+    [
+        (
+            "array_handler_benchmark.ArrayHandlerBenchmark",
+            "{}",
+            [
+                (HANDLER, "serialize", 0.4),
+                (array_handler.type_handlers, "merge_ocdbt_per_process_files", 0.3),
+                (HANDLER, "metadata", 0.2),
+                (HANDLER, "deserialize", 0.7),
+            ],
+            {"serialize": 0.4, "merge_ocdbt": 0.3, "metadata_validation": 0.2, "deserialize": 0.7},
+        ),
+        ("checkpoint_manager_benchmark.CheckpointManagerBenchmark", "{}", MANAGED, TOLD),
+        (
+            "checkpoint_manager_perf_benchmark.CheckpointManagerPerfBenchmark",
+            "{train_steps: 1}",
+            [*MANAGED, (checkpoint_manager_perf, "_train", 0.2)],
+            TOLD | {"train_step": 0.2},
+        ),
+        (
+            "checkpoint_policy_benchmark.CheckpointPolicyBenchmark",
+            POLICIES,
+            [*MANAGED, (MANAGER, "should_save", 0.1)],
+            TOLD | {"should_save": 0.1},
+        ),
+        (
+            "deleter_benchmark.DeleterBenchmark",
+            "{train_steps: 2, max_to_keep: 9}",
+            [*MANAGED, (MANAGER, "delete", 0.3)],
+            TOLD | {"delete": 0.3},
+        ),
+        (
+            "v0_checkpointer_cancel_benchmark.V0CheckpointerCancelBenchmark",
+            "{cancel_delay_secs: 0}",
+            [*MANAGED, (pytree_checkpoint.ocp.AsyncCheckpointer, "cancel", 0.3)],
+            {
+                "async_save_dispatch": 0.4,
+                "cancel_too_late": 0.3,
+                "wait_until_finished": 0.6,
+                "restore_cost": 0.5,
+            },
+        ),
+        (
+            "multihost_dispatchers_benchmark.MultihostDispatchersBenchmark",
+            "{use_colocated: false}",
+            [(colocated_dispatch, "_here", 0.3)],
+            {f"dispatch_{name}": 0.3 for name in DISPATCHES}
+            | {f"dispatch_{name}_block_until_ready": 0.0 for name in DISPATCHES[:2]},
+        ),
+    ],
+)
+def test_an_operation_takes_as_long_as_what_it_is_of(
+    run_suite: RunSuite,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    generator: str,
+    options: str,
+    calls: list[tuple[Any, str, float]],
+    told: dict[str, float],
+) -> None:
+    for where, name, seconds in calls:
+        monkeypatch.setattr(where, name, clock.slow(getattr(where, name), seconds))
+    monkeypatch.setattr(cancel, "_goes_on", over)
+    assert times(run_suite(ORBAX + generator, options)) == pytest.approx(told)
+
+
+def over(manager: Any) -> bool:
+    """Whether a save goes on that is waited for: it does not."""
+    manager._checkpointer.wait_until_finished()
+    return False
+
+
+def times(outcome: Any) -> dict[str, float]:
+    """Returns the time of each operation, of which each occurrence takes as long."""
+    assert {(each.status, each.cause) for each in outcome.results} == {("passed", "")}
+    found: dict[str, set[float]] = {}
+    for each in outcome.samples:
+        if each.metric == TIME:
+            found.setdefault(each.operation, set()).add(round(each.value, 9))
+    assert {name: len(values) for name, values in found.items()} == dict.fromkeys(found, 1)
+    return {name: values.pop() for name, values in found.items()}
+
+
+def test_a_save_by_orbaxs_v1_takes_as_long_as_its_parts(
+    run_suite: RunSuite, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, load = save_load.ocp.save_async, save_load.ocp.load
+
+    def begin(*arguments: Any, **more: Any) -> Any:
+        return SimpleNamespace(result=clock.slow(save(*arguments, **more).result, 0.6))
+
+    monkeypatch.setattr(save_load.ocp, "save_async", clock.slow(begin, 0.4))
+    monkeypatch.setattr(save_load.ocp, "load", clock.slow(load, 0.5))
+    outcome = run_suite(ORBAX + "v1.benchmark.Benchmark")
+    assert times(outcome) == pytest.approx({"save_blocking": 0.4, "save_background": 0.6, "load": 0.5})
+
+
+def test_a_reference_is_loaded_for_as_long_as_that_takes(
+    run_text: Callable[[str], Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "load", clock.slow(references.load, 0.7))
+    monkeypatch.setattr(references.ocp, "save", clock.slow(references.ocp.save, 0.4))
+    paths = '"{run}/made/ckpt"', '"{run}/made/2x4.json"'
+    given = "reference_checkpoint_path: {}, reference_sharding_path: {}".format(*paths)
+    outcome = run_text(
+        "suite_name: made\nmesh_config: {mesh_axes: [replica, model], ici_parallelism: {replica: 4, model: 2}}\n"
+        "checkpoint_config: {spec: {w: {dtype: float32, shape: [8, 8], sharding: [model, null]}}}\nbenchmarks:\n"
+        '- {generator: runtime.benchmarks.reference.Reference, options: {to: "{run}/made", meshes: "2x4"}}\n'
+        f"- {{generator: {ORBAX}v1.resharding_benchmark.ReshardingBenchmark, options: {{{given}}}}}\n"
+        f"- generator: {ORBAX}orbax_load.load_benchmark.OrbaxLoadBenchmark\n"
+        f"  options: {{checkpoint_path: {paths[0]}, sharding_config_path: {paths[1]}}}\n"
+    )
+    assert times(outcome) == pytest.approx({"save": 0.4, "load": 0.7})
+
+
+def test_a_first_save_is_told_from_those_after_it(
+    run_suite: RunSuite, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves, restores = iter((1.0, 0.25, 0.25)), iter((0.8, 0.3))
+    clock.let(monkeypatch, pytree_checkpoint.ocp.Checkpointer, "save", lambda _: next(saves))
+    clock.let(monkeypatch, pytree_checkpoint.ocp.Checkpointer, "restore", lambda _: next(restores))
+    outcome = run_suite("runtime.benchmarks.first_save.FirstSave", "{saves: 2}")
+    told = {"first_save": 1.0, "save": 0.25, "first_restore": 0.8, "restore": 0.3}
+    assert times(outcome) == pytest.approx(told)
+
+
+def test_a_step_of_training_takes_as_long_as_its_program(
+    run_text: Callable[[str], Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "time", clock)
+    monkeypatch.setattr(Trainer, "step", clock.slow(Trainer.step, 0.02))
+    for _, name, seconds in MANAGED:
+        monkeypatch.setattr(MANAGER, name, clock.slow(getattr(MANAGER, name), seconds))
+    outcome = run_text(
+        "suite_name: t\nbenchmarks:\n- generator: runtime.benchmarks.training.Training\n  options: "
+        "{train_steps: 3, save_interval_steps: 9, layers: 1, width: 8, batch: 1, step_s: 0.05, async_enabled: false}\n"
+    )
+    assert times(outcome) == pytest.approx(TOLD | {"train_step": 0.02})
