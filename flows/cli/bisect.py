@@ -59,9 +59,10 @@ def bisect(
     from tasks.stages.bisect import bisect as play
     from tasks.stages.bisect import runner, scatter_of
     from tasks.stages.bisect_machine import ends_called
-    from tasks.stages.history import look, open_history
+    from tasks.stages.history import look
+    from tasks.stages.history_place import existing_history
 
-    dataset = open_history(history)
+    dataset = existing_history(history)
     looked = look(dataset)
     ends = ends_called(dataset, looked, series, good, bad)
     builds = _builds(ends, (good_commit, bad_commit), repo, jax)

@@ -36,9 +36,10 @@ def import_(
 ) -> int:
     """Take runs, or baselines of Orbax's, into the history. What is in it already is not taken in twice."""
     refuse_empty({"a path": min(paths), "--history": history})
-    from tasks.stages.history import open_history, take_in
+    from tasks.stages.history import take_in
+    from tasks.stages.history_place import writable_history
 
-    dataset = open_history(history)
+    dataset = writable_history(history, new=True)
     found = [one for path in paths for one in take_in(dataset, path)]
     took = [one for one in found if not one.why_not]
     if json:
@@ -62,9 +63,10 @@ def list_(
     """List the series of the history: what each measures, on what, how many nights, and the latest value."""
     refuse_empty({"--history": history})
     from tasks.history.dataset.lines import list_lines, series_object
-    from tasks.stages.history import look, matches, open_history
+    from tasks.stages.history import look, matches
+    from tasks.stages.history_place import existing_history
 
-    looked = look(open_history(history))
+    looked = look(existing_history(history))
     found = [one for one in looked.records.series.values() if matches(one, " ".join(words))]
     found.sort(key=lambda one: (one.name, one.about["track"], one.id))
     if json:
@@ -96,9 +98,10 @@ def show(
     refuse_empty({"SERIES": series, "--history": history, "--to": to})
     from tasks.history.dataset.lines import show_lines, shown_object
     from tasks.history.dataset.of_machine import PREFIX
-    from tasks.stages.history import look, open_history, shown_of
+    from tasks.stages.history import look, shown_of
+    from tasks.stages.history_place import existing_history
 
-    dataset = open_history(history)
+    dataset = existing_history(history)
     looked = look(dataset)
     if series.startswith(PREFIX):
         return _machine(dataset, looked, series, last, json=json)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from flows.cli.history import History, Which
 from flows.cli.said import Json, print_json
 from flows.cli.wrong_flags import refuse_empty
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from tasks.history.dataset.notes import Kind
@@ -75,19 +75,21 @@ def accept(
 ) -> int:
     """Take what a series' values are since a night for what is expected of them: its alert is closed."""
     refuse_empty({"SERIES": series, "--from": since, "--history": history})
-    from tasks.stages.history import open_history
     from tasks.stages.history_notes import accept_level
+    from tasks.stages.history_place import writable_history
 
-    noted = accept_level(open_history(history), series, since, because)
+    noted = accept_level(writable_history(history), series, since, because)
     return _said(f"{noted.series}: the level is expected from {noted.night} on", noted, json)
 
 
 def _note(kind: Kind, night: str, text: str, series: str | None, history: str | None, json: bool) -> int:
     refuse_empty({"NIGHT": night, "--series": series, "--history": history})
-    from tasks.stages.history import open_history
+    if kind == "exclude" and not text:
+        raise BadInput("a night is excluded for a reason, which stands beside it", fix="add --because REASON")
     from tasks.stages.history_notes import note_night
+    from tasks.stages.history_place import writable_history
 
-    noted = note_night(open_history(history), kind, night, series, text)
+    noted = note_night(writable_history(history), kind, night, series, text)
     of = f" of {noted.series}" if noted.series else ""
     return _said(f"{noted.night}{of}: {_DONE[kind]}", noted, json)
 

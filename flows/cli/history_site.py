@@ -21,10 +21,11 @@ def site(
     """Write all series as pages: a table of all, and of each its nights, level and changes. They need no server."""
     refuse_empty({"--to": to, "--history": history})
     from tasks.cloud.storage import open_folder
-    from tasks.stages.history import look, open_history
+    from tasks.stages.history import look
+    from tasks.stages.history_place import existing_history
     from tasks.stages.history_site import INDEX, write_site
 
-    dataset = open_history(history)
+    dataset = existing_history(history)
     looked = look(dataset)
     folder = open_folder(to)
     count = write_site(folder, dataset, looked)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 def compact(*, history: History = None, json: Json = False) -> int:
     """Make one file of each month's. Readers and writers may go on meanwhile; what was cut off is finished."""
     refuse_empty({"--history": history})
-    from tasks.stages.history import compact_all, open_history
+    from tasks.stages.history import compact_all
+    from tasks.stages.history_place import writable_history
 
-    dataset = open_history(history)
+    dataset = writable_history(history)
     return _told(compact_all(dataset), dataset.folder.uri, json)
 
 
@@ -34,18 +35,24 @@ def retain(
     """Delete from the history what is older. The runs' own folders stay as they are."""
     checked_range("--days", days, 1)
     refuse_empty({"--history": history})
-    from tasks.stages.history import open_history, retain_days
+    from tasks.stages.history import retain_days
+    from tasks.stages.history_place import writable_history
 
-    dataset = open_history(history)
-    return _told(retain_days(dataset, days), dataset.folder.uri, json)
+    dataset = writable_history(history)
+    done = retain_days(dataset, days)
+    if not json:
+        print(f"deleted: {counted(done.runs, 'run')} that began more than {counted(days, 'day')} ago")
+    return _told(done, dataset.folder.uri, json)
 
 
 def _told(done: Compacted, where: str, json: bool) -> int:
     if json:
         files = {"files_before": done.before, "files_after": done.after, "half_written": done.cleared}
-        print_json({"history": where, **files, "troubles": list(done.troubles)})
+        print_json({"history": where, **files, "runs_deleted": done.runs, "troubles": list(done.troubles)})
     else:
         print(f"{counted(done.before, 'file')} became {done.after} in {where}")
+        if not done.before:
+            say("no run was taken in yet")
         if done.cleared:
             say(f"deleted: {counted(done.cleared, 'file')} that somebody was writing when killed")
         for trouble in done.troubles:

@@ -25,7 +25,13 @@ def note_night(dataset: Dataset, kind: Kind, night: str, series: str | None, tex
             else "see slicebench history list, and a series' nights"
         )
         raise BadInput(f"there is no night and no run {night!r} in {looked.where}", fix=fix)
-    note = _noted(kind, night, looked.find(series).id if series else "", text)
+    one = looked.find(series).id if series else ""
+    if kind == "include" and not looked.notes.leave_out(one, looked.records.called(night)):
+        raise BadInput(
+            f"{night} is not excluded{f' of {one}' if one else ''}",
+            fix="see what does not count, and why: slicebench history SERIES",
+        )
+    note = _noted(kind, night, one, text)
     write_note(dataset.folder, note)
     return note
 

@@ -7,7 +7,7 @@ that readers see each row once at any moment. Whoever comes later finds what is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 class Compacted:
     """What became of the files: how many there were and are, and what could not be read and was left alone.
 
-    `cleared`: files that writers left half-written when they were killed, and that are gone now.
+    `cleared`: files that writers left half-written when they were killed, and that are gone now. `runs`: those that
+    were let go of.
     """
 
     before: int
     after: int
     troubles: tuple[str, ...] = ()
     cleared: int = 0
+    runs: int = 0
 
 
 def compact(dataset: Dataset) -> Compacted:
@@ -48,15 +50,31 @@ def compact(dataset: Dataset) -> Compacted:
 def retain(dataset: Dataset, since: float) -> Compacted:
     """Lets go of all rows of runs that began before `since`, seconds since the epoch."""
     stored = dataset.read()
+    runs: set[tuple[str, float]] = set()
+    newer = []
     for name, file in sorted(stored.files.items()):
-        kept = np.flatnonzero(~(numbers(file.table, "began_at") < since))
-        if len(kept) == len(file.table) or file.newer:
+        old = numbers(file.table, "began_at") < since
+        kept = np.flatnonzero(~old)
+        if len(kept) == len(file.table):
             continue
+        if file.newer:
+            newer.append(
+                f"{dataset.folder.uri}/{name} was left as it is: a newer slicebench wrote it, upgrade this one"
+            )
+            continue
+        runs |= _runs(taken(file.table, np.flatnonzero(old)))
         if len(kept):
             _replace(dataset, _month(name), taken(file.table, kept), [name, *stored.replaced])
         else:
             _delete(dataset, [*(one for one in stored.replaced if one in file.replaces), name])
-    return _swept(dataset, stored)
+    done = _swept(dataset, stored)
+    return replace(done, runs=len(runs), troubles=(*done.troubles, *newer))
+
+
+def _runs(rows: pa.Table) -> set[tuple[str, float]]:
+    """Returns the runs that rows are of: two may have one id."""
+    ids, began = rows.column("run_id").to_pylist(), rows.column("began_at").to_pylist()
+    return set(zip(ids, began, strict=True))
 
 
 def forget_months(dataset: Dataset, since: float) -> None:

@@ -44,6 +44,7 @@ DECISIONS = Layout(
         "written_at": "float64",
     },
     must_have=("night", "series", "basis"),
+    mend="delete it: what it held is decided again",
 )
 
 _TEXTS = ("night", "group", "series", "basis", "reason", "told")

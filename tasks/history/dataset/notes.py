@@ -61,6 +61,13 @@ class Notes:
         said = [note for note in self.of(series, names) if note.kind in ("exclude", "include")]
         return said[-1] if said and said[-1].kind == "exclude" else None
 
+    def leave_out(self, series: str, runs: Iterable[tuple[str, str]]) -> bool:
+        """Says whether any of these runs, each by its night and id, does not count for a series; of "": for any."""
+        known = set(runs)
+        names = {name for run in known for name in run}
+        of = {series} if series else {note.series for note in self.notes if note.night in names}
+        return any(self.excluded(one, run) for one in of for run in known)
+
     def accepted(self, series: Iterable[str]) -> dict[str, frozenset[str]]:
         """Returns of each series the nights that begin a new level."""
         said = [note for note in self.notes if note.kind == "accept"]
@@ -87,7 +94,7 @@ def read_notes(folder: Folder) -> Notes:
         try:
             notes.append(_note(folder.read(name) or b""))
         except (ValueError, TypeError) as error:
-            troubles.append(f"{folder.uri}/{name} cannot be read: {error}")
+            troubles.append(f"{folder.uri}/{name} cannot be read: {error}: mend or delete it")
     return Notes(sorted(notes, key=lambda note: note.at), troubles)
 
 

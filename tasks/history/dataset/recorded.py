@@ -124,6 +124,11 @@ class Records:
         """Returns all names by which a night is known: its own, and the ids of its runs."""
         return {*self._names, *self._texts("run_id")}
 
+    def called(self, night: str) -> set[tuple[str, str]]:
+        """Returns the runs that go by this name, which is a night's or a run's: each by its night and its id."""
+        runs = zip(self._names, self._texts("run_id"), strict=True)
+        return {run for run in runs if night in run}
+
     def seen(self, series: str) -> list[Seen]:
         """Returns what each run saw of a series, in the order of the nights: also what does not count."""
         first, last = next(

@@ -57,19 +57,30 @@ COLUMNS: Mapping[str, str] = {
 _EMPTY: Mapping[str, Any] = {"string": "", "float64": 0.0, "floats": []}
 """What an older file counts as having in a column that it lacks."""
 
+_HOLDS = {"string": "texts", "float64": "numbers", "floats": "lists of numbers"}
+
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What files of one kind hold, and in which folder they lie. One without what it `must_have` is none of ours."""
+    """What files of one kind hold, and in which folder they lie. One without what it `must_have` is none of ours.
+
+    `mend`: what to do about one that is damaged.
+    """
 
     folder: str
     columns: Mapping[str, str]
     must_have: Sequence[str]
+    mend: str
 
 
-ROWS = Layout("rows", COLUMNS, ("run_id", "began_at", "series", "values"))
+ROWS = Layout(
+    "rows",
+    COLUMNS,
+    ("run_id", "began_at", "series", "values"),
+    "delete it, and take its runs in again by slicebench history import",
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +176,11 @@ def _completed(table: pa.Table, layout: Layout) -> pa.Table:
         else:
             column = table.column(name)
             if column.type != kinds[kind]:
-                column = column.cast(kinds[kind])
+                try:
+                    column = column.cast(kinds[kind])
+                except pa.ArrowException as error:
+                    held = "text" if column.type in (text, pa.string()) else column.type
+                    raise Damaged(f"its column {name} holds {held} where {_HOLDS[kind]} belong") from error
         if column.null_count:
             plain = column.cast(pa.string()) if kind == "string" else column
             filled = plain.fill_null(pa.scalar(_EMPTY[kind], type=plain.type))

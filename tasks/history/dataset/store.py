@@ -118,8 +118,10 @@ class Dataset:
                 return None
             try:
                 self._known[name] = read_file(content, self.layout)
-            except (Damaged, NewerSchema) as error:
-                return f"{self.folder.uri}/{name} cannot be read: {error}"
+            except NewerSchema as error:
+                return f"{self.folder.uri}/{name} cannot be read: {error}: upgrade it"
+            except Damaged as error:
+                return f"{self.folder.uri}/{name} cannot be read: {error}: {self.layout.mend}"
         return self._known[name]
 
 

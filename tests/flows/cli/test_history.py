@@ -63,7 +63,9 @@ def test_what_cannot_be_read_is_told(runs: Path, capsys: pytest.CaptureFixture[s
     (runs.parent / "history" / "notes" / "x.json").write_text("{")
     assert main(["history", "list"]) == 0
     told = capsys.readouterr().err
-    assert f"{file} cannot be read: it is cut short" in told and "x.json cannot be read" in told
+    mend = "delete it, and take its runs in again by slicebench history import\n"
+    assert f"{file} cannot be read: it is cut short: {mend}" in told
+    assert "x.json cannot be read" in told and ": mend or delete it\n" in told
 
 
 @pytest.mark.parametrize(
@@ -85,10 +87,45 @@ def test_what_is_wrong_is_said(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["show", "save"],
+        ["site", "--to", "/nosuch/site"],
+        ["compact"],
+        ["retain", "--days", "3"],
+        ["exclude", "2026-11-20", "--because", "x"],
+        ["annotate", "2026-11-20", "x"],
+        ["accept", "save"],
+    ],
+    ids=" ".join,
+)
+def test_a_history_that_is_named_and_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    (tmp_path / "other.txt").write_text("x")
+    assert main(["history", *words, "--history", str(tmp_path)]) == 2
+    assert f"there is no history in {tmp_path}, name its folder, or take runs in" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+def test_runs_are_not_taken_into_what_is_no_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (runs.parent / "file").write_text("x")
+    where = runs.parent / "file" / "history"
+    assert main(["history", "import", str(runs), "--history", str(where)]) == 2
+    told = capsys.readouterr().err
+    assert (
+        f"the history in {where} is not writable, " in told and "name another folder with --history" in told
+    )
+
+
 def test_an_empty_history_is_no_error(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "list"]) == 0
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err == f"no series in {runs.parent / 'history'}\n"
+    assert main(["history", "compact"]) == 0
+    assert "no run was taken in yet" in capsys.readouterr().err
 
 
 def test_a_series_is_drawn_on_a_page_and_all_of_them_on_a_site(

@@ -67,6 +67,9 @@ def test_an_excluded_night_changes_the_verdicts_and_an_included_one_brings_them_
     assert main(["history", "include", "run-33", "--series", "save"]) == 0
     assert main(["history", "include", "run-32", "--series", "save"]) == 0
     assert changes(shown(capsys)) == ["regressed"]
+    assert main(["history", "include", "run-33", "--series", "save"]) == 2
+    night = shown(capsys)["runs"][31]["night"]
+    assert main(["history", "include", night]) == 0  # it was excluded by the name of its run
 
 
 def test_an_accepted_level_closes_the_alert(history: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,11 +96,17 @@ def test_a_sentence_beside_a_night_changes_nothing(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["exclude", "run-99"], "there is no night and no run 'run-99'"),
-        (["exclude", "runn-33"], "did you mean run-33"),
+        (
+            ["exclude", "run-3"],
+            "a night is excluded for a reason, which stands beside it, add --because REASON",
+        ),
+        (["include", "run-3"], "run-3 is not excluded, see what does not count"),
+        (["include", "run-3", "--series", "save"], "run-3 is not excluded of save-"),
+        (["exclude", "run-99", "--because", "x"], "there is no night and no run 'run-99'"),
+        (["exclude", "runn-33", "--because", "x"], "did you mean run-33"),
         (["exclude", ""], "NIGHT is empty"),
         (["annotate", "run-3", ""], "the text is empty"),
-        (["exclude", "run-3", "--series", "nosuch"], "there is no series 'nosuch'"),
+        (["exclude", "run-3", "--because", "x", "--series", "nosuch"], "there is no series 'nosuch'"),
         (["accept", "save", "--from", "2020-01-01"], "has no night '2020-01-01'"),
         (["retain"], "--days needs a value"),
         (["retain", "--days", "0"], "--days must be at least 1, not 0"),

@@ -76,7 +76,12 @@ def test_a_file_cut_short_is_damaged(keep: int) -> None:
         (
             table_of(ROWS).drop_columns(["values"]).append_column("values", pa.array(["a", "b"])),
             {},
-            "values|cast",
+            "its column values holds text where lists of numbers belong",
+        ),
+        (
+            table_of(ROWS).set_column(2, "began_at", pa.array(["yesterday", "1"])),
+            {},
+            "its column began_at holds text where numbers belong",
         ),
     ],
 )
