@@ -15,6 +15,7 @@ from typing import Any
 
 from runtime.contract.names import GIVEN_NAMES_VARIABLE, SOURCE_VARIABLE, manifest_file
 from runtime.contract.redaction import REDACTED, Redaction, listed_names, secret_names, without_logins
+from runtime.contract.sidecar import SIDECAR_VARIABLE
 from runtime.output import is_remote, placing
 
 SCHEMA_VERSION = 1
@@ -36,6 +37,7 @@ def collect_manifest(output: str, extra: Mapping[str, Any] | None = None) -> dic
         "source": _source(os.environ.get(SOURCE_VARIABLE)),
         "versions": versions(),
         "devices": _devices(),
+        **_sidecar(os.environ.get(SIDECAR_VARIABLE)),
         "environment": environment(os.environ),
         "environment_given": sorted(listed_names(os.environ, GIVEN_NAMES_VARIABLE)),
         "host": _host(),
@@ -99,6 +101,11 @@ def file_system(output: str) -> str:
 def _source(told: str | None) -> Any:
     """Returns what the control side said is under test; without it, only versions are known."""
     return {"commit": "unknown"} if told is None else json.loads(told)
+
+
+def _sidecar(told: str | None) -> dict[str, Any]:
+    """Returns what stands beside the worker, where anything does."""
+    return {"sidecar": json.loads(told)} if told else {}
 
 
 def _devices() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.contract.errors import InfrastructureError
+from runtime.contract.sidecar import RECORDS_FOLDER, RECORDS_VARIABLE
 
 
 def folder_name(benchmark: str, key: str) -> str:
@@ -70,9 +71,22 @@ def write_failed(path: Path | str, error: OSError) -> InfrastructureError:
     )
 
 
+def publish_records(scratch: Path, output: str) -> None:
+    """Copies what a worker left there for the run's folder. Raises InfrastructureError when copying fails."""
+    records = scratch / RECORDS_FOLDER
+    for file in sorted(path for path in records.rglob("*") if path.is_file()):
+        try:
+            _copy(file, output, str(file.relative_to(records)))
+        except OSError as error:
+            raise write_failed(f"{output}/{file.relative_to(records)}", error) from error
+
+
 def _copy(source: Path, output: str, name: str) -> None:
+    """Copies a file into the run's folder. Where a sidecar sees what goes to buckets, others do that afterwards:
+    numbers and logs are read without its help."""
     from etils import epath
 
-    target = epath.Path(output) / name
+    records = os.environ.get(RECORDS_VARIABLE)
+    target = epath.Path(records if records and is_remote(output) else output) / name
     target.parent.mkdir(parents=True, exist_ok=True)
     epath.Path(source).copy(target, overwrite=True)  # an upload to a bucket is whole or absent

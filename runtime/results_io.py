@@ -14,10 +14,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
-from runtime.contract.names import HOST_FILE, JOURNAL_FILE, host_file, points_file, samples_file
+from runtime.contract.names import (
+    HOST_FILE,
+    JOURNAL_FILE,
+    host_file,
+    points_file,
+    samples_file,
+    sidecar_log,
+)
 from runtime.contract.record import record_of
+from runtime.contract.redaction import Redaction
 from runtime.contract.results import SAMPLE_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_KEY, PointResult, Sample
-from runtime.output import placing, write_failed
+from runtime.contract.sidecar import SIDECAR_LOG
+from runtime.output import placing, publish_records, write_failed
 from runtime.tensorboard import write_events
 
 if TYPE_CHECKING:
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
 Record = Sample | PointResult
 _KINDS: Mapping[str, type[Sample] | type[PointResult]] = {"sample": Sample, "point": PointResult}
+
+_LONGEST_LOG = 8 << 20
 
 
 class Journal:
@@ -129,6 +140,18 @@ def _bring_host_counters(scratch: Path, output: str, attempt: int, worker: int) 
         path.write_bytes(sampled[: sampled.rfind(b"\n") + 1])
 
 
+def _bring_sidecar_log(scratch: Path, output: str, attempt: int, worker: int) -> None:
+    """Copies the end of what the program beside a worker said, where there is one."""
+    try:
+        with (scratch / SIDECAR_LOG).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LOG))
+            said = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return
+    with placing(output, sidecar_log(attempt, worker), scratch) as path:
+        path.write_text(Redaction.of_environment(os.environ)(said))
+
+
 def preload() -> None:
     """Imports what `seal` needs (about 0.3 s), for a thread to do while the worker waits anyway."""
     import pyarrow.parquet
@@ -222,7 +245,9 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--worker", type=int, required=True)
     asked = parser.parse_args(arguments)
     try:
+        publish_records(asked.scratch, asked.output)
         seal(asked.scratch, asked.output, asked.attempt, asked.worker)
+        _bring_sidecar_log(asked.scratch, asked.output, asked.attempt, asked.worker)
     except SlicebenchError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)

@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -32,6 +33,7 @@ from runtime.supervision import processes, tpu_metrics
 from runtime.supervision.account import Account, ruling_on
 from runtime.supervision.blow import Blow
 from runtime.supervision.command import command_line
+from runtime.supervision.guarding import dismiss_guard, start_guard
 from runtime.supervision.host_counters import HostCounters
 from runtime.supervision.messages import (
     Command,
@@ -46,22 +48,19 @@ from runtime.supervision.messages import (
     Strike,
 )
 from runtime.supervision.posts import Chair, Member, Post
-from runtime.supervision.renewal import Renewals, owner_gone
+from runtime.supervision.renewal import Watch
+from runtime.supervision.sidecar import Beside
 from runtime.supervision.stream import Stream, records
-from runtime.supervision.worker import Worker, dismiss_guard, start_guard
+from runtime.supervision.worker import Worker
 
 _TICK_S = 0.1
-_WATCH_EVERY_S = 0.5
-_SEAL_S = 120.0
-_SEAL_WHERE_ALL_FAILS_S = 8.0
+_SEAL_S, _SEAL_WHERE_ALL_FAILS_S = 120.0, 8.0
 
 _ALL_DONE_S, _AFTER_GRACE_S = 8.5, 3.5
 """Who stops a run kills this process 10 s after asking (tasks/stages/run.py); a longer grace puts that off."""
 
-_END_S = 10.0
-_END_IN_A_HURRY_S = 1.5
-_READ_S = 10.0
-_READ_IN_A_HURRY_S = 3.0
+_END_S, _END_IN_A_HURRY_S = 10.0, 1.5
+_READ_S, _READ_IN_A_HURRY_S = 10.0, 3.0
 
 
 class Supervisor:
@@ -76,6 +75,7 @@ class Supervisor:
         )
         self._label = uuid.uuid4().hex
         self._worker: Worker | None = None
+        self._beside = Beside(job, self._label, self._beside_gone)
         self._session = 0
         self._account = Account(job, self._label)
         self._blow = Blow()
@@ -94,7 +94,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         started = self._account.recall(records(self._stream.path))
-        self._guard = start_guard(self._label, self._job.code, os.environ)
+        self._guard = start_guard((self._label, self._beside.label), self._job.code, os.environ)
         processes.adopt_orphans()
         asks_tpu = tpu_metrics.read if self._job.platform == "tpu" else None
         counters = HostCounters(Path(self._job.scratch, HOST_FILE), self._say, asks_tpu)
@@ -107,6 +107,7 @@ class Supervisor:
         finally:
             if self._worker:
                 self._worker.end()
+            self._beside.end()
             counters.stop()
             self._finished = self._finished or Exited(ExitCode.INFRASTRUCTURE, "the supervisor itself failed")
             self._stream.close(self._finished)
@@ -117,33 +118,38 @@ class Supervisor:
         return self._finished.code
 
     def _supervise(self) -> None:
-        job, now = self._job, time.monotonic()
-        renewals = Renewals(job.renewal_file, job.lease_s, now) if job.renewal_file else None
-        watch_at = now
-        try:
-            self._post.open(now)
-        except InfrastructureError as error:
-            self._stop(ExitCode.INFRASTRUCTURE, str(error))
+        now = time.monotonic()
+        watch, opened = Watch(self._job, now), self._open(now)
         while not self._finished:
             self._do_next()
             now = time.monotonic()
-            if now >= watch_at and not self._finished:
-                watch_at = now + _WATCH_EVERY_S
-                cause = (renewals.overdue(now) if renewals else "") or (
-                    owner_gone(job.owner) if job.owner else ""
-                )
-                if cause:
-                    self._stop(ExitCode.INFRASTRUCTURE, cause)
-            if not self._finished:
+            if not self._finished and (cause := watch.lost(now)):
+                self._stop(ExitCode.INFRASTRUCTURE, cause)
+            if not self._finished and opened:
                 self._blow.tick(self._worker, now)
                 self._post.tick(now)
+            elif not self._finished:
+                opened = self._open(now)
+
+    def _open(self, now: float) -> bool:
+        """Finds the others, once what stands beside the worker is up; says whether it is."""
+        try:
+            if not self._beside.is_up():
+                return False
+            self._post.open(now)
+        except (InfrastructureError, OSError) as error:
+            self._stop(ExitCode.INFRASTRUCTURE, str(error))
+        return True
 
     def _do_next(self) -> None:
         """Does what came in, or else collects dead orphans; not the worker: a thread waits for its exit code."""
         try:
             self._inbox.get(timeout=_TICK_S)()
         except queue.Empty:
-            processes.reap_orphans(*([self._worker.pid] if self._worker else []))
+            processes.reap_orphans(*self._beside.pids, *([self._worker.pid] if self._worker else []))
+
+    def _beside_gone(self, why: str) -> None:
+        self._inbox.put(lambda: self._stop(ExitCode.INFRASTRUCTURE, why))
 
     def _is_attempt(self, attempt: int) -> None:
         self._job = self._account.is_attempt(attempt)
@@ -167,13 +173,14 @@ class Supervisor:
         self._session = session = start.session
         restart = self._blow.over(start.restart) or self._left_off(start)
         command = command_line(self._job, start.first_point, start.coordinator, restart)
+        beside, job = self._beside, self._job
         try:
             self._worker = Worker(
-                self._job,
+                replace(job, env={**job.env, **beside.worker_env}),
                 session,
                 command,
                 self._label,
-                self._guard.pid,
+                (self._guard.pid, *beside.pids),
                 self._stream.write,
                 on_progress=lambda body: self._inbox.put(lambda: self._told(session, body)),
                 on_exit=lambda code: self._inbox.put(lambda: self._left(session, code)),
@@ -199,8 +206,10 @@ class Supervisor:
         worker = self._worker
         if worker is None or session != self._session:
             return
-        if self._account.done and code in (0, 1):
-            self._account.unsealed = False
+        if why := self._beside.gone():  # what the worker failed by then is its echo
+            self._stop(ExitCode.INFRASTRUCTURE, why)
+            return
+        self._account.left(code)
         report = Left(session, code, worker.last_words(), worker.last_lines(), worker.out_of_memory())
         self._end_worker(code)
         self._report(report)
@@ -227,7 +236,7 @@ class Supervisor:
         suite = None
         if self._worker and hurry:
             suite = self._account.suite(finish, grace_s)
-            self._let_go()
+            self._worker.let_go(grace_s, lambda: self._hurry)  # a second signal takes it away
             if suite and not self._hurry:  # what reads it bears our label: it goes when the worker is ended
                 suite.points(now + grace_s - time.monotonic())
         left = self._end_worker(None, _END_IN_A_HURRY_S if hurry else _END_S)
@@ -251,15 +260,6 @@ class Supervisor:
     def _stop_where_it_is(self, code: int, cause: str) -> None:
         place = self._account.place
         self._stop(code, f"{cause}; worker {self._job.worker} was in {place}" if place else cause)
-
-    def _let_go(self) -> None:
-        """Gives the worker its grace to end by itself; a second signal takes it away."""
-        assert self._worker
-        self._worker.ask_to_end()
-        until = time.monotonic() + self._job.grace_s
-        while not self._hurry and time.monotonic() < until:
-            if self._worker.wait_for_exit(_TICK_S):
-                return
 
     def _end_worker(self, code: int | None, limit_s: float = _END_S) -> str:
         """Kills the worker with all it started; returns in words what would not go. None there: does nothing."""

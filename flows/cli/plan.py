@@ -13,7 +13,7 @@ from flows.cli.run import NO_FLAGS, Flags, request_of
 from flows.cli.said import Json, print_json, say
 from flows.cli.verbose import show_calls
 from runtime.contract.counting import counted
-from runtime.contract.errors import ExitCode, refusal
+from runtime.contract.errors import ExitCode, Place, refusal
 
 
 def plan(
@@ -29,11 +29,12 @@ def plan(
     from tasks.stages.build import explain_build
     from tasks.stages.prepare import resolve
     from tasks.stages.provision import look_over
-    from tasks.stages.refusals import refuse_unwritable
+    from tasks.stages.refusals import refuse_bad_keys, refuse_unwritable
     from tasks.targets.open import open_target
 
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
     refuse_unwritable(spec, may_write, here=True)
+    refuse_bad_keys(spec, Place(spec.target_name))
     target = open_target(spec.target)
     planned = target.plan(spec)
     problems = [*spec.warnings, *spec.left_out, *look_over(target, planned, spec)]

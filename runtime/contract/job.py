@@ -10,6 +10,7 @@ from typing import Literal
 
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import BadInput
+from runtime.contract.sidecar import Sidecar
 
 LEASE_VARIABLE = "SLICEBENCH_LEASE"
 """Environment variable that labels every process made under a lease with its id, as labels do on a cloud."""
@@ -54,7 +55,7 @@ class Job:
     everything by itself. `points` are those of the suite to run, by number; None: all of them.
     `local_directory` is this worker's own, on its host, for local tiers of checkpoints. `restart`: where an attempt
     before this one was when it was taken away. `again`: the cluster may start all workers again by itself, so `attempt`
-    is what supervisor 0 says: each start has one of its own.
+    is what supervisor 0 says: each start has one of its own. `sidecar`: what stands beside the worker.
     """
 
     run_id: str
@@ -84,6 +85,7 @@ class Job:
     local_directory: str | None = None
     restart: Restart | None = None
     again: bool = False
+    sidecar: Sidecar | None = None
 
     def runs(self, point: int) -> bool:
         """Says whether a point of the suite is to run."""
@@ -101,6 +103,7 @@ class Job:
             fields["deadlines"] = Deadlines(**fields["deadlines"])
             fields["owner"] = Owner(**fields["owner"]) if fields["owner"] else None
             fields["restart"] = Restart(**fields["restart"]) if fields.get("restart") else None
+            fields["sidecar"] = Sidecar(**fields["sidecar"]) if fields.get("sidecar") else None
             fields["points"] = tuple(fields["points"]) if fields.get("points") is not None else None
             return cls(**fields)
         except (ValueError, KeyError, TypeError) as error:

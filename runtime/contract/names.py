@@ -59,3 +59,8 @@ def host_file(attempt: int, worker: int) -> str:
 def manifest_file(attempt: int, worker: int) -> str:
     """Returns where a worker's manifest (versions, devices, flags) lies, relative to the run's folder."""
     return f"{RESULTS_FOLDER}/manifest-a{attempt}-w{worker:04d}.json"
+
+
+def sidecar_log(attempt: int, worker: int) -> str:
+    """Returns where the end of what stood beside a worker said lies, relative to the run's folder."""
+    return f"{LOGS_FOLDER}/sidecar-a{attempt}-w{worker:04d}.log"

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.keymap import parse_key
 from runtime.gcs_proxy.decrypt import decrypt_file
 from runtime.gcs_proxy.format import Malformed
-from runtime.gcs_proxy.keymap import parse_key
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.options import add_options, settings

@@ -9,11 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from runtime.contract.keymap import KeyMap, KeyRef
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.envelope import Envelope
 from runtime.gcs_proxy.format import Malformed
-from runtime.gcs_proxy.keymap import KeyMap, KeyRef
 from runtime.gcs_proxy.keys import KeyRing
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.refusal import Refused, corrupt, denied, unavailable

@@ -12,9 +12,9 @@ import tink
 from tink import aead, cleartext_keyset_handle
 
 from runtime.contract.errors import BadInput
+from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy.envelope import DATA_KEY_BYTES, Envelope, binding, new_data_key, new_object_id
 from runtime.gcs_proxy.format import Layout
-from runtime.gcs_proxy.keymap import KeyRef
 from runtime.gcs_proxy.kms import CloudKms, KeyDenied
 
 _OTHERS_MAY = stat.S_IRWXG | stat.S_IRWXO

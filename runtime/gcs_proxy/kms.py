@@ -12,7 +12,7 @@ import google_crc32c
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tink import aead
 
-from runtime.gcs_proxy.keymap import KMS
+from runtime.contract.keymap import KMS
 
 ENDPOINT = "cloudkms.googleapis.com:443"
 _SERVICE = "google.cloud.kms.v1.KeyManagementService"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.contract.errors import BadInput
+from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, DAYS
 from runtime.gcs_proxy.hosts import NEEDED, Place, parse_place
-from runtime.gcs_proxy.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from runtime.gcs_proxy.upstream import GOOGLE
 
 KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import unquote
 
+from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy.batch import answer_batch
 from runtime.gcs_proxy.chunks import proceed
 from runtime.gcs_proxy.copies import copy
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.grpc_refusal import MESSAGE
-from runtime.gcs_proxy.keymap import KeyRef
 from runtime.gcs_proxy.metadata import change, describe, list_objects
 from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.reads import read

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 
+from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.gateway import Gateway
-from runtime.gcs_proxy.keymap import KeyRef
 from runtime.gcs_proxy.messages import Body
 from runtime.gcs_proxy.metadata import send
 from runtime.gcs_proxy.passing import asked_of_store, relay

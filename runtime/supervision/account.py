@@ -37,7 +37,9 @@ class Account:
         self._said: dict[int, PointPhase] = {}
         self._points = 0
         self.point: int | None = None
-        self.done = self.unsealed = False
+        self.done = False
+        # Where a sidecar sees what workers send, they leave their results here for the supervisor to bring.
+        self._leaves = self.unsealed = job.sidecar is not None
         # Who does not know which attempt it is could write over what another has left.
         self._seals = job.worker == 0 or not job.again
 
@@ -52,6 +54,11 @@ class Account:
     def session_begins(self) -> None:
         """A worker is being started."""
         self.point, self.done, self.unsealed = None, False, True
+
+    def left(self, code: int) -> None:
+        """The worker has ended; one that was through has sealed its results itself."""
+        if self.done and code in (0, 1) and not self._leaves:
+            self.unsealed = False
 
     def told(self, body: FromWorker) -> None:
         """The worker tells how far it is."""
@@ -73,12 +80,13 @@ class Account:
 
     def recall(self, records: Iterable[Record]) -> bool:
         """Takes what an earlier supervisor of this attempt wrote; says whether it had started a worker."""
+        started = False
         for record in records:
             if isinstance(record.body, Started):
-                self.unsealed = True
+                started = self.unsealed = True
             elif isinstance(record.body, FromWorker):
                 self.told(record.body)
-        return self.unsealed
+        return started
 
     def ending(self, code: int, cause: str) -> Finish:
         """Returns how to end when nobody else can say: by what this worker was in."""

@@ -8,9 +8,10 @@ from runtime.supervision.processes import end_tree
 
 
 def main() -> None:
-    """`python -m runtime.supervision.guard LABEL`: waits for standard input to end; a line on it means all is well."""
+    """`python -m runtime.supervision.guard LABEL…`: waits for standard input to end; a line on it means all is well."""
     if not sys.stdin.buffer.readline():
-        end_tree(sys.argv[1].encode(), root=-1)
+        for label in sys.argv[1:]:
+            end_tree(label.encode(), root=-1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +53,10 @@ def labelled(prefix: bytes) -> list[Process]:
     return [process for process in all_processes() if process.pid != me and _has_entry(process.pid, prefix)]
 
 
-def tree(label: bytes, root: int, spare: int | None = None) -> list[Process]:
+def tree(label: bytes, root: int, spare: Collection[int] | None = None) -> list[Process]:
     """Returns what belongs to a worker, however it hid: from its environment, its session, or its parent.
 
-    Given `spare`, the one child of this process that does not belong to the worker, all other children
+    Given `spare`, the children of this process that do not belong to the worker, all other children
     do: they are orphans that `adopt_orphans` brought here.
     """
     everything = list(all_processes())
@@ -66,7 +66,7 @@ def tree(label: bytes, root: int, spare: int | None = None) -> list[Process]:
         for process in everything
         if process.pid == root
         or process.session == root
-        or (spare is not None and process.parent == me and process.pid != spare)
+        or (spare is not None and process.parent == me and process.pid not in spare)
         or _has_entry(process.pid, label)
     }
     while more := [one for one in everything if one.parent in found and one.pid not in found]:
@@ -90,7 +90,9 @@ def kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
         os.close(fd)
 
 
-def end_tree(label: bytes, root: int, spare: int | None = None, limit_s: float = 10.0) -> list[Process]:
+def end_tree(
+    label: bytes, root: int, spare: Collection[int] | None = None, limit_s: float = 10.0
+) -> list[Process]:
     """Kills everything of `tree` until nothing is left, or `limit_s` have passed. Returns what is left."""
     until = time.monotonic() + limit_s
     while left := tree(label, root, spare):
@@ -98,7 +100,7 @@ def end_tree(label: bytes, root: int, spare: int | None = None, limit_s: float =
             return left
         for process in left:
             kill(process)
-        reap_orphans(root)
+        reap_orphans(root, *(spare or ()))
         time.sleep(
             0.01
         )  # a killed process needs a moment to go, and nothing tells when a stranger's child has

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.contract.job import Owner
+from runtime.contract.job import Job, Owner
 from runtime.contract.process import started_at
+
+_WATCH_EVERY_S = 0.5
+
+
+class Watch:
+    """Looks now and then whether what a job lives for is still there."""
+
+    def __init__(self, job: Job, now: float) -> None:
+        self._owner = job.owner
+        self._renewals = Renewals(job.renewal_file, job.lease_s, now) if job.renewal_file else None
+        self._at = now
+
+    def lost(self, now: float) -> str:
+        """Returns what it has lost; empty: nothing, or it is too early to look again."""
+        if now < self._at:
+            return ""
+        self._at = now + _WATCH_EVERY_S
+        overdue = self._renewals.overdue(now) if self._renewals else ""
+        return overdue or (owner_gone(self._owner) if self._owner else "")
 
 
 class Renewals:

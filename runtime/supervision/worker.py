@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -52,7 +52,7 @@ _WAITING = re.compile(r"barrier|sync_global|_sync_fn|process_allgather|broadcast
 class Worker:
     """The worker of one session. Start it in the main thread: the kernel ties its life to that thread.
 
-    `guard` is the pid of this process's only other child. `on_progress` gets what it tells, `on_exit`
+    `spare` are the pids of this process's other children. `on_progress` gets what it tells, `on_exit`
     its exit code (negative for a signal) once its progress is read to the end; both come from other
     threads. What it prints goes to `write`. Nothing that it says gets further than here unredacted.
     """
@@ -63,7 +63,7 @@ class Worker:
         session: int,
         command: Sequence[str],
         label: str,
-        guard: int,
+        spare: Collection[int],
         write: Callable[..., None],
         on_progress: Callable[[FromWorker], None],
         on_exit: Callable[[int], None],
@@ -72,7 +72,7 @@ class Worker:
         self._killed = False
         self._struck = ""
         self._write, self._on_progress, self._on_exit = write, on_progress, on_exit
-        self._guard = guard
+        self._spare = spare
         self._label = f"{SESSION_VARIABLE}={label}".encode()
         self._stacks = Path(job.scratch, STACKS_FILE)
         self._lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
@@ -152,21 +152,19 @@ class Worker:
             processes.kill(process, signal.SIGTERM)
             processes.kill(process, signal.SIGCONT)
 
-    def wait_for_exit(self, limit_s: float) -> bool:
-        """Waits for the process; returns whether it is gone."""
+    def let_go(self, limit_s: float, hurry: Callable[[], bool]) -> None:
+        """Asks it to end, and waits until it has, or nobody has the time any more."""
+        self.ask_to_end()
         until = time.monotonic() + limit_s
-        while processes.look(self.pid):
-            if time.monotonic() > until:
-                return False
+        while not hurry() and time.monotonic() < until and processes.look(self.pid):
             time.sleep(0.02)
-        return True
 
     def end(self, limit_s: float = 10.0) -> str:
         """Kills the worker and everything it started, however it hid. Returns in words what would
         not go in that time, or nothing."""
         self._killed = processes.look(self.pid) is not None
         # Not reaped before this: while it is a zombie nobody else can get its pid.
-        left = processes.end_tree(self._label, self.pid, self._guard, limit_s)
+        left = processes.end_tree(self._label, self.pid, self._spare, limit_s)
         if not left:
             self._process.wait()
         until = time.monotonic() + min(2.0, limit_s)
@@ -261,27 +259,6 @@ class Worker:
         for reader in self._readers:
             reader.join(0.3)
         self._on_exit(code)
-
-
-def start_guard(label: str, code: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts the process that ends everything under `label` when this one is killed; a line tells it all is well."""
-    return subprocess.Popen(
-        [sys.executable, "-S", "-m", "runtime.supervision.guard", f"{SESSION_VARIABLE}={label}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**environment, "PYTHONPATH": code},
-        start_new_session=True,
-    )
-
-
-def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
-    """Tells it that all is well, and waits for it to go."""
-    assert guard.stdin
-    with contextlib.suppress(BrokenPipeError):  # somebody killed it
-        guard.stdin.write(b"all is well\n")
-        guard.stdin.close()
-    guard.wait()
 
 
 def _some(pipe: IO[bytes]) -> bytes:

@@ -150,8 +150,9 @@ def _unknown(
     model = next((nested[word] for word in reversed(words[:-1]) if word in nested), model)
     if below := _having(name, model):
         return Problem("error", where, f"unknown key {name!r}", fix=f"write it below {below}:")
-    near = nearest(name, model.model_fields)
-    known = ", ".join(model.model_fields)
+    names = [field.alias or own for own, field in model.model_fields.items()]
+    near = nearest(name, names)
+    known = ", ".join(names)
     return Problem(
         "error", where, f"unknown key {name!r}", fix=f"did you mean {near!r}?" if near else f"known: {known}"
     )

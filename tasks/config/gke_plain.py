@@ -96,6 +96,8 @@ class PlainGke(GkeRules):
     ops_agent: None = None
     tensorboard: None = None
     pathways: None = None
+    encryption: None = None
+    sidecar: None = None
     workload_name: str | None = None
     wait: bool = True
     limits: PlainLimits = PlainLimits()  # type: ignore[assignment]

@@ -18,6 +18,7 @@ from tasks.config.gke_parts import DebugDump, ImageBuild, OpsAgent, Pathways, Ra
 from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_rules import GkeRules
 from tasks.config.queueing import JobSetController, KueueController, Queueing
+from tasks.config.sidecar import BESIDE, WithSidecar
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _Models = Mapping[str, type[BaseModel]]
@@ -65,7 +66,7 @@ class GkeLimits(BaseModel):
     )
 
 
-class GkeTargetConfig(GkeRules, BaseModel):
+class GkeTargetConfig(GkeRules, WithSidecar):
     """Pods of one JobSet: a replicated job for the slices, a pod for each host of a slice."""
 
     model_config = _FORBID
@@ -219,6 +220,7 @@ class GkeTargetConfig(GkeRules, BaseModel):
         "ops_agent": OpsAgent,
         "tensorboard": TensorBoard,
         "pathways": Pathways,
+        **BESIDE,
     }
 
     @model_validator(mode="before")
@@ -260,6 +262,8 @@ class GkeTargetConfig(GkeRules, BaseModel):
     def _makes_sense(self) -> GkeTargetConfig:
         for wrong in self.wrong():
             raise ValueError(wrong)
+        if self.encryption is not None or self.sidecar is not None:
+            raise ValueError("encryption: and sidecar: are for local, ssh and tpu_vm so far")
         if self.image is not None and self.build is not None:
             raise ValueError("image: is taken as it is, and build: would make another one; leave one out")
         return self

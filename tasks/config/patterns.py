@@ -42,6 +42,8 @@ RELEASE = r"^v\d+\.\d+\.\d+$"
 SHA256 = r"^[0-9a-f]{64}$"
 FOLDER = r"^/.+$"
 FOLDER_TO_MOUNT = r"^/[^:]+$"
+URL_PATH = r"^/[!-~]*$"
+SIDECAR_FILE = r"^(/|\{certificates\}/)[^\x00-\x1f\x7f]+$"
 NFS = r"^[^:/]+:/.*$"
 NIGHTLY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
 LABEL = r"^([a-z0-9]([a-z0-9.-]{0,22}[a-z0-9])?)?$"
@@ -91,6 +93,8 @@ WORDS = {
     SHA256: "a SHA-256: 64 digits of 0-9 and a-f",
     FOLDER: "a whole path of a folder, such as /mnt/shared",
     FOLDER_TO_MOUNT: "a whole path of a folder without a colon, such as /mnt/shared",
+    URL_PATH: "a path of a URL, such as /healthz",
+    SIDECAR_FILE: "a whole path of a file, or one below {certificates}",
     NFS: "SERVER:/PATH, such as 10.0.0.2:/share",
     NIGHTLY: "a name: a letter, then a-z, 0-9 and -, up to 20 in all",
     LABEL: "a label of a-z, 0-9, . and -, up to 24",

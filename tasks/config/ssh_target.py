@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from tasks.config import patterns, size
+from tasks.config.sidecar import BESIDE, WithSidecar
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,7 +60,7 @@ def _host(value: Any) -> Any:
     return {"address": value} if isinstance(value, str) else value
 
 
-class SshTargetConfig(BaseModel):
+class SshTargetConfig(WithSidecar):
     """Hosts that are there, reached over SSH: one worker on each, in the order of the file."""
 
     model_config = _FORBID
@@ -98,7 +99,7 @@ class SshTargetConfig(BaseModel):
         "auto", description="Devices of each worker; auto: as many as the suite's meshes need"
     )
 
-    nested: ClassVar[Mapping[str, type[BaseModel]]] = {"hosts": HostConfig, "jump": JumpConfig}
+    nested: ClassVar[Mapping[str, type[BaseModel]]] = {"hosts": HostConfig, "jump": JumpConfig, **BESIDE}
 
     @field_validator("hosts")
     @classmethod

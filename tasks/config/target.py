@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tasks.config.as_flags import Flags
 from tasks.config.findings import checked
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.sidecar import BESIDE, WithSidecar
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
 
 
-class LocalTargetConfig(BaseModel):
+class LocalTargetConfig(WithSidecar):
     """This machine: every worker is a process here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,6 +32,8 @@ class LocalTargetConfig(BaseModel):
         None,
         description="Interpreter that has jax and orbax-checkpoint, used as it is; not given: a venv is built",
     )
+
+    nested: ClassVar[Mapping[str, type[BaseModel]]] = BESIDE
 
     @field_validator("python")
     @classmethod

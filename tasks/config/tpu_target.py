@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from runtime.contract.errors import BadInput
 from tasks.config import patterns, size
 from tasks.config.duration import PATTERN, seconds
+from tasks.config.sidecar import BESIDE, WithSidecar
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _PYTHON = "3.12"
@@ -75,7 +76,7 @@ class TpuLimits(BaseModel):
     )
 
 
-class TpuVmTargetConfig(BaseModel):
+class TpuVmTargetConfig(WithSidecar):
     """Cloud TPU VMs: a node or queued resource made for the run, or one that exists (which stays)."""
 
     model_config = _FORBID
@@ -143,7 +144,7 @@ class TpuVmTargetConfig(BaseModel):
     limits: TpuLimits = Field(default_factory=lambda: TpuLimits.model_validate({}))
     platform: Literal["tpu", "cpu"] = Field("tpu", description="What the workers compute on")
 
-    nested: ClassVar[_Models] = {"limits": TpuLimits}
+    nested: ClassVar[_Models] = {"limits": TpuLimits, **BESIDE}
 
     @field_validator("zones", "setup", mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 from runtime.contract.redaction import REDACTED
 
 ENVIRONMENT = "environment"
+SIDECAR = "sidecar"
 
 FIELDS: Mapping[str, str] = {
     "platform": "platform",
@@ -23,12 +24,14 @@ FIELDS: Mapping[str, str] = {
     "topology": "topology",
     "region": "region",
     ENVIRONMENT: "variables given",
+    SIDECAR: "sidecar",
 }
 """The parts of a fingerprint, with the words people read."""
 
-_NONE = {"target": "none", "type": "none", "topology": "none", "region": "none", ENVIRONMENT: "none"}
+_NONE = dict.fromkeys(("target", "type", "topology", "region", ENVIRONMENT, SIDECAR), "none")
 """What counts where a fingerprint lacks a part; else `unknown`. Machines that are of no type, and runs that were
-given no variables, lack these parts: so do fingerprints from before there were such parts, and their series go on."""
+given no variables and no sidecar, lack these parts: so do fingerprints from before there were such parts, and their
+series go on."""
 
 
 def fingerprint(
@@ -60,6 +63,7 @@ def fingerprint(
         "storage": _storage(manifests, output, bucket),
         **{name: told for name, told in (machine or {}).items() if told},
         **_given(manifests),
+        **_beside(manifests),
     }
 
 
@@ -71,7 +75,9 @@ def canonical(fingerprint: Mapping[str, str]) -> dict[str, str]:
 
 def of_machine(fingerprint: Mapping[str, str]) -> dict[str, str]:
     """Returns what of it is said of the machine, whatever runs there."""
-    return {name: value for name, value in canonical(fingerprint).items() if name != ENVIRONMENT}
+    return {
+        name: value for name, value in canonical(fingerprint).items() if name not in (ENVIRONMENT, SIDECAR)
+    }
 
 
 def difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str | None:
@@ -102,6 +108,12 @@ def _given(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             told.add(" ".join(f"{name}={value}" for name, value in here.items() if REDACTED not in value))
     given = " + ".join(sorted(told - {""}))
     return {ENVIRONMENT: given} if given else {}
+
+
+def _beside(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns what stood between the workers and their storage, where anything did: it costs time."""
+    told = _told([manifest for manifest in manifests if "sidecar" in manifest], "sidecar", "series")
+    return {} if told == "unknown" else {SIDECAR: told}
 
 
 def _told(manifests: Sequence[Mapping[str, Any]], section: str, name: str) -> str:

@@ -18,6 +18,7 @@ from tasks.stages.named_image import look_at_image
 
 if TYPE_CHECKING:
     from tasks.cloud.tpu import CloudTpu
+    from tasks.config.sidecar import Encryption
 
 _CONNECT_S = 5.0
 _HOSTS_S = 90.0
@@ -25,6 +26,27 @@ _HOSTS_S = 90.0
 
 def target_checks(name: str, config: Any) -> list[Check]:
     """Returns the checks of a target by its model; the local one's are about GPUs and its Python."""
+    encryption = config.encryption
+    told = [] if encryption is None else [Check("encryption", lambda: look_at_keys(encryption), 5.0)]
+    return [*_checks(name, config), *told]
+
+
+def look_at_keys(encryption: Encryption) -> list[Finding]:
+    """Which buckets are encrypted by which keys; key files must be here, and nobody else's to read."""
+    from tasks.targets.beside import key_files
+
+    found = [
+        Finding("encryption", "wrong", problem.what, problem.fix or "") for problem in key_files(encryption)
+    ]
+    if not encryption.enabled:
+        found.append(Finding("encryption", "warning", "enabled: false, so everything passes as it is"))
+    for place, key in encryption.by_place.items():
+        where = "every bucket" if place == "*" else f"gs://{place.removeprefix('gs://')}"
+        found.append(Finding("encryption", "fine", f"what workers write to {where} gets {key}"))
+    return found
+
+
+def _checks(name: str, config: Any) -> list[Check]:
     if isinstance(config, SshTargetConfig):
         return [Check("hosts", lambda: look_at_hosts(config), _HOSTS_S)]
     if isinstance(config, TpuVmTargetConfig):
@@ -57,7 +79,7 @@ def look_at_local(name: str, config: LocalTargetConfig) -> list[Finding]:
         told = f"a run may use {count} GPU{'' if count == 1 else 's'} here"
         found.append(Finding("gpu", "fine" if count else "wrong", told, "" if count else "nvidia-smi"))
     if config.python is not None:
-        problems = local_python.faults(config.python, config.platform)
+        problems = local_python.faults(config)
         for problem in problems:
             why = f" ({problem.why})" if problem.why else ""
             found.append(Finding("target's python", "wrong", f"{problem.what}{why}", problem.fix))
@@ -88,7 +110,9 @@ def look_at_hosts(config: SshTargetConfig) -> list[Finding]:
     from tasks.cloud.ssh import Pool
     from tasks.cloud.ssh_errors import SshError
     from tasks.targets import ssh_plan, ssh_preflight
+    from tasks.targets.interpreter import wanted
 
+    names = wanted(config)
     hosts = [ssh_plan.host_of(config, host) for host in config.hosts]
     pool = Pool(connect_s=_CONNECT_S)
     try:
@@ -103,13 +127,16 @@ def look_at_hosts(config: SshTargetConfig) -> list[Finding]:
             continue
         answered[host] = answer
         versions = ", ".join(
-            f"{package} {version}" for package, version in sorted(answer["versions"].items())
+            f"{package} {version}"
+            for package, version in sorted(answer["versions"].items())
+            if package in ("python", *names)
         )
         told = (
             f"answers; its host key fits; {versions or 'no versions'}; {answer['disk'] / 2**30:.1f} GiB free"
         )
         found.append(Finding(f"host {host}", "fine", told))
-    for problem in (*ssh_preflight.missing_packages(answered), *ssh_preflight.differences(answered)):
+    lacking = ssh_preflight.missing_packages(answered, names)
+    for problem in (*lacking, *ssh_preflight.differences(answered)):
         found.append(Finding("hosts", "wrong", problem.what, problem.fix))
     return found
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from runtime.contract.errors import BadInput, InfrastructureError, Problem
+from runtime.contract.errors import BadInput, InfrastructureError, Place, Problem
 from runtime.contract.expand import expand
 from runtime.contract.job import Deadlines
 from runtime.contract.names import STAGES, SUITE_FILE
@@ -39,8 +39,10 @@ from tasks.stages.context import Run, Say
 from tasks.stages.files import REQUEST_FILE
 from tasks.stages.refusals import (
     is_a_run_already,
+    refuse_bad_keys,
     refuse_flags_without_effect,
     refuse_local_directory,
+    refuse_unencrypted,
     refuse_unfit_machine,
     refuse_unwritable,
 )
@@ -97,6 +99,7 @@ def admit(request: RunRequest, *, here: bool = True) -> tuple[RunSpec, Folder]:
     folder = refuse_unwritable(spec, probe_writable, here=here)
     if here:
         refuse_unfit_machine(request, spec)
+        refuse_bad_keys(spec, Place(str(locate(request.target, "targets"))))
     check_source(spec)
     return spec, folder
 
@@ -110,6 +113,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     spec = unplanned(request, environ, suite_text)
     plan = open_target(spec.target).plan(spec)
     refuse_flags_without_effect(request, spec, plan)
+    refuse_unencrypted(spec, Place(str(locate(request.target, "targets"))))
     if spec.lease is not None:
         checked_lease_name(spec.lease)
     spec = replace(spec, points=plan.points, left_out=plan.left_out)

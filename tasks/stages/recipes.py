@@ -44,7 +44,10 @@ def request_of(spec: RunSpec) -> Request:
         jax_index=spec.source.jax_index,
         gpu=spec.target.platform == "gpu",
         tpu=spec.target.platform == "tpu",
-        extras=("orbax-classes",) if needs_orbax_classes(spec) else (),
+        extras=(
+            *(("orbax-classes",) if needs_orbax_classes(spec) else ()),
+            *(("proxy",) if spec.target.encryption is not None else ()),
+        ),
         elsewhere=elsewhere,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Place, Problem, refusal
+from runtime.contract.sidecar import way_around
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
@@ -14,6 +15,7 @@ from tasks.config.request import KEEP_FOR, RunRequest
 from tasks.config.spec import RunSpec
 from tasks.config.target import LocalTargetConfig, TargetConfig
 from tasks.stages.files import REQUEST_FILE
+from tasks.targets import beside
 from tasks.targets.open import open_target
 from tasks.targets.types import Plan
 
@@ -67,6 +69,28 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
             f"not those of kind {target.kind}",
             fix="leave --local-directory out; hosts have a directory in memory with ram_directory: in the target file",
         )
+
+
+def refuse_unencrypted(spec: RunSpec, place: Place) -> None:
+    """Raises BadInput where a target's `encryption:` would not hold what the run writes. `place`: the target's file."""
+    encryption = spec.target.encryption
+    if encryption is None:
+        return
+    problems = []
+    if why := beside.uncovered(encryption, spec.output):
+        fix = "add its bucket to keys: in the target file, or choose another --output"
+        problems.append(Problem("error", place, why, "its checkpoints would lie there as they are", fix))
+    if encryption.enabled and (why := way_around(spec.env)):
+        problems.append(Problem("error", Place("--env"), why, "nothing would be encrypted", "leave it out"))
+    if problems:
+        raise BadInput(problems)
+
+
+def refuse_bad_keys(spec: RunSpec, place: Place) -> None:
+    """Raises BadInput for key files of a target that are not here, or that others may read."""
+    encryption = spec.target.encryption
+    if encryption is not None and (problems := beside.key_files(encryption)):
+        raise BadInput([replace(problem, place=place) for problem in problems])
 
 
 def refuse_unwritable(spec: RunSpec, probe: Probe, *, here: bool) -> Folder:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import runtime
 from runtime.contract.names import GIVEN_NAMES_VARIABLE, SECRET_NAMES_VARIABLE, SOURCE_VARIABLE, SUITE_FILE
+from runtime.contract.sidecar import SIDECAR_VARIABLE
+from tasks.config.target import LocalTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.usercode import user_code
+from tasks.targets import beside
 from tasks.targets.types import Bundle, Image, Uploaded, Workers, Workload
 
 
@@ -30,10 +33,12 @@ def workload_of(run: Run, image: Image) -> Workload:
     """Returns what is to run on the workers. Beside the user's variables they get what their manifest records."""
     spec = run.spec
     source = {**image.source, "image": image.reference}
+    stands = beside.recorded(spec.target)
     about = {
         SOURCE_VARIABLE: json.dumps(source, sort_keys=True),
         GIVEN_NAMES_VARIABLE: ",".join(sorted(spec.env)),
         SECRET_NAMES_VARIABLE: ",".join(sorted(spec.secret_env)),
+        **({SIDECAR_VARIABLE: stands} if stands else {}),
     }
     return Workload(
         run_id=spec.run_id,
@@ -42,6 +47,7 @@ def workload_of(run: Run, image: Image) -> Workload:
         deadlines=spec.deadlines,
         debug_dumps=spec.debug_dumps,
         local_directory=spec.local_directory,
+        sidecar=beside.beside(spec.target, elsewhere=not isinstance(spec.target, LocalTargetConfig)),
     )
 
 

@@ -60,6 +60,7 @@ def jobs(
             points=workload.points,
             local_directory=seat.local_directory,
             restart=workload.restart,
+            sidecar=workload.sidecar,
         )
         for worker, seat in zip(workers.items, seats, strict=True)
     ]

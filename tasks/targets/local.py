@@ -80,13 +80,11 @@ class LocalTarget:
     def preflight(self, plan: Plan) -> list[Problem]:
         """See Target. Looks at memory, disk, processors, GPUs, and the Python that the file names."""
         problems = local_preflight.preflight(plan, local_preflight.look(plan.output))
-        python = self._config.python
-        return [*problems, *local_python.faults(python, self._config.platform)] if python else problems
+        return [*problems, *local_python.faults(self._config)] if self._config.python else problems
 
     def image(self) -> Image | None:
         """See Target. Workers run in the Python that the file names, or in a venv that has to be built."""
-        python = self._config.python
-        return local_python.brought(python, self._config.platform) if python else None
+        return local_python.brought(self._config) if self._config.python else None
 
     def interpreter(self) -> None:
         """See Target. Workers are here."""

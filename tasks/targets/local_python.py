@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from runtime.contract.errors import BadInput, InfrastructureError, Problem
 from tasks.cloud.command import clean_environment, run_command
-from tasks.targets.interpreter import PACKAGES, unfit
+from tasks.config.target import LocalTargetConfig
+from tasks.targets.interpreter import PACKAGES, PROXY_PACKAGES, unfit, wanted
 from tasks.targets.types import Image
 
 _CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
@@ -32,7 +32,7 @@ def ask(python: str) -> dict[str, str]:
 
     Raises BadInput when it is none.
     """
-    argv = [str(Path(python).expanduser()), "-c", _ASK, *PACKAGES, *_CUDA_PLUGINS]
+    argv = [str(Path(python).expanduser()), "-c", _ASK, *PACKAGES, *PROXY_PACKAGES, *_CUDA_PLUGINS]
     try:
         done = run_command(argv, env=clean_environment(), timeout_s=_ASK_S, cwd=Path("/"))
         versions: dict[str, str] = json.loads(done.text.rpartition("\n")[2])
@@ -43,32 +43,35 @@ def ask(python: str) -> dict[str, str]:
     return versions
 
 
-def judge(python: str, platform: Literal["cpu", "gpu"], versions: Mapping[str, str]) -> list[Problem]:
-    """Returns what keeps workers from running in an interpreter here. Pure."""
-    if problem := unfit(python, python, versions):
+def judge(config: LocalTargetConfig, versions: Mapping[str, str]) -> list[Problem]:
+    """Returns what keeps workers from running in the interpreter that a target names. Pure."""
+    python = config.python or ""
+    if problem := unfit(python, python, versions, wanted(config)):
         return [problem]
-    if platform == "gpu" and not any(name in versions for name in _CUDA_PLUGINS):
+    if config.platform == "gpu" and not any(name in versions for name in _CUDA_PLUGINS):
         what = f"{python} has no CUDA plugin for JAX, so JAX would not see the GPUs"
         fix = f"{python} -m pip install 'jax[cuda13]'; with a driver older than CUDA 13, 'jax[cuda12]'"
         return [Problem("error", None, what, fix=fix)]
     return []
 
 
-def faults(python: str, platform: Literal["cpu", "gpu"]) -> list[Problem]:
-    """Looks at an interpreter; returns what keeps workers from running in it."""
+def faults(config: LocalTargetConfig) -> list[Problem]:
+    """Looks at the interpreter that a target names; returns what keeps workers from running in it."""
     try:
-        return judge(python, platform, ask(python))
+        return judge(config, ask(config.python or ""))
     except BadInput as refusal:
         return list(refusal.problems)
 
 
-def brought(python: str, platform: Literal["cpu", "gpu"]) -> Image:
-    """Returns the interpreter as what workers run. Raises BadInput when they cannot."""
+def brought(config: LocalTargetConfig) -> Image:
+    """Returns the interpreter that a target names as what workers run. Raises BadInput when they cannot."""
+    python = config.python or ""
     versions = ask(python)
-    if problems := judge(python, platform, versions):
+    if problems := judge(config, versions):
         raise BadInput(problems)
     path = str(Path(python).expanduser())
-    return Image("venv", path, path, {"ref": "the Python that the target names"}, versions, True)
+    told = {name: version for name, version in versions.items() if name not in PROXY_PACKAGES}
+    return Image("venv", path, path, {"ref": "the Python that the target names"}, told, True)
 
 
 def _no_python(python: str, why: str) -> BadInput:

@@ -17,6 +17,7 @@ from tasks.config.spec import RunSpec
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.leases.holding import OVERDUE_S, Holding
 from tasks.targets import ssh_plan, ssh_preflight, ssh_ram, ssh_venvs
+from tasks.targets.interpreter import wanted
 from tasks.targets.ssh_fetch import fetch
 from tasks.targets.ssh_fleet import CODE, OUTPUT, SUITE, Fleet, SupervisorCommand, raise_first, supervise
 from tasks.targets.ssh_sharing import Sharing, find_sharing, refusal
@@ -69,7 +70,7 @@ class SshTarget:
         """See Target. Connects to every host, compares versions, and finds out what their folders share."""
         hosts = self._hosts(plan.workers)
         answers = ssh_preflight.look(self._pool, hosts, self._config.output)
-        problems = ssh_preflight.judge(plan, answers)
+        problems = ssh_preflight.judge(plan, answers, wanted(self._config))
         if self._config.python is None and not problems:
             try:
                 self._chosen()
@@ -93,7 +94,8 @@ class SshTarget:
         told = ssh_preflight.look(self._pool, hosts, None)
         raise_first(told)
         answered = {host: answer for host, answer in told.items() if not isinstance(answer, SshError)}
-        if problems := [*ssh_preflight.missing_packages(answered), *ssh_preflight.differences(answered)]:
+        lacking = ssh_preflight.missing_packages(answered, wanted(self._config))
+        if problems := [*lacking, *ssh_preflight.differences(answered)]:
             raise BadInput(problems)
         versions = dict(answered[hosts[0]]["versions"])
         reference = f"{self._config.python} on {hosts[0].endpoint.address}"

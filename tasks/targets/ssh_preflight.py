@@ -11,7 +11,7 @@ from tasks.cloud.ssh_endpoint import Host
 from tasks.cloud.ssh_errors import SshError
 from tasks.cloud.ssh_link import Link
 from tasks.cloud.ssh_steward import ask
-from tasks.targets.interpreter import PACKAGES, unfit
+from tasks.targets.interpreter import PACKAGES, PROXY_PACKAGES, unfit
 from tasks.targets.types import Plan
 
 _WORKER_BYTES = 400 * 2**20
@@ -24,7 +24,7 @@ def look(pool: Pool, hosts: Sequence[Host], output: str | None) -> Answers:
 
     def task(host: Host) -> Any:
         def about(link: Link) -> dict[str, Any]:
-            folder, names = output or host.folder, list(PACKAGES)
+            folder, names = output or host.folder, [*PACKAGES, *PROXY_PACKAGES]
             return ask(link, host, "about", packages=host.python is not None, folder=folder, names=names)
 
         return about
@@ -33,8 +33,8 @@ def look(pool: Pool, hosts: Sequence[Host], output: str | None) -> Answers:
     return {host: told[host.endpoint] for host in hosts}
 
 
-def judge(plan: Plan, answers: Answers) -> list[Problem]:
-    """Returns errors for what cannot work and warnings for what will disturb the numbers. Pure."""
+def judge(plan: Plan, answers: Answers, names: Sequence[str] = PACKAGES) -> list[Problem]:
+    """Returns errors for what cannot work and warnings for what will disturb the numbers; `names`: packages. Pure."""
     problems = []
     answered: dict[Host, dict[str, Any]] = {}
     for host, answer in answers.items():
@@ -42,17 +42,19 @@ def judge(plan: Plan, answers: Answers) -> list[Problem]:
             problems.append(Problem("error", None, f"{host}: {answer.what}", fix=answer.fix))
         else:
             answered[host] = answer
-    problems += missing_packages(answered)
+    problems += missing_packages(answered, names)
     problems += differences(answered)
     for host, answer in answered.items():
         problems += _shortages(plan, host, answer)
     return problems
 
 
-def missing_packages(answered: Mapping[Host, Mapping[str, Any]]) -> list[Problem]:
+def missing_packages(
+    answered: Mapping[Host, Mapping[str, Any]], names: Sequence[str] = PACKAGES
+) -> list[Problem]:
     """Returns an error for each host whose Python lacks what workers need. Pure."""
     faults = [
-        unfit(f"{host}: {host.python}", host.python, answer["versions"])
+        unfit(f"{host}: {host.python}", host.python, answer["versions"], names)
         for host, answer in answered.items()
         if host.python is not None
     ]

@@ -10,6 +10,7 @@ from runtime.contract.disruption import Restart
 from runtime.contract.errors import InfrastructureError, Problem, Trouble
 from runtime.contract.job import Deadlines, Platform
 from runtime.contract.progress import Body
+from runtime.contract.sidecar import Sidecar
 from runtime.contract.suite import Point
 from tasks.leases.resource import ResourceRef as ResourceRef
 
@@ -120,7 +121,7 @@ class Workload:
     `env` holds secrets: it is never written down but in a job's own file. `points` are those of the suite to run,
     by number; None: all. `local_directory` is a folder on each worker's host, for local tiers of checkpoints.
     `renewed`: supervisors hear that the run lives, and end where it does not.
-    `restart`: where an attempt before this one was when it was taken away.
+    `restart`: where an attempt before this one was when it was taken away. `sidecar`: what stands beside each worker.
     """
 
     run_id: str
@@ -132,6 +133,7 @@ class Workload:
     local_directory: str | None = None
     renewed: bool = True
     restart: Restart | None = None
+    sidecar: Sidecar | None = None
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
             raise Said(argument)
         case "hang":
             time.sleep(FOREVER_S)
+        case "env":
+            print(f"{argument} is {os.environ.get(argument)}", flush=True)
         case "wait":
             wait_at_barrier()
         case "stop":

@@ -50,6 +50,11 @@ def _facts(
     )
     yield "Image", " ".join(filter(None, (_known(image.get("kind")), _known(image.get("reference")))))
     yield "Storage", results.fingerprint.get("storage", "")
+    beside = _section(results.manifest, "sidecar")
+    keys = beside.get("keys")
+    encrypted = [f"{place} by {key}" for place, key in keys.items()] if isinstance(keys, Mapping) else []
+    yield "Beside the workers", _known(beside.get("series"))
+    yield "Encrypted", ", ".join(encrypted)
     asked = {str(line).partition("=")[0] for line in request.get("env") or ()}
     # What came out of env files, the workers know.
     asked.update(str(name) for name in results.manifest.get("environment_given") or ())

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from runtime.contract.keymap import parse_key, parse_key_map
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.authority import Authority, Published
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.hosts import INTERCEPTED, parse_place
-from runtime.gcs_proxy.keymap import parse_key, parse_key_map
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.serve import listening, url_of
 from runtime.gcs_proxy.server import Server

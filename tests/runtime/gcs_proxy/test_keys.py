@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput
+from runtime.contract.keymap import KeyRef, parse_key
 from runtime.gcs_proxy.__main__ import main
 from runtime.gcs_proxy.envelope import Envelope
-from runtime.gcs_proxy.keymap import KeyRef, parse_key
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.seal import Sealer

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from runtime.contract.keymap import parse_key_map
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.gateway import Gateway
-from runtime.gcs_proxy.keymap import parse_key_map
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
 from runtime.gcs_proxy.observing import Observer, answer_admin
 from runtime.gcs_proxy.serve import listening

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from runtime.contract.errors import BadInput
-from runtime.gcs_proxy.keymap import KeyMap, KeyRef
+from runtime.contract.keymap import KeyMap, KeyRef
 from runtime.gcs_proxy.options import Settings, add_options, settings
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy, path

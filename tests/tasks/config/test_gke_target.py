@@ -30,6 +30,12 @@ DUMP = {"to": "gs://bucket/dumps"}
 H100 = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b", "c", "d"]}
 
 # field → two targets that differ in it alone.
+BESIDE_FIELDS = {
+    *(f"encryption.{name}" for name in ("by_place", "old_keys", "enabled")),
+    *(f"sidecar.{name}" for name in ("name", "image", "command", "env", "port", "certificates", "ready")),
+    "sidecar.workload_env",
+}
+
 FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "context": ({"context": "a"}, {"context": "b"}),
     "cluster.name": ({"cluster": CLUSTER}, {"cluster": {**CLUSTER, "name": "d"}}),
@@ -144,6 +150,7 @@ ELSEWHERE = {
     "cluster.zone": "is where a cluster that is missing is made",
     "limits.provisioning_s": "is how long that may take, and then pods: test_gke_waiting",
     "limits.queue_s": "is how long a run waits for its turn: test_gke_waiting",
+    **dict.fromkeys(BESIDE_FIELDS, "is refused on pods so far: test_sidecar"),
 }
 """Fields whose effect is neither in the manifest nor in the plan."""
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from runtime.contract.errors import BadInput
 from tasks.config.envfile import SET_IN_PODS
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.sidecar import BESIDE
 from tasks.config.ssh_target import SshTargetConfig
 from tasks.config.target import LocalTargetConfig
 from tasks.config.tpu_target import TpuVmTargetConfig
@@ -44,6 +45,8 @@ INSIDE: dict[str, Any] = {
     },
     "pathways": PATHWAYS,
     "jump": {"address": "j"},
+    "encryption": {"keys": {"bucket": "file:/k.json"}},
+    "sidecar": {"name": "s", "command": ["x"]},
 }
 """What a mapping within a target needs to be right but for the field that is tried."""
 
@@ -61,8 +64,9 @@ FOREIGN = re.compile(
 def paths(model: type[BaseModel], above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Yields the path of each field of a model, and of those within it."""
     for name, field in model.model_fields.items():
-        if name == "kind":
+        if name == "kind" or (name in BESIDE and model is not LocalTargetConfig):  # the same in all targets
             continue
+        name = field.alias or name
         yield (*above, name)
         for inner in _models(field.annotation):
             many = name == "hosts"

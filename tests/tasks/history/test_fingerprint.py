@@ -53,6 +53,18 @@ def test_another_value_is_another_series_and_the_same_machine() -> None:
     assert difference(one, of({"A": "1"})) is None
 
 
+def test_what_stood_beside_the_workers_is_a_part() -> None:
+    def beside(*series: str) -> dict[str, str]:
+        manifests = [{"sidecar": {"name": "encryption", "series": each}} for each in series]
+        return fingerprint(manifests or [{}], workers=2, slices=1, output="gs://b/runs")
+
+    plain, sealed = beside(), beside("encrypted by Cloud KMS", "encrypted by Cloud KMS")
+    assert difference(sealed, plain) == "sidecar none instead of encrypted by Cloud KMS"
+    assert len({series_id("key", "save", "time_s", each, "released") for each in (plain, sealed)}) == 2
+    assert machine_id(plain) == machine_id(sealed)
+    assert canonical(plain) == canonical(beside()) and "sidecar" not in plain
+
+
 def test_series_from_before_variables_counted_go_on() -> None:
     machine = {"platform": "cpu", "workers": "2"}
     assert series_id("key", "save", "time_s", machine, "released") == "save-6a84179206"

@@ -137,6 +137,19 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_made(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_what_would_not_be_encrypted_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("kind: local\nencryption: {keys: {my-bucket: 'file:/no/key.json'}}\n")
+    past = ["TENSORSTORE_GCS_BACKEND=gcs_grpc"]
+    with pytest.raises(BadInput) as refusal:
+        resolve(request("gs://other/runs", target=str(file), env=past), {})
+    told = [f"{problem}" for problem in refusal.value.problems]
+    assert told[0].startswith(f"{file}: error: gs://other/runs is in no place") or "is in no place" in told[0]
+    assert "speaks gRPC" in told[1]
+    with pytest.raises(BadInput, match=r"the key file /no/key\.json cannot be read"):
+        prepare(request(tmp_path / "out", target=str(file)), print)
+
+
 def test_simulated_hardware_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     suite = tmp_path / "s.yaml"
     shipped = Path(__file__).parents[3] / "configs" / "suites" / "quickstart.yaml"

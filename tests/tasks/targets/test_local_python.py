@@ -6,16 +6,22 @@ import importlib.metadata
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from runtime.contract.errors import BadInput
 from tasks.config.load import load_target
+from tasks.config.target import LocalTargetConfig
 from tasks.targets import local_python
-from tasks.targets.interpreter import PACKAGES
+from tasks.targets.interpreter import PACKAGES, PROXY_PACKAGES
 
 COMPLETE = {"python": "3.12.3", **dict.fromkeys(PACKAGES, "1.0")}
+
+
+def local(python: str, platform: Literal["cpu", "gpu"] = "cpu", **more: Any) -> LocalTargetConfig:
+    fields = {"kind": "local", "python": python, "platform": platform, **more}
+    return LocalTargetConfig.model_validate(fields)
 
 
 @pytest.mark.parametrize(
@@ -32,15 +38,22 @@ COMPLETE = {"python": "3.12.3", **dict.fromkeys(PACKAGES, "1.0")}
 def test_what_is_wrong_is_told(
     platform: Literal["cpu", "gpu"], versions: Mapping[str, str], told: list[str]
 ) -> None:
-    problems = local_python.judge("/py", platform, versions)
+    problems = local_python.judge(local("/py", platform), versions)
     assert len(problems) == len(told)
     assert all(
         problem.what.startswith(start) and problem.fix for problem, start in zip(problems, told, strict=True)
     )
 
 
+def test_the_proxy_asks_for_more() -> None:
+    config = local("/py", encryption={"keys": {"*": "file:/k.json"}})
+    [problem] = local_python.judge(config, COMPLETE | {"tink": "1.16"})
+    assert problem.what.startswith("/py lacks cryptography, google-auth") and "tink" not in problem.what
+    assert local_python.judge(config, COMPLETE | dict.fromkeys(PROXY_PACKAGES, "1")) == []
+
+
 def test_this_python_is_taken_as_it_is(tmp_path: Path) -> None:
-    image = local_python.brought(sys.executable, "cpu")
+    image = local_python.brought(local(sys.executable))
     assert image.python == image.reference == sys.executable  # not what a venv's link leads to
     assert image.reused and image.source == {"ref": "the Python that the target names"}
     assert {name: importlib.metadata.version(name) for name in PACKAGES}.items() <= image.versions.items()
@@ -51,7 +64,7 @@ def test_a_path_below_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    assert local_python.brought("~/python", "cpu").python == str(python)
+    assert local_python.brought(local("~/python")).python == str(python)
 
 
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 0\n", "#!/bin/sh\necho broken >&2; exit 1\n"])
@@ -61,9 +74,9 @@ def test_what_is_no_python_is_refused(tmp_path: Path, content: str | None) -> No
         python.write_text(content)
         python.chmod(0o755)
     with pytest.raises(BadInput, match=f"{python} cannot be run") as refusal:
-        local_python.brought(str(python), "cpu")
+        local_python.brought(local(str(python)))
     assert "python:" in refusal.value.problems[0].fix
-    assert [problem.what for problem in local_python.faults(str(python), "cpu")] == [
+    assert [problem.what for problem in local_python.faults(local(str(python)))] == [
         f"{python} cannot be run"
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
-from runtime.gcs_proxy.keymap import KeyMap, KeyRef, parse_key, parse_key_map
+from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 
 K = "projects/p/locations/global/keyRings/r/cryptoKeys/"
 MAP = parse_key_map(

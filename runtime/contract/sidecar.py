@@ -1,0 +1,74 @@
+"""A program beside a worker, as its supervisor is told of it, and how what only the host knows is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+GOOGLE = "https://storage.googleapis.com"
+
+STORE_VARIABLES = ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL")
+"""Where clients of Cloud Storage look for it; what they say without a sidecar is the store that one talks to."""
+
+BACKEND_VARIABLE, BACKEND_PAST_PROXIES = "TENSORSTORE_GCS_BACKEND", "gcs_grpc"
+"""With this value TensorStore speaks gRPC, which no proxy of HTTP gets to see."""
+
+SIDECAR_VARIABLE = "SLICEBENCH_SIDECAR"
+"""Environment variable with what a manifest records of the sidecar (JSON). Of keys their names, nothing else."""
+
+RECORDS_VARIABLE = "SLICEBENCH_RECORDS"
+"""Environment variable with the folder where a worker leaves what is to be read without a sidecar's help."""
+
+RECORDS_FOLDER = "records"
+"""In a worker's scratch: that folder."""
+
+SIDECAR_LOG = "sidecar.log"
+"""In a worker's scratch: what the sidecar says."""
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """One program that is up before a worker starts, and goes when the worker's supervisor does.
+
+    `command` is started beside each supervisor; empty: whoever made the pod has started it. `env` are its variables,
+    over those of the host and of the run, and `workload_env` those of the worker, which win over all others. `ready`
+    says when it is up: http://HOST:PORT/PATH that answers 200, tcp://HOST:PORT that takes connections, or file://PATH
+    that is there; `ready_s` how long that may take. `files` (secret) are laid out before it starts, readable for it
+    alone, and taken away once it is up. `port`: where it listens, None: where nobody else does. `guards`: it must not
+    be gone around.
+
+    Words in braces stand for what only the host knows: {port}, {admin} (another free port), {python} (the worker's),
+    {store} (Cloud Storage, as its clients would find it), {files}, and {certificates}, a folder for them.
+    """
+
+    name: str
+    command: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    workload_env: Mapping[str, str] = field(default_factory=dict)
+    ready: str = ""
+    ready_s: float = 60.0
+    port: int | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    guards: bool = False
+
+
+PLACEHOLDERS = ("port", "admin", "python", "store", "files", "certificates")
+
+
+def filled(text: str, known: Mapping[str, str | int]) -> str:
+    """Returns a text with the words in braces that are known; others, such as those of JSON, stay."""
+    for name, value in known.items():
+        text = text.replace(f"{{{name}}}", str(value))
+    return text
+
+
+def store_of(environment: Mapping[str, str]) -> str:
+    """Returns where clients would find Cloud Storage."""
+    return next((environment[name] for name in STORE_VARIABLES if environment.get(name)), GOOGLE)
+
+
+def way_around(environment: Mapping[str, str]) -> str:
+    """Returns why a worker with these variables would go around its sidecar; empty: it would not."""
+    if environment.get(BACKEND_VARIABLE) == BACKEND_PAST_PROXIES:
+        return f"{BACKEND_VARIABLE}={BACKEND_PAST_PROXIES} speaks gRPC, which goes past any proxy"
+    return ""

@@ -1,0 +1,158 @@
+"""What stands beside the workers of a target, as supervisors are told of it, and as manifests record it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from runtime.contract.errors import BadInput, Problem
+from runtime.contract.keymap import EVERY, KMS, KeyRef
+from runtime.contract.sidecar import STORE_VARIABLES, Sidecar
+
+if TYPE_CHECKING:
+    from tasks.config.sidecar import Encryption, SidecarConfig, WithSidecar
+
+ENCRYPTION = "encryption"
+"""What our own proxy is called in files, logs and manifests."""
+
+_URL = "http://127.0.0.1:{port}"
+_OTHERS_MAY = 0o077
+_LARGEST_KEY_FILE = 1 << 16
+
+
+def beside(config: WithSidecar, *, elsewhere: bool) -> Sidecar | None:
+    """Returns what stands beside each worker, or None. `elsewhere`: key files go to the workers' hosts with it.
+
+    Raises BadInput for a key file that is not there, or that others may read.
+    """
+    if config.encryption is not None:
+        return _proxy(config.encryption, elsewhere)
+    return None if config.sidecar is None else _other(config.sidecar)
+
+
+def recorded(config: WithSidecar) -> str:
+    """Returns what manifests record of it (JSON): of keys their names; empty: nothing stands there.
+
+    `series` tells numbers apart that must not be compared.
+    """
+    encryption, other = config.encryption, config.sidecar
+    if encryption is not None:
+        keys = {place: key.uri for place, key in _places(encryption)} if encryption.enabled else {}
+        kinds = {"Cloud KMS" if uri.startswith(KMS) else "a key file" for uri in keys.values()}
+        series = f"encrypted by {' and '.join(sorted(kinds))}" if keys else "proxy without encryption"
+        return json.dumps({"name": ENCRYPTION, "series": series, "keys": keys})
+    if other is not None:
+        series = f"{other.name} ({other.image})" if other.image else other.name
+        return json.dumps({"name": other.name, "series": series, "keys": {}})
+    return ""
+
+
+def uncovered(encryption: Encryption, output: str) -> str:
+    """Returns why what a run writes to its output would not be encrypted, though that is asked for; empty: it would."""
+    if not encryption.enabled or not output.startswith("gs://"):
+        return ""
+    bucket, _, prefix = output.removeprefix("gs://").partition("/")
+    name = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    if encryption.key_map.key(bucket, name) is not None:
+        return ""
+    known = ", ".join(encryption.by_place)
+    return f"{output} is in no place that encryption: has a key for ({known})"
+
+
+def key_files(encryption: Encryption) -> list[Problem]:
+    """Returns what is wrong with the key files that are named, which lie here."""
+    problems: list[Problem] = []
+    for key in encryption.all_keys:
+        if key.path is not None:
+            try:
+                _content(key)
+            except BadInput as error:
+                problems += error.problems
+    return problems
+
+
+def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
+    carried = {key.uri: key for key in encryption.all_keys if key.path is not None and elsewhere}
+
+    def told(key: KeyRef) -> str:
+        if key.path is None:
+            return key.uri
+        return f"file:{{files}}/{key.path.name}" if key.uri in carried else f"file:{key.path}"
+
+    command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
+    command += ["--admin", "127.0.0.1:{admin}", "--upstream", "{store}"]
+    for old in encryption.all_keys[len(encryption.key_map.keys) :]:
+        command += ["--old-key", told(old)]
+    if not encryption.enabled:
+        command += ["--no-encryption"]
+    return Sidecar(
+        name=ENCRYPTION,
+        command=command,
+        # What the host says to other proxies of these names is not meant for this one.
+        env={
+            "GCP_KMS_BUCKET_KEY_MAPPING": ",".join(
+                f"{place}:{told(key)}" for place, key in _places(encryption)
+            ),
+            "GCS_PROXY_DISABLE_ENCRYPTION": "",
+            "PROXY_CERT_PATH": "",
+            "SSL_INSECURE": "",
+            "DEBUG_LEVEL": "0",
+        },
+        workload_env={
+            **dict.fromkeys(STORE_VARIABLES, _URL),
+            # gcsfs would look for a service of Google's, over gRPC, at the port of the proxy.
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        },
+        ready="http://127.0.0.1:{admin}/healthz",
+        files={key.path.name: _content(key) for key in carried.values() if key.path is not None},
+        guards=encryption.enabled,
+    )
+
+
+def _other(config: SidecarConfig) -> Sidecar:
+    ready, at = config.ready, "127.0.0.1:{port}"
+    if ready.port is not None:
+        at = f"127.0.0.1:{ready.port}"
+    where = (
+        f"file://{ready.file}" if ready.file else f"http://{at}{ready.path}" if ready.path else f"tcp://{at}"
+    )
+    return Sidecar(
+        name=config.name,
+        command=config.command,
+        env=dict(config.env),
+        workload_env=dict(config.workload_env),
+        ready=where,
+        ready_s=ready.within_s,
+        port=config.port,
+        guards=True,
+    )
+
+
+def _places(encryption: Encryption) -> list[tuple[str, KeyRef]]:
+    return [
+        (bucket if bucket == EVERY or not prefix else f"{bucket}/{prefix}", key)
+        for bucket, prefix, key in encryption.key_map.entries
+    ]
+
+
+def _content(key: KeyRef) -> str:
+    """Returns what a key file holds. Raises BadInput where nobody should, or cannot, rely on it."""
+    path = key.path
+    assert path is not None
+    try:
+        status = path.stat()
+        if status.st_size > _LARGEST_KEY_FILE:
+            raise BadInput(f"{path} is too large for a key file", fix="name a keyset of Tink, in JSON")
+        content = path.read_text()
+        fields = json.loads(content)
+    except OSError as error:
+        what = f"the key file {path} cannot be read: {error.strerror}"
+        raise BadInput(what, fix=f"python -m runtime.gcs_proxy new-key {path} makes one") from error
+    except ValueError:
+        raise BadInput(f"{path} is no key file", fix="name a keyset of Tink, in JSON") from None
+    if not isinstance(fields, Mapping) or "key" not in fields:
+        raise BadInput(f"{path} is no key file", fix="name a keyset of Tink, in JSON")
+    if status.st_mode & _OTHERS_MAY:
+        raise BadInput(f"others may read the key file {path}", fix=f"chmod 600 {path}")
+    return content
