@@ -180,7 +180,7 @@ def located(word: str, base: str) -> str:
     if "/" not in word or path.is_absolute():
         return word
     beside = Path(base) / path
-    return str(beside) if beside.exists() else str(path)
+    return str(path) if path.exists() and not beside.exists() else str(beside)
 
 
 def folder_at(uri: str | None, base: str, usual: str) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.yamlfile import place_of
 from tasks.config import duration
 from tasks.config.load import root_of
-from tasks.config.nightly_cells import HERE, Cell, CellRun, Night
+from tasks.config.nightly_cells import HERE, Cell, CellRun, Night, instead
 from tasks.stages.nightly_alerts import unaddressed
 from tasks.stages.nightly_cost import Price, price_of
 from tasks.stages.nightly_places import Places, places_of
@@ -65,12 +66,20 @@ def plan_night(night: Night) -> list[Planned]:
 
 def problems_of(night: Night) -> list[Problem]:
     """Returns why cells of a night cannot start, what is wrong in the files that it names, and what to know of it."""
-    wrong = {
-        f"{cell.title}: {reason}": None for cell in night.cells() for reason in plan_cell(night, cell).wrong
-    }
+    cells = [one for cell in night.cells() for one in (cell, *instead(night.config, cell))]
+    wrong: dict[str, list[str]] = {}
+    for cell in dict.fromkeys(cells):
+        for reason in plan_cell(night, cell).wrong:
+            wrong.setdefault(reason, []).append(cell.title)
     # Where it is checked need not be where it is played, by somebody else and with other secrets.
     hooks = [replace(one, severity="warning") for one in unaddressed(night)]
-    return [*(Problem("error", None, reason) for reason in wrong), *hooks, *warnings_of(night)]
+    told = [Problem("error", None, f"{_titles(titles)}: {reason}") for reason, titles in wrong.items()]
+    return [*told, *hooks, *warnings_of(night)]
+
+
+def _titles(titles: Sequence[str]) -> str:
+    others = len(titles) - 1
+    return f"{titles[0]} and {counted(others, 'more cell')}" if others else titles[0]
 
 
 def warnings_of(night: Night) -> list[Problem]:

@@ -129,4 +129,6 @@ def _answer(counts: Counter[Verdict | None]) -> str:
     if unsure := counts[Verdict.INCONCLUSIVE]:
         told = told or ["Nothing got worse as far as can be told"]
         told.append(f"{unsure} series {'is' if unsure == 1 else 'are'} undecided")
+    if not told and not counts[Verdict.PASS] and not counts[Verdict.IMPROVED]:
+        return "There is nothing to compare with yet."
     return f"{'; '.join(told)}." if told else "Nothing got worse."

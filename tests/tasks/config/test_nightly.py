@@ -225,3 +225,22 @@ def test_overrides_that_would_help_are_named_as_a_nightly_has_them(tmp_path: Pat
     [told] = map(str, problems_of(open_night(str(path), "2026-11-29")))
     assert "no mesh fits the target" in told and "--set" not in told
     assert 'for this one: set: ["mesh_config.ici_parallelism={' in told
+
+
+def test_each_reason_is_told_once_also_of_targets_that_stand_in(tmp_path: Path) -> None:
+    path = tmp_path / "n.yaml"
+    path.write_text(
+        "name: mine\nsuites: [quickstart, nosuch]\nversions: [pinned, 0.10.2]\nelsewhere: {local: [./west.yaml]}\n"
+    )
+    told = [str(one) for one in problems_of(open_night(str(path), "2026-11-29"))]
+    assert [one.partition(":")[0] for one in told] == [
+        "quickstart · west · pinned and 3 more cells",
+        "nosuch · local · pinned and 3 more cells",
+    ]
+    assert f"there is no target '{tmp_path}/west.yaml'" in told[0] and "no suite 'nosuch'" in told[1]
+
+
+def test_what_the_documentation_shows_is_right_but_for_what_it_names(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "nightly.md").read_text()
+    shown, alerts = (part.partition("```")[0] for part in text.split("```yaml\n")[1:])
+    _loaded(tmp_path, shown + alerts)

@@ -198,6 +198,8 @@ def test_what_is_never_judged_stands_last_and_of_the_undecided_what_is_furthest_
     assert "Nothing got worse as far as can be told; 3 series are undecided." in page
     assert '<div class="answer calm">' in page and '<span class="chip calm">not judged</span> 1' in page
     assert '<div class="answer good">' in render_site([Section("m", "t", [entries[0], entries[3]])], 1.8e9)
+    page = render_site([Section("m", "t", [one("a", Verdict.NO_BASELINE), one("b", None)])], 1.8e9)
+    assert "There is nothing to compare with yet." in page and '<div class="answer calm">' in page
 
 
 def test_the_page_of_a_series_that_is_not_judged_says_nothing_of_a_verdict() -> None:
