@@ -205,7 +205,7 @@ class Engine:
                     if context.steps:
                         context.steps.finish()
                     if self._member.worker == 0:
-                        files, size = folders.contents(path)
+                        files, size = folders.contents(benchmark.place(context))
                         self._recorder.value("checkpoint", "files", files, "count")
                         self._recorder.value("checkpoint", "stored_bytes", size, "bytes")
             finally:

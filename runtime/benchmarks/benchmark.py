@@ -160,6 +160,10 @@ class Benchmark(abc.ABC):
         """`options` is an instance of `options_class`."""
         self.options = options
 
+    def place(self, context: Context) -> epath.Path:
+        """Returns where what it saved lies at the end of a repeat, to be counted."""
+        return context.path
+
     def unavailable(self) -> str | None:
         """Says why this benchmark cannot run on the machines at hand; None when it can."""
         return None

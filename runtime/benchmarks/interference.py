@@ -14,6 +14,7 @@ from runtime.benchmarks.benchmark import Benchmark, Context
 from runtime.benchmarks.training import STEP, STEP_MEANWHILE, Saving, check, restore
 from runtime.contract.errors import WorkloadFailed
 from runtime.contract.options_strains import InterferenceOptions
+from runtime.training.layers import Layers
 from runtime.training.model import State, Trainer, programs
 
 
@@ -34,7 +35,7 @@ class Interference(Benchmark):
     def run(self, context: Context) -> None:
         given = self.options
         seed = context.point.checkpoint.random_seed + context.repeat
-        trainer = Trainer(programs(given.layers, given.width, given.batch, context.mesh), seed)
+        trainer = Trainer(programs(Layers(given.layers, given.width, given.batch), context.mesh), seed)
         took: dict[str, list[float]] = {STEP: [], STEP_MEANWHILE: []}
         options = ocp.CheckpointManagerOptions(max_to_keep=1)
         with contextlib.closing(ocp.CheckpointManager(context.path, options=options)) as manager:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
 
 from runtime import pytree
 from runtime.benchmarks.benchmark import Benchmark, Context
@@ -17,7 +18,8 @@ from runtime.contract import metrics
 from runtime.contract.options_training import TrainingOptions
 from runtime.measure import Block
 from runtime.steps import NotResumed, Steps
-from runtime.training.model import State, Trainer, programs
+from runtime.training.layers import Layers
+from runtime.training.model import Model, State, Trainer, programs
 from runtime.verify import NotEqual
 
 STEP, STEP_MEANWHILE = "train_step", "train_step_meanwhile"
@@ -67,9 +69,9 @@ class Training(Benchmark):
         assert steps is not None
         given = self.options
         seed = context.point.checkpoint.random_seed + context.repeat
-        trainer = Trainer(programs(given.layers, given.width, given.batch, context.mesh), seed)
+        trainer = Trainer(programs(self.model(), context.mesh), seed)
         with contextlib.closing(self._manager(context)) as manager:
-            state, first = _begin(context, steps, trainer, manager)
+            state, first = self._begin(context, steps, trainer, manager)
             saving = None
             for step in range(first, given.train_steps):
                 state = self._step(context, steps, trainer, state, step, saving)
@@ -87,10 +89,15 @@ class Training(Benchmark):
             newest = manager.latest_step()
             if newest is None:
                 raise RuntimeError("nothing was saved")
-            with context.measure("restore", payload_bytes=pytree.held_bytes(trainer.abstract)):
-                restored = restore(manager, newest, trainer)
-        check(trainer, newest, restored)
-        pytree.free(restored["state"])
+            for _ in range(given.restores):
+                with context.measure("restore", payload_bytes=pytree.held_bytes(trainer.abstract)):
+                    restored = restore(manager, newest, trainer)
+                check(trainer, newest, restored)
+                pytree.free(restored["state"])
+
+    def model(self) -> Model:
+        """Returns what is trained."""
+        return Layers(self.options.layers, self.options.width, self.options.batch)
 
     def _step(
         self,
@@ -146,28 +153,54 @@ class Training(Benchmark):
             max_to_keep=given.max_to_keep,
             enable_async_checkpointing=given.async_enabled,
         )
-        return ocp.CheckpointManager(context.path, options=options)
+        return ocp.CheckpointManager(self.place(context), options=options)
+
+    def place(self, context: Context) -> epath.Path:
+        given = self.options.directory
+        return context.path if given is None else epath.Path(given) / f"repeat_{context.repeat}"
+
+    def _begin(
+        self, context: Context, steps: Steps, trainer: Trainer, manager: ocp.CheckpointManager
+    ) -> tuple[State, int]:
+        """Returns the state to go on with and the step that comes next."""
+        restart, given = steps.restart, self.options.resume_from
+        newest = manager.latest_step()
+        if restart is not None and newest is None:
+            if restart.saved is not None:
+                raise NotResumed(f"the checkpoint of step {restart.saved} was complete, and none is there")
+            print("it was stopped before its first checkpoint was complete: it begins anew", flush=True)
+        if newest is not None:
+            state, block = _restored(context, trainer, manager, newest)
+            if restart is not None:
+                steps.went_on(newest, block)
+            elif newest + 1 >= self.options.train_steps:
+                print(
+                    f"all {self.options.train_steps} steps were done before: nothing is left to train",
+                    flush=True,
+                )
+            return state, int(newest) + 1
+        if given is None:
+            return trainer.begin(), 0
+        place, _, step = given.rstrip("/").rpartition("/")
+        options = ocp.CheckpointManagerOptions(read_only=True)
+        with contextlib.closing(ocp.CheckpointManager(epath.Path(place), options=options)) as other:
+            if int(step) not in other.all_steps():
+                raise NotResumed(f"resume_from: no complete checkpoint of step {step} is in {place}")
+            state, _ = _restored(context, trainer, other, int(step))
+        return state, int(step) + 1
 
 
-def _begin(
-    context: Context, steps: Steps, trainer: Trainer, manager: ocp.CheckpointManager
-) -> tuple[State, int]:
-    """Returns the state to go on with and the step that comes next."""
-    restart = steps.restart
-    newest = manager.latest_step() if restart is not None else None
-    if restart is not None and newest is None:
-        if restart.saved is not None:
-            raise NotResumed(f"the checkpoint of step {restart.saved} was complete, and none is there")
-        print("it was stopped before its first checkpoint was complete: it begins anew", flush=True)
-    if newest is None:
-        return trainer.begin(), 0
+def _restored(
+    context: Context, trainer: Trainer, manager: ocp.CheckpointManager, step: int
+) -> tuple[State, Block]:
+    """Returns the state of a step to go on with, and how long it took."""
     payload = pytree.held_bytes(trainer.abstract)
     with context.measure("restore_after_restart", payload_bytes=payload) as block:
-        restored = restore(manager, newest, trainer)
-    context.value("restore_after_restart", "resumed_from_step", newest, "1")
-    steps.went_on(newest, block)
-    check(trainer, newest, restored)
-    return restored["state"], int(newest) + 1
+        restored = restore(manager, step, trainer)
+    context.value("restore_after_restart", "resumed_from_step", step, "1")
+    check(trainer, step, restored)
+    print(f"goes on from step {step}", flush=True)
+    return restored["state"], block
 
 
 def restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any:

@@ -13,10 +13,17 @@ from runtime.contract.options_strains import (
     SlowWorkerOptions,
     StorageFaultsOptions,
 )
-from runtime.contract.options_training import TrainingOptions
+from runtime.contract.options_training import TrainingOptions, TransformerOptions
 
 OURS: tuple[Generator, ...] = (
     ours("training.Training", TrainingOptions, resumes=True, own_data=True, known_by=("train_step*",)),
+    ours(
+        "transformer.TransformerTraining",
+        TransformerOptions,
+        resumes=True,
+        own_data=True,
+        known_by=("train_step*",),
+    ),
     ours("reference.Reference", ReferenceOptions, data="needed", prepares=True),
     ours("interference.Interference", InterferenceOptions, data="unused", known_by=("train_step*",)),
     ours(

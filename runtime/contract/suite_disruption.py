@@ -76,7 +76,8 @@ def _check(suite: Suite, item: BenchmarkSpec, disruption: Disruption, place: Pla
     name = item.generator.rpartition(".")[2]
     generator = find(item.generator)
     if generator is not None and not (generator.resumes and item.implementation == "native"):
-        able = " or ".join(sorted(one.name.rpartition(".")[2] for one in RESUMING))
+        *others, last = sorted(one.name.rpartition(".")[2] for one in RESUMING)
+        able = f"{', '.join(others)} or {last}"
         why = (
             "it cannot go on in the middle"
             if not generator.resumes

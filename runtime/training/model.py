@@ -1,4 +1,4 @@
-"""A small model that really trains: layers of weights with Adam, spread over all devices of a mesh.
+"""Training of a model with Adam, spread over all devices of a mesh.
 
 Each device holds its part of every array and its part of every batch, so a step gathers weights and scatters gradients
 as large training does. What a step computes follows from its number alone: whoever goes on from a checkpoint computes
@@ -8,9 +8,7 @@ what would have been computed without the break.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +16,25 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 State = dict[str, Any]
-"""`step`: how many were done; `weights`, `mean` and `square` (Adam's) by layer."""
+"""`step`: how many were done; `weights`, `mean` and `square` (Adam's), each as the model has its weights."""
 
 _RATE, _DECAY, _SQUARE_DECAY, _TINY = 1e-3, 0.9, 0.999, 1e-8
-_ROW, _COLUMN = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)
+_BY_AXIS = tuple(np.uint32(odd) for odd in (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F))
+
+
+class Model(Protocol):
+    """What is trained: equal ones share what is compiled for them. Weights are arrays in dicts, in whatever depth."""
+
+    def __hash__(self) -> int: ...
+
+    def begin(self, seed: jax.Array) -> Any:
+        """Returns the weights before the first step."""
+
+    def placed(self, mesh: jax.sharding.Mesh) -> Any:
+        """Returns how each of the weights lies on a mesh. Raises ValueError when that cannot be shared evenly."""
+
+    def loss(self, weights: Any, seed: jax.Array, step: jax.Array, mesh: jax.sharding.Mesh) -> jax.Array:
+        """Returns how far the weights are from what they should say of the data of a step."""
 
 
 class Trainer:
@@ -51,22 +64,19 @@ class Trainer:
 
 
 class Programs:
-    """What is compiled for a model of `layers` layers, `width` wide, and batches of `batch` rows for each device."""
+    """What is compiled for a model on a mesh."""
 
-    def __init__(self, layers: int, width: int, batch: int, mesh: jax.sharding.Mesh) -> None:
-        """Raises ValueError when the devices cannot share the width evenly."""
-        devices = math.prod(mesh.devices.shape)
-        if width % devices:
-            raise ValueError(f"width {width} cannot be shared evenly by {devices} devices")
-        self._rows, self._width = batch * devices, width
+    def __init__(self, model: Model, mesh: jax.sharding.Mesh) -> None:
+        """Raises ValueError when the devices cannot share the model evenly."""
+        self._model, self._mesh = model, mesh
         whole = NamedSharding(mesh, PartitionSpec())
-        self._parted = NamedSharding(mesh, PartitionSpec(tuple(mesh.axis_names)))
-        shapes = {f"layer_{number}": (width, width) for number in range(layers)}
-        shardings = {
-            "step": whole,
-            **{part: dict.fromkeys(shapes, self._parted) for part in ("weights", "mean", "square")},
-        }
-        self.first = jax.jit(lambda seed: _begin(shapes, seed), out_shardings=shardings)
+        placed = jax.tree.map(
+            lambda spec: NamedSharding(mesh, spec),
+            model.placed(mesh),
+            is_leaf=lambda one: isinstance(one, PartitionSpec),
+        )
+        shardings = {"step": whole, "weights": placed, "mean": placed, "square": placed}
+        self.first = jax.jit(self._begin, out_shardings=shardings)
         # In hosts' memory what is saved in the background is the array itself, and must not be written over.
         donated = () if mesh.devices.flat[0].platform == "cpu" else (0,)
         self.next = jax.jit(self._step, donate_argnums=donated, out_shardings=(shardings, whole))
@@ -77,11 +87,13 @@ class Programs:
             shardings,
         )
 
+    def _begin(self, seed: jax.Array) -> State:
+        weights = self._model.begin(seed)
+        nothing = jax.tree.map(jnp.zeros_like, weights)
+        return {"step": jnp.int32(0), "weights": weights, "mean": nothing, "square": nothing}
+
     def _step(self, state: State, seed: jax.Array) -> tuple[State, jax.Array]:
-        key = jax.random.fold_in(jax.random.key(seed), state["step"])
-        rows = jax.random.normal(key, (self._rows, self._width), jnp.float32)
-        rows = jax.lax.with_sharding_constraint(rows, self._parted)
-        loss, slopes = jax.value_and_grad(_loss)(state["weights"], rows)
+        loss, slopes = jax.value_and_grad(self._model.loss)(state["weights"], seed, state["step"], self._mesh)
         step = state["step"] + 1
         mean = jax.tree.map(lambda old, new: _DECAY * old + (1 - _DECAY) * new, state["mean"], slopes)
         square = jax.tree.map(
@@ -99,33 +111,14 @@ class Programs:
 
 
 @functools.lru_cache(maxsize=4)
-def programs(layers: int, width: int, batch: int, mesh: jax.sharding.Mesh | None) -> Programs:
-    """Returns the programs of such models, made once. Without a mesh all devices are one axis. Raises ValueError."""
-    mesh = mesh or jax.sharding.Mesh(np.array(jax.devices()), ("data",))
-    return Programs(layers, width, batch, mesh)
-
-
-def _begin(shapes: Mapping[str, tuple[int, int]], seed: jax.Array) -> State:
-    keys = jax.random.split(jax.random.key(seed + 1), len(shapes))
-    weights = {
-        name: jax.random.normal(key, shape, jnp.float32) / math.sqrt(shape[0])
-        for key, (name, shape) in zip(keys, shapes.items(), strict=True)
-    }
-    nothing = {name: jnp.zeros(shape, jnp.float32) for name, shape in shapes.items()}
-    return {"step": jnp.int32(0), "weights": weights, "mean": nothing, "square": nothing}
-
-
-def _loss(weights: Mapping[str, jax.Array], rows: jax.Array) -> jax.Array:
-    """How far the model is from a smooth function of its input."""
-    told = rows
-    for name in sorted(weights):
-        told = jnp.tanh(told @ weights[name])
-    return jnp.mean((told - jnp.sin(rows)) ** 2)
+def programs(model: Model, mesh: jax.sharding.Mesh | None) -> Programs:
+    """Returns the programs of such a model, made once. Without a mesh all devices are one axis. Raises ValueError."""
+    return Programs(model, mesh or jax.sharding.Mesh(np.array(jax.devices()), ("data",)))
 
 
 def _sum(array: jax.Array) -> jax.Array:
     bits = jax.lax.bitcast_convert_type(array, jnp.uint32)
     places = jnp.uint32(1)
-    for axis, factor in zip(range(bits.ndim), (_ROW, _COLUMN), strict=False):
+    for axis, factor in zip(range(bits.ndim), _BY_AXIS, strict=False):
         places = places + factor * jax.lax.broadcasted_iota(jnp.uint32, bits.shape, axis)
     return jnp.sum(bits * (2 * places + 1), dtype=jnp.uint32)

@@ -157,8 +157,58 @@ def test_how_long_a_save_took_is_told_whenever_training_looks(
     assert runs.samples("save")["complete_after_s"] == pytest.approx(ended[0] - began[0], rel=0.05, abs=0.05)
 
 
-@pytest.mark.parametrize("wrong", ["layers: 0", "step_s: -1", "train_steps: 0"])
+def test_a_directory_of_its_own_is_gone_on_from_whoever_starts_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As pods of a JobSet that are started anew by the same template: nobody tells them of a restart."""
+    whole = Trainings(tmp_path / "whole")
+    assert whole.go(Teller()).status == "passed"
+    expected = last_line(capsys)
+    place = tmp_path / "own"
+    options = f"{OPTIONS}, directory: {place}"
+    Trainings(tmp_path / "first", options).killed("trained", 5)
+    capsys.readouterr()
+    again = Trainings(tmp_path / "second", options)
+    result = again.go(Teller())
+    assert (result.status, result.cause) == ("passed", "")
+    assert last_line(capsys) == expected
+    assert again.losses() == {step: whole.losses()[step] for step in range(4, 8)}
+    assert again.samples("restore_after_restart")["resumed_from_step"] == 3
+    assert again.samples("recovery") == {}, "nobody knows when it was stopped"
+    assert again.samples("checkpoint")["files"] > 0
+    assert sorted(path.name for path in (place / "repeat_0").iterdir()) == ["0", "3", "6"], "they stay"
+    third = Trainings(tmp_path / "third", options)
+    assert third.go(Teller()).status == "passed"
+    assert list(third.losses()) == [7]
+
+
+def test_it_begins_with_a_given_checkpoint_while_it_has_none(tmp_path: Path) -> None:
+    whole = Trainings(tmp_path / "whole")
+    assert whole.go(Teller()).status == "passed"
+    given = f"{OPTIONS}, async_enabled: false, restores: 2, directory: {tmp_path / 'own'}"
+    given += f", resume_from: {whole.checkpoint(0)}"
+    first = Trainings(tmp_path / "first", given)
+    first.killed("trained", 1)
+    assert first.losses() == {1: whole.losses()[1]}
+    second = Trainings(tmp_path / "second", given)
+    second.killed("saved", 3)
+    assert list(second.losses()) == [1, 2, 3], "nothing of its own was complete"
+    last = Trainings(tmp_path / "last", given)
+    assert last.go(Teller()).status == "passed"
+    assert last.losses() == {step: whole.losses()[step] for step in range(4, 8)}, "now something is"
+    restores = {
+        one.occurrence for one in last.records() if isinstance(one, Sample) and one.operation == "restore"
+    }
+    assert restores == {0, 1}
+    lost = Trainings(tmp_path / "lost", f"{OPTIONS}, resume_from: {whole.checkpoint(0).with_name('5')}")
+    assert "resume_from: no complete checkpoint of step 5 is in " in lost.go(Teller()).cause
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["layers: 0", "step_s: -1", "train_steps: 0", "restores: 0", "resume_from: /a/b", "resume_from: '3'"],
+)
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, wrong: str) -> None:
     name = wrong.partition(":")[0]
-    with pytest.raises(Exception, match=f"{name} must (be positive|not be negative)"):
+    with pytest.raises(Exception, match=f"{name} must (be positive|not be negative|be the folder of a step)"):
         Trainings(tmp_path, wrong)

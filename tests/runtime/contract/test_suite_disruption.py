@@ -94,7 +94,10 @@ def test_only_who_can_go_on_is_disrupted() -> None:
     pytree = f"{ORBAX}.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
     (line,) = told(suite("{at_step: 1}", pytree, "{}"))
     assert line.startswith("s.yaml:6:5: ") and "PyTreeCheckpointBenchmark cannot be disrupted" in line
-    assert "use slicebench's CheckpointManagerBenchmark or Training, or a class of your own" in line
+    assert (
+        "use slicebench's CheckpointManagerBenchmark, Training or TransformerTraining, or a class of your own"
+        in line
+    )
     (line,) = told(suite("{at_step: 1}").replace("    options", "    implementation: orbax\n    options"))
     assert "Orbax's own cannot go on in the middle" in line
     assert told(suite("{at_step: 99}", "mine.Own", "{}")) == []

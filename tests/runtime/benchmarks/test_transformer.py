@@ -1,0 +1,111 @@
+"""The transformer trains on a mesh of data and model, learns, and goes on with the same losses to the bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+from runtime.contract.expand import expand
+from runtime.contract.suite_reader import read_suite
+from runtime.training.transformer import Transformer
+from tests.runtime.benchmarks.test_training import Trainings, stopped
+from tests.runtime.test_steps import Teller
+
+GENERATOR = "runtime.benchmarks.transformer.TransformerTraining"
+SIZES = "layers: 2, width: 16, heads: 2, vocabulary: 32, sequence: 8, batch: 2"
+MESH = "mesh_config: {mesh_axes: [data, model], ici_parallelism: {data: 4, model: 2}}"
+
+
+class Transformers(Trainings):
+    def __init__(self, folder: Path, options: str) -> None:
+        text = f"suite_name: t\n{MESH}\nbenchmarks: [{{generator: {GENERATOR}, options: {{{options}}}}}]\n"
+        self.suite = read_suite(text, "suite.yaml")
+        self.folder = folder
+
+
+@pytest.fixture
+def compiled_fast() -> Iterator[None]:
+    """Programs that run for a moment need not be fast."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.mark.usefixtures("compiled_fast")
+def test_it_learns_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    options = f"train_steps: 24, save_interval_steps: 10, {SIZES}"
+    whole = Transformers(tmp_path / "whole", options)
+    assert whole.go(Teller()).status == "passed"
+    losses = [loss for told in whole.losses().values() for loss in told]
+    assert len(losses) == 24
+    assert losses[0] == pytest.approx(math.log(32), rel=0.3), "it knows nothing yet"
+    assert np.mean(losses[-4:]) < np.mean(losses[:4]) - 0.1
+    broken = Transformers(tmp_path / "broken", options)
+    broken.killed("trained", 13)
+    assert broken.go(Teller(), stopped(10, 13)).status == "passed"
+    assert broken.losses() == whole.losses()
+    assert broken.samples("recovery")["resumed_from_step"] == 10
+    assert whole.samples("save")["payload_bytes"] == 4 + 3 * 4 * (
+        2 * 12 * 16**2 + 2 * 32 * 16 + 8 * 16 + 5 * 16
+    )
+
+
+def test_a_suite_that_is_silent_saves_every_hundred_steps() -> None:
+    [point] = expand(
+        read_suite(f"suite_name: t\nbenchmarks: [{{generator: {GENERATOR}, options: {{}}}}]\n", "suite.yaml")
+    )
+    assert (point.options["save_interval_steps"], point.options["train_steps"]) == (100, 300)
+
+
+def mesh(**axes: int) -> Mesh:
+    count = math.prod(axes.values())
+    return Mesh(np.array(jax.devices()[:count]).reshape(tuple(axes.values())), tuple(axes))
+
+
+@pytest.mark.parametrize(
+    ("axes", "up", "down", "tokens"),
+    [
+        ({"data": 4, "model": 2}, (None, "data", "model"), (None, "model", "data"), ("model", "data")),
+        ({"model": 2}, (None, None, "model"), (None, "model", None), ("model", None)),
+        ({"data": 4}, (None, "data", None), (None, None, "data"), (None, "data")),
+        (
+            {"replica": 2, "data": 2, "model": 2},
+            (None, ("replica", "data"), "model"),
+            (None, "model", ("replica", "data")),
+            ("model", ("replica", "data")),
+        ),
+    ],
+)
+def test_where_weights_lie(axes: dict[str, int], up: Any, down: Any, tokens: Any) -> None:
+    placed = Transformer(2, 16, 2, 32, 8, 2).placed(mesh(**axes))
+    found = [_plain(placed[name]) for name in ("up", "query", "down", "out", "tokens", "norm_out")]
+    assert found == [up, up, down, down, tokens, ()]
+
+
+def _plain(spec: PartitionSpec) -> tuple[Any, ...]:
+    return tuple(one[0] if isinstance(one, tuple) and len(one) == 1 else one or None for one in spec)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Transformer(1, 6, 3, 32, 8, 1), "width 6 cannot be shared evenly by 4 parts of the mesh"),
+        (Transformer(1, 12, 3, 32, 8, 1), "heads 3 cannot be shared evenly by 2 parts of the mesh"),
+        (Transformer(1, 16, 2, 31, 8, 1), "vocabulary 31 cannot be shared evenly by 2 parts of the mesh"),
+    ],
+)
+def test_what_cannot_be_shared(model: Transformer, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        model.placed(mesh(data=4, model=2))
+
+
+def test_heads_have_to_share_the_width(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"width must be a multiple of heads \(3\)"):
+        Transformers(tmp_path, "width: 16, heads: 3")
