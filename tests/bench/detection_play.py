@@ -31,8 +31,11 @@ def ours(drawn: Drawn) -> Alarms:
     return played(drawn)[0]
 
 
-def played(drawn: Drawn) -> tuple[Alarms, list[int]]:
-    """Returns the alarms of the series, and the nights in which there was one of the whole machine."""
+def played(drawn: Drawn, accepted: int = -1) -> tuple[Alarms, list[int]]:
+    """Returns the alarms of the series, and the nights in which there was one of the whole machine.
+
+    `accepted`: a night from which on all series' values are expected, as somebody says.
+    """
     runs = _runs(drawn)
     told = [[Night(str(n), (row[n][0],)) for n in range(drawn.begin) if row[n]] for row in runs]
     standings, machine = [Standing() for _ in runs], Machine()
@@ -40,6 +43,8 @@ def played(drawn: Drawn) -> tuple[Alarms, list[int]]:
     of_machine = []
     for n in range(drawn.begin, drawn.values.shape[1]):
         there = [one for one, row in enumerate(runs) if row[n]]
+        if n == accepted:
+            standings = [Standing(level=str(n)) for _ in runs]
         for one in there:
             told[one].append(Night(str(n), (runs[one][n][0],)))
         first = {str(one): series_of(told[one], standings[one]) for one in there}

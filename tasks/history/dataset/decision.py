@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from runtime.contract.counting import counted
 from tasks.history.comparison import LARGEST_FLOOR
 from tasks.history.detection.baseline import ENOUGH_NIGHTS
 from tasks.history.detection.finding import Change, Finding
@@ -28,7 +29,8 @@ class Decision:
     """What was decided of a series in a night. `basis` says of which values, so that it is known when it is stale.
 
     `effect`, `low`, `high`, `shift` and `least` are fractions, positive where values grew; None where there are none.
-    `level` is what it is held to in this night, what the whole machine is off by included.
+    `level` is what it is held to in this night, what the whole machine is off by included; `scatter` what runs scatter
+    by around it, a fraction.
     `shift` is what the whole machine was off by, `shift_again` the same of runs that were made again. `standing` is
     where the series stands after the night.
     """
@@ -46,6 +48,7 @@ class Decision:
     probability: float | None = None
     window: int = 0
     level: float | None = None
+    scatter: float | None = None
     shift: float | None = None
     shift_again: float | None = None
     told: str = ""
@@ -57,8 +60,10 @@ class Decision:
         return bool(self.told)
 
 
-def told_of(before: Standing, standing: Standing, finding: Finding, worse: Change) -> str:
+def told_of(before: Standing, standing: Standing, finding: Finding, worse: Change, night: str) -> str:
     """Returns what happened in a night, in a word; empty where nothing did."""
+    if before.level == night:
+        return "new level"
     if standing.alert and not before.alert:
         return "regressed"
     if before.alert and not standing.alert:
@@ -79,10 +84,7 @@ def verdict_of(
         since = "" if standing.alert.began == night else f" since {standing.alert.began}"
         return Verdict.REGRESSED, f"{change}{since}"
     if baseline is None or evidence is None:
-        earlier = len(series.nights) - 1
-        if not earlier:
-            return Verdict.NO_BASELINE, "no earlier night"
-        return Verdict.INCONCLUSIVE, f"of {earlier} earlier nights too few tell; it takes {ENOUGH_NIGHTS}"
+        return _too_early(standing, series, night)
     if finding.change not in (Change.NONE, worse):
         return Verdict.IMPROVED, percent(math.expm1(evidence.effect))
     if not evidence.agreed and evidence.probability < _ALONE:
@@ -94,6 +96,26 @@ def verdict_of(
             f"nights scatter by {plus_minus(math.expm1(scatter))}: too noisy to judge",
         )
     return Verdict.PASS, f"within what nights scatter by, {plus_minus(math.expm1(scatter))}"
+
+
+def _too_early(standing: Standing, series: Series, night: str) -> tuple[Verdict, str]:
+    """Says why a night cannot be judged."""
+    earlier = len(series.nights) - 1
+    if standing.level == night:
+        return Verdict.NO_BASELINE, "accepted: from this night on it is held to what it was in it"
+    if not earlier:
+        return Verdict.NO_BASELINE, "no earlier night"
+    since = f" since the new level of {standing.level}" if standing.level else ""
+    if earlier < ENOUGH_NIGHTS:
+        nights = counted(earlier, "earlier night")
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{nights}{since}: it takes {ENOUGH_NIGHTS} to know how much nights scatter",
+        )
+    return (
+        Verdict.INCONCLUSIVE,
+        f"so many of the first nights{since} are far off the others that no {ENOUGH_NIGHTS} of them make a level",
+    )
 
 
 def _stands_out(off: str, series: Series) -> str:

@@ -33,6 +33,7 @@ DECISIONS = Layout(
         "probability": "float64",
         "window": "float64",
         "level": "float64",
+        "scatter": "float64",
         "shift": "float64",
         "shift_again": "float64",
         "least": "float64",
@@ -48,7 +49,7 @@ DECISIONS = Layout(
 )
 
 _TEXTS = ("night", "group", "series", "basis", "reason", "told")
-_NUMBERS = ("effect", "low", "high", "probability", "level", "shift", "shift_again")
+_NUMBERS = ("effect", "low", "high", "probability", "level", "scatter", "shift", "shift_again")
 _MONTH = re.compile(r"\d{4}-\d{2}(?=-)")
 
 

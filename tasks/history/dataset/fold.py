@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from tasks.history.dataset.decision import Decision, told_of, verdict_of
 from tasks.history.dataset.groups import DIGEST, Group
 from tasks.history.dataset.of_machine import machine_after, machine_decision, name_of_machine, taken_of
-from tasks.history.detection.baseline import MOST_NIGHTS
+from tasks.history.detection.baseline import MOST_NIGHTS, baseline_of
 from tasks.history.detection.evidence import GUARD
+from tasks.history.detection.evidence import before as nights_before
 from tasks.history.detection.machine import Machine, Taken, freed
 from tasks.history.detection.night import AllSeries, Machines, Shown, decide
 from tasks.history.detection.series import Series
 from tasks.history.detection.standing import Standing, after, series_of
 from tasks.history.intervals import t_quantile
 
-RULES = 4
+RULES = 5
 """Grows with what decides: what older rules decided is decided anew."""
 
 
@@ -115,7 +116,10 @@ def _folded(
             shown = decide(series, past.machines)
             for name in [name for name, one in stand.items() if one is None]:
                 machine = past.machines.get(name, Machine())
-                stand[name] = _decided(judged[name], night, there[name], shown[name], machine, basis[name])
+                left = {one: past.standings.get(one, Standing()) for one in there[name]}
+                stand[name] = _decided(
+                    judged[name], night, there[name], left, shown[name], machine, basis[name]
+                )
         for name, made in stand.items():
             if made is not None:
                 past.add(name, night, {one.series: one for one in made})
@@ -176,16 +180,24 @@ def _decided(
     group: Group,
     night: str,
     standings: Mapping[str, Standing],
+    left: Mapping[str, Standing],
     shown: Shown,
     machine: Machine,
     basis: str,
 ) -> list[Decision]:
-    decisions = [_decision(group, night, name, before, shown, basis) for name, before in standings.items()]
+    """`left`: where each series stood before somebody said anything of this night."""
+    decisions = [
+        _decision(group, night, name, (left[name], before), shown, basis)
+        for name, before in standings.items()
+    ]
     of_machine = machine_decision(group.name, night, basis, machine, shown, accept=night in group.accepted)
     return [*decisions, of_machine] if of_machine else decisions
 
 
-def _decision(group: Group, night: str, name: str, before: Standing, shown: Shown, basis: str) -> Decision:
+def _decision(
+    group: Group, night: str, name: str, stood: tuple[Standing, Standing], shown: Shown, basis: str
+) -> Decision:
+    left, before = stood
     finding, series, worse = shown.findings[name], shown.series[name], group.members[name].worse
     standing = after(before, series, finding, worse)
     verdict, reason = verdict_of(standing, finding, worse, series, night)
@@ -195,7 +207,12 @@ def _decision(group: Group, night: str, name: str, before: Standing, shown: Show
         runs = sum(len(one.runs) for one in series.nights[-found.window :])
         scatter = math.sqrt(baseline.variance * (1 / runs + 1 / baseline.nights))
         effect, reach = found.effect, t_quantile(baseline.degrees) * scatter
+    elif before.level == night:
+        effect, reach = _from_level(series, left)
     taken = shown.together.taken
+    centre = (
+        baseline.centre if baseline else series.nights[-1].settled.centre if before.level == night else None
+    )
     return Decision(
         night=night,
         group=group.name,
@@ -209,9 +226,21 @@ def _decision(group: Group, night: str, name: str, before: Standing, shown: Show
         high=None if effect is None or reach is None else math.expm1(effect + reach),
         probability=found.probability if found else None,
         window=found.window if found else 0,
-        level=math.exp(baseline.centre + taken.again) if baseline else None,
+        level=None if centre is None else math.exp(centre + taken.again),
+        scatter=math.expm1(math.sqrt(baseline.variance)) if baseline else None,
         shift=math.expm1(taken.first) if any(taken) else None,
         shift_again=math.expm1(taken.again) if any(taken) else None,
-        told=told_of(before, standing, finding, worse),
+        told=told_of(before, standing, finding, worse, night),
         least=group.members[name].least,
     )
+
+
+def _from_level(series: Series, left: Standing) -> tuple[float, float] | tuple[None, None]:
+    """Returns how far the first night of an accepted level is from the one that it leaves, and how sure that is."""
+    held = series_of((*series.earlier, *series.nights), left)
+    baseline = baseline_of(nights_before(held), held.earlier)
+    if baseline is None:
+        return None, None
+    runs = [run.centre for run in series.nights[-1].runs]
+    scatter = math.sqrt(baseline.variance * (1 / len(runs) + 1 / baseline.nights))
+    return sum(runs) / len(runs) - baseline.centre, t_quantile(baseline.degrees) * scatter

@@ -12,7 +12,7 @@ from runtime.contract.counting import counted
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.notes import Notes
 from tasks.history.dataset.recorded import Hole, Recorded, Seen, middle
-from tasks.history.detection.baseline import baseline_of
+from tasks.history.detection.baseline import ENOUGH_NIGHTS, baseline_of
 from tasks.history.detection.evidence import before
 from tasks.history.quantities import percent, plus_minus, printable, quantity
 
@@ -92,15 +92,22 @@ def change_cells(shown: Shown, decision: Decision) -> tuple[str, ...]:
     by = "" if decision.effect is None else percent(decision.effect)
     bounds = (decision.low, decision.high)
     between = " … ".join(percent(bound) for bound in bounds if bound is not None)
-    if decision.told in ("recovered", "new level"):
+    standing = decision.standing
+    accepted = decision.told == "new level" and standing.level == decision.night
+    if decision.told == "recovered" or (decision.told == "new level" and not accepted):
         by = between = ""
-    return (decision.night, decision.told, by, between, _versions(shown, decision))
+    began = standing.alert.began if decision.told == "regressed" and standing.alert else decision.night
+    told = "new level, accepted" if accepted else decision.told
+    return (began, told, by, between, _versions(shown, decision, began))
 
 
-def _versions(shown: Shown, decision: Decision) -> str:
+def _versions(shown: Shown, decision: Decision, began: str) -> str:
     """Returns which versions differ between the nights by which a change was found and the one before them."""
     names = [night.name for night in shown.one.nights]
-    return versions_changed(shown.seen, names, decision.night, max(1, decision.window))
+    window = max(1, decision.window)
+    if began != decision.night and began in names:
+        window = names.index(decision.night) - names.index(began) + 1
+    return versions_changed(shown.seen, names, decision.night, window)
 
 
 def versions_changed(seen: Sequence[Seen], nights: Sequence[str], night: str, window: int = 1) -> str:
@@ -200,16 +207,27 @@ def _counts(one: Recorded, holes: Sequence[Hole]) -> str:
 
 
 def _level(one: Recorded, decisions: Sequence[Decision]) -> str:
-    baseline = baseline_of(before(one.series)) if one.nights else None
+    if not one.nights:
+        return ""
+    level, scatter, since = _held_to(one, decisions)
+    if level is None:
+        return f"no level yet: it takes {ENOUGH_NIGHTS} nights"
+    told = [f"level {quantity(level, one.about['unit'])}{f' since {since}' if since else ''}"]
+    if scatter is not None:
+        told.append(f"nights scatter by {plus_minus(scatter)}")
+    off = percent(value_of(one.nights[-1].settled.centre) / level - 1)
+    return f"{', '.join(told)}; the latest is {off} off it" if scatter is not None else told[0]
+
+
+def _held_to(one: Recorded, decisions: Sequence[Decision]) -> tuple[float | None, float | None, str]:
+    """Returns what a series is held to, what its nights scatter by, and since when; as it was judged, where it was."""
+    if decisions:
+        latest = decisions[-1]
+        return latest.level, latest.scatter, latest.standing.level or ""
+    baseline = baseline_of(before(one.series))
     if baseline is None:
-        return "no baseline yet: it takes eight nights"
-    unit, latest = one.about["unit"], one.nights[-1].settled.centre
-    centre = math.log(held) if decisions and (held := decisions[-1].level) else baseline.centre
-    scatter = plus_minus(math.expm1(math.sqrt(baseline.variance)))
-    off = percent(math.expm1(latest - centre))
-    return (
-        f"level {quantity(value_of(centre), unit)}, nights scatter by {scatter}; the latest is {off} off it"
-    )
+        return None, None, ""
+    return value_of(baseline.centre), math.expm1(math.sqrt(baseline.variance)), ""
 
 
 def _night(shown: Shown, found: Seen | Hole) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,14 @@ from tasks.history.detection.series import Night
 ENOUGH_NIGHTS = 8
 """Fewer tell nothing of how runs differ from each other."""
 
+_ENOUGH_DEGREES = ENOUGH_NIGHTS - 1
+
 MOST_NIGHTS = 90
 """The latest ones that count: a quarter of a year. Older ones tell of machines and storage as they were."""
 
 _STRAY = 4.0
-"""Standard deviations from which on a night is a spike and tells nothing of the others' scatter."""
+"""Standard deviations from which on a night is a spike and tells nothing of the others' scatter; and how far apart
+two nights in a row are of different levels."""
 
 _TO_SIGMA = 1.4826
 """What makes the median absolute deviation of normal values their standard deviation."""
@@ -40,27 +43,79 @@ class Baseline:
     correlation: float
 
 
-def baseline_of(nights: Sequence[Night]) -> Baseline | None:
-    """Returns the baseline that these nights make, latest last; None where they are too few."""
+def baseline_of(nights: Sequence[Night], earlier: Sequence[Night] = ()) -> Baseline | None:
+    """Returns the baseline that these nights make, latest last; None where they are too few.
+
+    `earlier`: nights of other levels. They tell what runs scatter by while the level has few nights of its own.
+    """
     latest = nights[-MOST_NIGHTS:]
-    centres = np.array([night.settled.centre for night in latest])
+    centres = _centres(latest)
     kept = _without_strays(centres)
     chosen = centres[kept]
     if len(chosen) < ENOUGH_NIGHTS:
-        return None
-    spreads = [
-        night.settled.spread
-        for night, stays in zip(latest, kept, strict=True)
-        if stays and night.settled.spread
-    ]
+        return _of_new_level(latest, earlier[-max(1, MOST_NIGHTS - len(latest)) :]) if latest else None
     return Baseline(
         centre=float(chosen.mean()),
         variance=max(float(chosen.var(ddof=1)), _SMALLEST),
         degrees=len(chosen) - 1.0,
         nights=len(chosen),
-        spread=float(np.median(spreads)) if spreads else 0.0,
+        spread=_usual_spread(night for night, stays in zip(latest, kept, strict=True) if stays),
         correlation=_correlation(chosen),
     )
+
+
+def enough(nights: Sequence[Night]) -> bool:
+    """Says whether so many of these nights are no spikes that a level can be told from them alone."""
+    return int(_without_strays(_centres(nights[-MOST_NIGHTS:])).sum()) >= ENOUGH_NIGHTS
+
+
+def _of_new_level(nights: Sequence[Night], earlier: Sequence[Night]) -> Baseline | None:
+    """Returns the baseline of a level of few nights: its centre is theirs, its scatter that of earlier ones, too.
+
+    Where its own nights scatter more than the earlier ones did, that is what counts.
+    """
+    scatter, degrees = _around_levels(_centres(earlier))
+    if degrees < _ENOUGH_DEGREES:
+        return None
+    squares, centres = float(scatter @ scatter), _centres(nights)
+    near = np.abs(centres - np.median(centres)) <= _STRAY * math.sqrt(max(squares / degrees, _SMALLEST))
+    chosen = (
+        centres[near] if near.any() else centres[:1]
+    )  # two nights far apart: the level began with the first
+    own = float(((chosen - chosen.mean()) ** 2).sum())
+    alone = own / (len(chosen) - 1) if len(chosen) > 1 else 0.0
+    degrees += len(chosen) - 1
+    return Baseline(
+        centre=float(chosen.mean()),
+        variance=max((squares + own) / degrees, alone, _SMALLEST),
+        degrees=float(degrees),
+        nights=len(chosen),
+        spread=_usual_spread((*earlier, *nights)),
+        correlation=_correlation(scatter),
+    )
+
+
+def _around_levels(centres: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Returns how far nights are off the mean of those between two jumps, and the degrees of freedom of that.
+
+    A jump is where a night is further off the one before than neighbours are by chance: levels began and ended there.
+    """
+    apart = np.abs(np.diff(centres))
+    if not len(apart):
+        return np.zeros(len(centres)), 0
+    scale = max(_TO_SIGMA * float(np.median(apart)), math.sqrt(_SMALLEST))
+    parts = np.split(centres, np.flatnonzero(apart > _STRAY * scale) + 1)
+    return np.concatenate([part - part.mean() for part in parts]), len(centres) - len(parts)
+
+
+def _centres(nights: Sequence[Night]) -> NDArray[np.float64]:
+    return np.array([night.settled.centre for night in nights], dtype=np.float64)
+
+
+def _usual_spread(nights: Iterable[Night]) -> float:
+    """Returns the variance that the repeats within a run explain, as most runs have it."""
+    spreads = [night.settled.spread for night in nights if night.settled.spread]
+    return float(np.median(spreads)) if spreads else 0.0
 
 
 _SMALLEST = 1e-8

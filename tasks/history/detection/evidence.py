@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.history.detection.baseline import ENOUGH_NIGHTS, Baseline
+from tasks.history.detection.baseline import ENOUGH_NIGHTS, Baseline, enough
 from tasks.history.detection.series import Night, Series
 
 WINDOWS = {1: 0.4, 2: 0.45, 4: 0.1, 8: 0.05}
@@ -53,8 +53,15 @@ class Evidence:
 def before(series: Series) -> tuple[Night, ...]:
     """Returns the nights that make the baseline of the latest."""
     earlier = len(series.nights) - 1
-    guarded = max(earlier - GUARD, min(earlier, ENOUGH_NIGHTS))
-    return series.nights[: guarded if series.level is None else min(guarded, series.level)]
+    # Where scatter is known from other levels, a level of few nights leaves out the last one: so two can be judged.
+    most = earlier - 1 if series.earlier and earlier > 1 else earlier
+    guarded = max(earlier - GUARD, min(most, ENOUGH_NIGHTS))
+    limit = earlier if series.level is None else series.level
+    while guarded < min(limit, GUARD + ENOUGH_NIGHTS) and not (
+        series.earlier or enough(series.nights[:guarded])
+    ):
+        guarded += 1  # a spike among the first nights would leave it unjudged for as many again
+    return series.nights[: min(guarded, limit)]
 
 
 def evidence(series: Series, baseline: Baseline, direction: int) -> Evidence:
@@ -118,5 +125,5 @@ def _probability(off: Sequence[float], window: int, baseline: Baseline) -> float
     count = len(off)
     alike = 1 + 2 * baseline.correlation * (window - 1) / window
     scatter = math.sqrt(count * alike + count**2 / baseline.nights)
-    longest = _quantile(baseline.degrees, _NEARLY_IMPOSSIBLE)
+    longest = _quantile(baseline.degrees, _NEARLY_IMPOSSIBLE) * math.sqrt(1 + 1 / baseline.nights)
     return float(stdtr(baseline.degrees, -sum(min(one, longest) for one in off) / scatter))

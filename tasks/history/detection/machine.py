@@ -173,7 +173,7 @@ def _place(series: Series, baseline: Baseline) -> _Place:
     )
     scale = math.sqrt(baseline.variance)
     if not since:
-        return _Place(baseline.centre, scale)
+        return _Place(baseline.centre, scale * math.sqrt(1 + 1 / baseline.nights))
     return _Place(statistics.median(since), scale * math.sqrt(1 + 1 / len(since)))
 
 

@@ -128,7 +128,7 @@ def _finding(freed: _Freed, name: str, changed: Mapping[Change, set[str]]) -> Fi
 
 def _freed(series: Mapping[str, Series], machine: Machine) -> _Freed:
     """Judges the series of one machine by baselines that have learned from each other, what all show taken off."""
-    known = {name: made for name, one in series.items() if (made := baseline_of(before(one)))}
+    known = {name: made for name, one in series.items() if (made := baseline_of(before(one), one.earlier))}
     baselines = dict(zip(known, moderated(list(known.values())), strict=True))
     shown = together(machine, [series[name] for name in baselines], list(baselines.values()))
     rest = {

@@ -42,12 +42,14 @@ class Series:
     """The nights of a series, latest last: the one in question.
 
     `level`: how many of them, from the first, a baseline may be made of; None: all. Nights since an alert began
-    or since values got better tell of another level.
+    or since values got better tell of another level. `earlier`: nights of levels before this one, which tell how
+    much its runs scatter while it has few nights of its own.
     """
 
     nights: tuple[Night, ...]
     level: int | None = None
     least: float = 0.0
+    earlier: tuple[Night, ...] = ()
 
 
 def run_of(values: Sequence[float] | NDArray[np.float64], least: float = 0.0) -> Run | None:

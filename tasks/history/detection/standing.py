@@ -12,6 +12,7 @@ Getting better for a night or two moves nothing: the level would be one that the
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -50,11 +51,12 @@ class Standing:
 def series_of(nights: Sequence[Night], standing: Standing, least: float = 0.0) -> Series:
     """Returns what a night is to be judged by: the nights of the level, and those since something changed."""
     here = tuple(itertools.dropwhile(lambda night: standing.level not in (None, night.name), nights))
+    earlier = tuple(nights[: len(nights) - len(here)])
     if standing.apart:
         here = tuple(_without_alerts(here, standing.apart))
     since = standing.alert.began if standing.alert else standing.better[0] if standing.better else None
     names = [night.name for night in here]
-    return Series(here, names.index(since) if since in names else None, least)
+    return Series(here, names.index(since) if since in names else None, least, earlier)
 
 
 def after(standing: Standing, series: Series, finding: Finding, worse: Change) -> Standing:
@@ -66,11 +68,37 @@ def after(standing: Standing, series: Series, finding: Finding, worse: Change) -
         back = series.nights[-1 if len(series.nights[-1].runs) > 1 else -2].name
         return replace(standing, alert=None, apart=(*standing.apart, (standing.alert.began, back)))
     if finding.change is worse and finding.evidence:
-        return replace(standing, alert=Alert(tonight, finding.evidence.effect), better=())
+        return replace(standing, alert=Alert(_began(series, finding), finding.evidence.effect), better=())
     if finding.change is Change.NONE:
         return replace(standing, better=())
     better = (*standing.better, tonight)
-    return Standing(level=better[0]) if len(better) == SETTLED_NIGHTS else replace(standing, better=better)
+    if len(better) >= SETTLED_NIGHTS and _lasts(series, finding, len(better)):
+        return Standing(level=better[0])
+    return replace(standing, better=better)
+
+
+def _began(series: Series, finding: Finding) -> str:
+    """Returns the first of the nights by which a change was found that are nearer to it than to the level."""
+    assert finding.evidence and finding.baseline
+    effect, began = finding.evidence.effect, series.nights[-1].name
+    for night in reversed(series.nights[-finding.evidence.window : -1]):
+        if (night.settled.centre - finding.baseline.centre) / effect < 1 / 2:
+            break
+        began = night.name
+    return began
+
+
+def _lasts(series: Series, finding: Finding, better: int) -> bool:
+    """Says whether the last two runs are nearer to what values have become than to the level that they left.
+
+    Long windows see a few good nights for a while after they are over.
+    """
+    if finding.baseline is None:
+        return False
+    level = finding.baseline.centre
+    gained = statistics.median(night.settled.centre - level for night in series.nights[-better:])
+    runs = [run for night in series.nights[-2:] for run in night.runs][-2:]
+    return all((run.centre - level) / gained > 1 / 2 for run in runs)
 
 
 def _without_alerts(nights: Sequence[Night], apart: Sequence[tuple[str, str]]) -> Iterator[Night]:
@@ -102,5 +130,5 @@ def recovered(series: Series, finding: Finding, alert: Alert) -> bool:
 def _off(series: Series, baseline: Baseline, side: int) -> bool:
     """Says whether the runs that are nearer to the level are off it still, taken together."""
     nights = 1 if len(series.nights[-1].runs) > 1 else 2
-    last = Series(series.nights[-nights:], level=0)
+    last = Series(series.nights[-nights:], level=0, earlier=series.earlier)
     return evidence(last, baseline, side).probability < _STILL_OFF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,15 @@ def test_an_excluded_night_changes_the_verdicts_and_an_included_one_brings_them_
 
 
 def test_an_accepted_level_closes_the_alert(history: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
-    began = next(one["night"] for one in shown(capsys)["decisions"] if one["change"])
+    began = next(one["alert_since"] for one in shown(capsys)["decisions"] if one["change"])
     assert main(["history", "accept", "save", "--because", "checksums cost that"]) == 0
     assert capsys.readouterr().out.endswith(f": the level is expected from {began} on\n")
     told = shown(capsys)
-    assert told["decisions"][-1]["alert_since"] is None and told["verdict"] == "INCONCLUSIVE"
+    assert told["decisions"][-1]["alert_since"] is None and told["verdict"] == "PASS"
+    last, first = told["decisions"][-1], next(one for one in told["decisions"] if one["night"] == began)
+    assert first["change"] == "new level" and last["level"] == pytest.approx(first["level"], rel=0.03)
+    assert main(["history", "save", "--no-plot"]) == 0
+    assert re.search(rf"level .* since {began}, nights scatter by", capsys.readouterr().out)
     assert "accepted: checksums cost that" in {words for run in told["runs"] for words in run["remarks"]}
     assert main(["history", "accept", "save"]) == 2
     assert "no alert is open for" in capsys.readouterr().err

@@ -120,10 +120,63 @@ def test_where_more_is_better_less_is_worse() -> None:
 def test_an_accepted_night_begins_a_new_level() -> None:
     more = [(10.0, 10.2), *[10.0 + 0.1 * (n % 5) for n in range(14)]]
     decisions = folded(group(*more, accepted=[34]))
-    assert told(decisions) == {0: "regressed"}
+    assert told(decisions) == {0: "regressed", 2: "new level"}
     after = {one.standing.level for one in decisions[34:]}
     assert after == {decisions[34].night}
-    assert decisions[34].standing.alert is None and decisions[-1].verdict.value == "PASS"
+    first = decisions[34]
+    assert first.standing.alert is None and first.level == pytest.approx(1.101)
+    assert (first.verdict.value, first.effect) == ("NO_BASELINE", pytest.approx(0.1, abs=0.003))
+    assert {one.verdict.value for one in decisions[35:]} == {"PASS"}
+    assert {round(one.level or 0.0, 2) for one in decisions[35:]} == {1.1}
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 6, 10, 14])
+def test_what_gets_slower_soon_after_a_level_was_accepted_is_found(after: int) -> None:
+    still = [10.0 + 0.3 * (n % 4) for n in range(after)]
+    decisions = folded(group(*still, *[(21.0, 21.4)] * 3, accepted=[32]))
+    assert told(decisions) == {0: "new level", after: "regressed"}
+    assert decisions[-1].effect == pytest.approx(0.1, abs=0.01) and decisions[-1].verdict.value == "REGRESSED"
+
+
+@pytest.mark.parametrize("after", [5, 6, 8, 11, 14])
+def test_what_gets_slower_soon_after_it_got_better_is_found(after: int) -> None:
+    better = [(-15.0, -15.0 + 0.4 * (n % 4)) for n in range(after)]
+    decisions = folded(group(*better, *[(0.1, -0.2)] * 12))
+    assert told(decisions) == {0: "improved", 4: "new level", after: "regressed"}
+    assert {one.verdict.value for one in decisions[32 + after :]} == {"REGRESSED"}
+    assert decisions[-1].level == pytest.approx(0.856, abs=0.004)
+
+
+@pytest.mark.parametrize(
+    ("nights", "reason"),
+    [
+        (3, "2 earlier nights: it takes 8 to know how much nights scatter"),
+        (2, "1 earlier night: it takes 8"),
+    ],
+)
+def test_why_a_young_series_is_not_judged(nights: int, reason: str) -> None:
+    young = Group("g", {"a": Member(recorded("a", dated(QUIET[:nights])), Change.UP)})
+    assert reason in folded(young)[-1].reason
+
+
+def test_a_young_series_that_has_a_level_accepted_waits_for_eight_nights_of_it() -> None:
+    member = Member(recorded("a", dated(QUIET[:6])), Change.UP, frozenset([dated(QUIET)[3].name]))
+    found = folded(Group("g", {"a": member}))
+    assert found[3].reason == "accepted: from this night on it is held to what it was in it"
+    assert "2 earlier nights since the new level of 2026-01-04" in found[-1].reason
+
+
+def test_a_spike_among_the_first_nights_delays_a_verdict_by_a_night() -> None:
+    first = (*QUIET[:3], night("", 40.0), *QUIET[3:12])
+    found = folded(Group("g", {"a": Member(recorded("a", dated(first)), Change.UP)}))
+    assert [one.verdict.value for one in found][7:10] == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
+    assert "far off the others" in found[8].reason
+
+
+def test_a_step_that_two_nights_show_is_dated_at_the_first_of_them() -> None:
+    found = folded(group(4.0, 4.1, 4.2))
+    assert told(found) == {1: "regressed"}
+    assert found[-1].reason.endswith(f"since {found[-3].night}")
 
 
 def test_a_group_that_is_too_noisy_is_not_judged_green() -> None:

@@ -56,6 +56,18 @@ def test_the_level_is_the_mean_and_the_scatter_is_the_runs() -> None:
     assert found.correlation == pytest.approx(0.0, abs=0.1)
 
 
+def test_a_level_of_few_nights_scatters_as_the_levels_before_it_did() -> None:
+    levels = [drawn(n, 30, 0.01, within=0.0, mean=mean) for n, mean in enumerate((0.0, 0.3, -0.2))]
+    earlier = (*levels[0], *levels[1], *levels[2])
+    few = drawn(9, 3, 0.01, within=0.0, mean=0.5)
+    assert baseline_of(few) is None and baseline_of(few, earlier[:5]) is None
+    found = baseline_of(few, earlier)
+    assert found and (found.nights, found.centre) == (3, pytest.approx(0.5, abs=0.02))
+    assert math.sqrt(found.variance) == pytest.approx(0.01, rel=0.2) and found.degrees > 70
+    wilder = baseline_of(drawn(9, 7, 0.05, within=0.0, mean=0.5), earlier)
+    assert wilder and math.sqrt(wilder.variance) > 0.02
+
+
 @pytest.mark.parametrize(
     ("values", "centre"),
     [

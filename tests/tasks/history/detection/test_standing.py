@@ -89,6 +89,13 @@ def test_better_for_long_is_what_is_expected_from_its_first_night_on() -> None:
     assert set(changes) == {Change.DOWN}
 
 
+def test_a_few_good_nights_that_long_windows_still_see_are_no_level() -> None:
+    good = [night(f"g{n}", -6.0, -6.1) for n in range(3)]
+    standing, changes = walk([*good, night("b0", -0.2), night("b1", 0.3), night("b2", 0.1)])
+    assert changes[4] is Change.DOWN
+    assert standing.level is None and standing.alert is None
+
+
 def test_getting_worse_from_a_good_night_is_held_to_the_level_before() -> None:
     standing, _ = walk([night("g", -6.0, -6.0), night("h", 0.3, 0.1), night("i", 5.9, 6.1)])
     assert standing.alert == Alert("i", standing.alert.effect if standing.alert else 0.0)
