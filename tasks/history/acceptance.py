@@ -122,6 +122,8 @@ def _judged(trial: Trial, against: Mapping[str, Times], limit: float, is_base: b
         {} if is_base else {name: cost_of(times.get(name), against.get(name), limit) for name in OPERATIONS}
     )
     verdict, reason = _verdict(trial.checks, costs)
+    if verdict == "accepted" and not times:
+        verdict, reason = "cannot tell", "no save and no restore was measured"
     return Judged(
         variant=trial.variant,
         times=times,
@@ -149,7 +151,7 @@ def _verdict(checks: Iterable[Check], costs: Mapping[str, Cost]) -> tuple[Verdic
         return "refused", _first(wrong)
     if over := {name: one for name, one in costs.items() if one.standing == "over"}:
         return "refused", "; ".join(
-            f"a {name} takes {percent(one.effect or 0.0)}" for name, one in over.items()
+            f"a {name} takes {percent(one.effect or 0.0)[1:]} more" for name, one in over.items()
         )
     if open_ := [one for one in checks if one.passed is None]:
         return "cannot tell", _first(open_)

@@ -71,8 +71,8 @@ def times(factor: float) -> list[float]:
     [
         (times(1.0), times(1.0), 0.05, "accepted", "it costs no more than it may"),
         (times(1.02), times(0.5), 0.05, "accepted", "it costs no more than it may"),
-        (times(1.2), times(1.0), 0.05, "refused", "a save takes +20 %"),
-        (times(1.2), times(1.3), 0.25, "refused", "a restore takes +30 %"),
+        (times(1.2), times(1.0), 0.05, "refused", "a save takes 20 % more"),
+        (times(1.2), times(1.3), 0.25, "refused", "a restore takes 30 % more"),
         (times(1.05), times(1.0), 0.05, "cannot tell", "save: +5.0 %, from"),
         (times(1.0), [], 0.05, "cannot tell", "restore: none was measured here"),
         (times(1.0), [9.9, 10.0], 0.05, "cannot tell", "2 here and 6 there are too few"),
