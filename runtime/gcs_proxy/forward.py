@@ -18,6 +18,7 @@ from runtime.gcs_proxy.hosts import (
     parse_target,
 )
 from runtime.gcs_proxy.passing import pass_through
+from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
 from runtime.gcs_proxy.routes import RESERVED, Route, route
 from runtime.gcs_proxy.server import IDLE_S, Answer, Client, Converse
@@ -40,10 +41,11 @@ class Forward:
         allowed: Sequence[Place],
         watch: Callable[[Client, Answer], None] = lambda client, answer: answer(client),
         say: Callable[..., None] = lambda event, **more: None,
+        peers: Peers | None = None,
     ) -> None:
         """`watch` has each request answered that comes within a connection; `say` tells of connections that failed."""
         self._gate, self._authority, self._allowed = gate, authority, allowed
-        self._watch, self._say = watch, say
+        self._watch, self._say, self._peers = watch, say, peers
         self._lock, self._pools = threading.Lock(), dict[str, Pool]()
 
     def answer(self, client: Client) -> None:
@@ -89,7 +91,7 @@ class Forward:
             client.about = about
             self._pass(client, host)
         elif host in (APIS, STORAGE):
-            answer(self._gate, client)
+            answer(self._gate, client, self._peers)
         else:
             self._of_bucket(client, host)
 
@@ -102,7 +104,7 @@ class Forward:
         own = request.target
         request.target = f"/{bucket}{own}"
         if self._gate.key_map.touches(bucket) or self._stand_in:
-            answer(self._gate, client)
+            answer(self._gate, client, self._peers)
             return
         client.about = route(request.method, request.target)
         request.target = own

@@ -55,11 +55,21 @@ class Gateway:
         pool: Pool,
         budget: Budget,
         clock: Callable[[], float] = time.monotonic,
+        sessions: Sessions | None = None,
     ) -> None:
         self.key_map, self.ring, self.pool, self.budget, self._clock = key_map, ring, pool, budget, clock
         self._lock = threading.Lock()
-        self.sessions = Sessions()
+        self.sessions = sessions or Sessions()
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+
+    def try_key(self, key: KeyRef) -> None:
+        """Wraps and unwraps a data key of no object. Raises Refused where that does not work."""
+        try:
+            data_key, sealed_for = self.ring.new(key, "", "")
+            if self.ring.data_key(sealed_for, "", "") != data_key:
+                raise KeyDenied(f"{key.uri} does not give back what it wrapped")
+        except (KeyDenied, KeyUnavailable) as error:
+            raise _refusal(error) from error
 
     def toward(self, pool: Pool) -> Gateway:
         """Returns one that shares all with this, and asks elsewhere."""

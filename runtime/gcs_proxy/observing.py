@@ -1,4 +1,4 @@
-"""What the proxy tells of itself: JSON lines, numbers for Prometheus, and whether it is alive."""
+"""What the proxy tells of requests, without secrets: JSON lines, and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,15 +10,42 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.refusal import Refused
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import BadMessage, Closed
 
+disable_created_metrics()  # type: ignore[no-untyped-call]
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300)
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Log:
+    """JSON lines."""
+
+    def __init__(self, stream: TextIO = sys.stderr, **always: object) -> None:
+        self._stream, self._always, self._lock = stream, always, threading.Lock()
+
+    def say(self, event: str, **more: object) -> None:
+        """Writes a line."""
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "event": event,
+            **self._always,
+            **more,
+        }
+        # Where nobody can be told, the proxy goes on.
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._stream.flush()
 
 
 class Observer:
@@ -27,8 +54,8 @@ class Observer:
     What it tells has no keys, no tokens, no data, and no paths: those of uploads under way are as good as a token.
     """
 
-    def __init__(self, gate: Gateway, level: int = 0, stream: TextIO = sys.stderr) -> None:
-        self._level, self._stream, self._lock = level, stream, threading.Lock()
+    def __init__(self, gate: Gateway, level: int, log: Log) -> None:
+        self._level, self.say = level, log.say
         self.registry = CollectorRegistry()
         labels = ("kind", "status")
         self._requests = Counter(
@@ -64,13 +91,9 @@ class Observer:
         finally:
             self._record(client, time.monotonic() - began, why)
 
-    def say(self, event: str, **more: object) -> None:
-        """Writes a line."""
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "event": event, **more}
-        # Where nobody can be told, the proxy goes on.
-        with self._lock, contextlib.suppress(OSError, ValueError):
-            self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
-            self._stream.flush()
+    def metrics(self) -> str:
+        """Returns the numbers, as Prometheus reads them."""
+        return generate_latest(self.registry).decode()
 
     def _record(self, client: Client, seconds: float, why: Refused | BadMessage | Closed | None) -> None:
         about = client.about
@@ -99,16 +122,3 @@ class Observer:
 def _status(why: Exception | None) -> int:
     """Returns what a request that was not answered yet will be answered; 0 where that is nothing."""
     return why.status if isinstance(why, Refused) else 400 if isinstance(why, BadMessage) else 0
-
-
-def answer_admin(observer: Observer, client: Client) -> None:
-    """Answers at the port that tells of the proxy itself: /healthz and /metrics. Raises Refused, Closed."""
-    path = client.request.target.partition("?")[0]
-    if client.request.method not in ("GET", "HEAD"):
-        raise Refused(405, "methodNotAllowed", "this port is read only")
-    if path == "/healthz":
-        client.answer(200, [("Content-Type", "application/json")], b'{"status": "ok"}')
-    elif path == "/metrics":
-        client.answer(200, [("Content-Type", _TEXT)], generate_latest(observer.registry))
-    else:
-        raise Refused(404, "notFound", "here are /healthz and /metrics")

@@ -21,6 +21,7 @@ KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
     "DEBUG_LEVEL",
     "PROXY_CERT_PATH",
 )
+_MOST, _LEAST_MIB = 64, 4
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Settings:
     admin: tuple[str, int] | None
     level: int
     forward: ForwardSettings | None = None
+    processes: int = 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +74,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--listen", default="127.0.0.1:9081", metavar="ADDRESS:PORT", help="on loopback; %(default)s"
     )
     parser.add_argument(
-        "--admin", metavar="ADDRESS:PORT", help="where /healthz and /metrics are served; nowhere without it"
+        "--admin",
+        metavar="ADDRESS:PORT",
+        help="where /healthz, /readyz and /metrics are served; nowhere without it",
     )
     parser.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
     parser.add_argument(
@@ -83,6 +87,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
         "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="that serve together: one seals no faster than one core does; %(default)s",
     )
     forward = parser.add_argument_group("for programs that know a proxy alone, by https_proxy")
     forward.add_argument(
@@ -120,8 +131,10 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
             "there is no key map: nothing would be encrypted",
             fix=f"--key-map 'BUCKET:KEY', {KEY_MAP}, or --no-encryption",
         )
-    if given.buffer_mib < 4:
-        raise BadInput("--buffer-mib is at least 4")
+    if not 1 <= given.processes <= _MOST:
+        raise BadInput(f"--processes is from 1 to {_MOST}")
+    if given.buffer_mib < _LEAST_MIB * given.processes:
+        raise BadInput(f"--buffer-mib is at least {_LEAST_MIB} for each process")
     return Settings(
         _loopback(given.listen),
         KeyMap() if off else parse_key_map(told),
@@ -133,6 +146,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         _address(given.admin) if given.admin else None,
         _level(environ.get(LEVEL, "")),
         _forward(given, environ),
+        given.processes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -9,19 +10,25 @@ import sys
 import threading
 import time
 from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from runtime.contract.errors import BadInput
+from runtime.gcs_proxy.admin import Admin
 from runtime.gcs_proxy.authority import Authority, Published
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.hosts import INTERCEPTED
 from runtime.gcs_proxy.keys import KeyRing
-from runtime.gcs_proxy.observing import Observer, answer_admin
+from runtime.gcs_proxy.observing import Log, Observer
 from runtime.gcs_proxy.options import Settings
+from runtime.gcs_proxy.peers import Peers, for_peers
+from runtime.gcs_proxy.processes import TOLD, block_signals, run_several
 from runtime.gcs_proxy.server import Answer, Server
 from runtime.gcs_proxy.serving import answer
+from runtime.gcs_proxy.session_store import Sessions
 from runtime.gcs_proxy.upstream import Pool, parse_origin
 
 _GRACE_S = 10.0
@@ -29,50 +36,95 @@ _BACKLOG = 512
 _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "grpc_proxy")
 
 
-def serve(told: Settings) -> None:
+@dataclass(frozen=True)
+class Sockets:
+    """Where the proxy listens; `peers` is one port for each of several processes."""
+
+    reverse: socket.socket
+    admin: socket.socket | None
+    forward: socket.socket | None
+    peers: list[socket.socket]
+
+
+def serve(told: Settings) -> NoReturn:
     """Serves until SIGTERM or SIGINT; requests under way have a few seconds then. Raises BadInput."""
-    ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint)
-    pool = Pool(parse_origin(told.upstream), told.upstream_ca)
-    gate = Gateway(told.key_map, ring, pool, Budget(told.buffer_mib << 20))
-    observer = Observer(gate, told.level)
-    listener = listening(told.listen)
-    served: list[tuple[socket.socket, Answer]] = [
-        (listener, lambda client: observer.watch(client, lambda one: answer(gate, one)))
-    ]
-    if told.admin:
-        served.append((listening(told.admin), lambda client: answer_admin(observer, client)))
-    published, more = None, {}
-    if told.forward:
+    _gateway(told)  # what is wrong is told before anybody is served
+    sockets = Sockets(
+        listening(told.listen),
+        listening(told.admin) if told.admin else None,
+        listening(told.forward.listen) if told.forward else None,
+        [listening(("127.0.0.1", 0)) for _ in range(told.processes)] if told.processes > 1 else [],
+    )
+    log, authority, published = Log(), None, None
+    more = {"admin": url_of(sockets.admin)} if sockets.admin else {}
+    if told.forward and sockets.forward:
         authority = Authority(INTERCEPTED, told.forward.days)
-        forward = Forward(gate, authority, told.forward.allowed, observer.watch, observer.say)
-        served.append((listening(told.forward.listen), lambda one: observer.watch(one, forward.answer)))
-        more = {
-            "forward": url_of(served[-1][0]),
+        forget_proxy(os.environ, sockets.forward.getsockname()[1])
+        published = Published(told.forward.certificates, authority)
+        more |= {
+            "forward": url_of(sockets.forward),
             "certificates": str(told.forward.certificates),
             "trusted_until": authority.ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        forget_proxy(os.environ, served[-1][0].getsockname()[1])
-        # Last: who finds these connects.
-        published = Published(told.forward.certificates, authority)
-    servers = [Server(*one) for one in served]
+    work = functools.partial(_work, told, sockets, authority)
     over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
-    for server in servers:
-        threading.Thread(target=server.serve, daemon=True).start()
-    observer.say("serving", url=url_of(listener), store=told.upstream, **more)
-    over.wait()
+    if told.processes > 1:
+        block_signals()
+    else:
+        for number in TOLD:
+            signal.signal(number, lambda *_: over.set())
+    log.say("serving", url=url_of(sockets.reverse), store=told.upstream, **more)
+    code = 0
+    if told.processes > 1:
+        code = run_several(told.processes, work, log, _GRACE_S)
+    else:
+        work(0, over)
     if published:
         published.remove()
+    log.say("ended")
+    # Threads of gRPC and of clients that are silent would hold the process.
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _gateway(told: Settings, prefix: str = "") -> Gateway:
+    ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint)
+    pool = Pool(parse_origin(told.upstream), told.upstream_ca)
+    budget = Budget((told.buffer_mib << 20) // told.processes)
+    return Gateway(told.key_map, ring, pool, budget, sessions=Sessions(prefix))
+
+
+def _work(
+    told: Settings, sockets: Sockets, authority: Authority | None, index: int, over: threading.Event
+) -> None:
+    """Serves, as one process of those that do, until it is told to end."""
+    peers = Peers(index, [one.getsockname()[:2] for one in sockets.peers]) if sockets.peers else None
+    gate = _gateway(told, f"{index}." if peers else "")
+    observer = Observer(gate, told.level, Log(process=index) if peers else Log())
+    admin = Admin(gate, observer, peers)
+
+    def watched(how: Answer) -> Answer:
+        return lambda client: observer.watch(client, how)
+
+    servers = [Server(sockets.reverse, watched(lambda client: answer(gate, client, peers)))]
+    if sockets.forward and told.forward and authority:
+        forward = Forward(gate, authority, told.forward.allowed, observer.watch, observer.say, peers)
+        servers.append(Server(sockets.forward, watched(forward.answer)))
+    if sockets.admin:
+        servers.append(Server(sockets.admin, admin.answer))
+    if peers:
+        passed_on = for_peers(watched(lambda client: answer(gate, client)), admin.answer_peer)
+        servers.append(Server(sockets.peers[index], passed_on))
+    for server in servers:
+        threading.Thread(target=server.serve, daemon=True).start()
+    if peers:
+        observer.say("working", pid=os.getpid())
+    over.wait()
     deadline = time.monotonic() + _GRACE_S
     for server in servers:
         server.close()
     for server in servers:
         server.wait(deadline - time.monotonic())
-    observer.say("ended")
-    # Threads of gRPC and of clients that are silent would hold the process.
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def listening(address: tuple[str, int]) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -36,6 +37,8 @@ class Client:
         self.xml = False
         """Whether errors have the XML API's form."""
         self.scheme = "http"
+        self.asked_at = ""
+        """Where the client asks, if not here."""
         self.about: Route | None = None
         """What it is about, once that is known."""
         self.after: Callable[[Wire, Converse], None] | None = None
@@ -47,7 +50,7 @@ class Client:
     @property
     def origin(self) -> str:
         """Where the client asks, for links that it is to follow."""
-        return f"{self.scheme}://{self.request.headers.get('host')}"
+        return self.asked_at or f"{self.scheme}://{self.request.headers.get('host')}"
 
     def answer(
         self, status: int, headers: Iterable[tuple[str, str]], content: bytes, reason: str = ""
@@ -110,21 +113,29 @@ class Server:
         self._room = threading.BoundedSemaphore(CONNECTIONS)
         self._lock, self._open = threading.Condition(), dict[Wire, bool]()
         self._stopping = False
+        listener.setblocking(False)
+        self._waking, self._wake = socket.socketpair()
 
     def serve(self) -> None:
-        """Accepts connections until `stop`."""
+        """Accepts connections until `close`."""
+        poller = select.poll()
+        poller.register(self._listener, select.POLLIN)
+        poller.register(self._waking, select.POLLIN)
         while not self._stopping:
+            poller.poll()
             try:
                 sock, _ = self._listener.accept()
+            except BlockingIOError:
+                continue  # another process of this port took it
             except OSError:
-                if self._stopping:
-                    return
-                time.sleep(0.05)  # no file descriptor is free: one of those in use will be
+                if not self._stopping:
+                    time.sleep(0.05)  # no file descriptor is free: one of those in use will be
                 continue
             if not self._room.acquire(blocking=False):
                 self._turn_away(sock)
                 continue
             threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
+        self._listener.close()
 
     def stop(self, grace_s: float) -> None:
         """Takes no more connections, and returns when all requests are answered or the time is over."""
@@ -134,9 +145,8 @@ class Server:
     def close(self) -> None:
         """Takes no more connections, and no more requests on those there are."""
         self._stopping = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        # The socket may be one that other processes listen at, too: it is not to be shut down.
+        self._wake.close()
         with self._lock:
             for wire in [wire for wire, busy in self._open.items() if not busy]:
                 with contextlib.suppress(OSError):

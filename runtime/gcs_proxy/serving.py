@@ -13,6 +13,7 @@ from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.grpc_refusal import MESSAGE
 from runtime.gcs_proxy.metadata import change, describe, list_objects
 from runtime.gcs_proxy.passing import pass_through
+from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
 from runtime.gcs_proxy.resources import parse_clients
@@ -24,8 +25,8 @@ from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_mul
 _BODY_LIMIT = 1 << 20
 
 
-def answer(gate: Gateway, client: Client) -> None:
-    """Answers one request. Raises Refused, BadMessage, Closed."""
+def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
+    """Answers one request; `peers` have uploads of their own. Raises Refused, BadMessage, Closed."""
     request = client.request
     if request.headers.get("content-type").startswith("application/grpc"):
         raise unsupported(MESSAGE)
@@ -44,7 +45,11 @@ def answer(gate: Gateway, client: Client) -> None:
     elif about.kind == "plain" or not gate.key_map.touches(about.bucket):
         pass_through(gate, client)
     elif about.kind == "session":
-        proceed(gate, client, about)
+        holder = peers.holder(about.get("upload_id")) if peers else None
+        if peers and holder is not None and holder != peers.index:
+            peers.pass_on(gate, client, holder)
+        else:
+            proceed(gate, client, about)
     elif about.kind == "list":
         list_objects(gate, client, about)
     elif about.kind == "other":

@@ -20,7 +20,9 @@ _TURN_S = 60.0
 class Sessions:
     """See above. Threads share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        """`prefix`: what ids begin with, by which other processes know whose they are."""
+        self._prefix = prefix
         self._lock, self._known = threading.Lock(), OrderedDict[str, Session]()
 
     @property
@@ -36,7 +38,7 @@ class Sessions:
                 or time.monotonic() - next(iter(self._known.values())).used > _IDLE_S
             ):
                 self._known.popitem(last=False)
-            number = secrets.token_urlsafe(32)
+            number = self._prefix + secrets.token_urlsafe(32)
             self._known[number] = session
             session.used = time.monotonic()
             return number

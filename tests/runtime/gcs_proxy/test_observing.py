@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 
 from runtime.contract.keymap import parse_key_map
+from runtime.gcs_proxy.admin import Admin, Readiness
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.keys import KeyRing, make_key_file
-from runtime.gcs_proxy.observing import Observer, answer_admin
+from runtime.gcs_proxy.observing import Log, Observer
+from runtime.gcs_proxy.peers import merged
 from runtime.gcs_proxy.serve import listening
 from runtime.gcs_proxy.server import Server
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.upstream import Pool, parse_origin
+from tests.cloud import kms as kms_stand_in
 from tests.cloud.store.running import Store
-from tests.runtime.gcs_proxy.asking import Proxy, path
+from tests.runtime.gcs_proxy.asking import Clock, Proxy, path
 from tests.waiting import until
 
 
@@ -33,12 +36,13 @@ class Watched:
         entries = parse_key_map(f"*:file:{folder}/key.json")
         gate = Gateway(entries, KeyRing(entries.keys), Pool(parse_origin(url)), Budget(8 << 20))
         self.log = io.StringIO()
-        observer = Observer(gate, level, self.log)
+        observer = Observer(gate, level, Log(self.log))
+        admin = Admin(gate, observer)
         self.servers = []
         urls = []
         for handle in (
             lambda client: observer.watch(client, lambda one: answer(gate, one)),
-            lambda client: answer_admin(observer, client),
+            admin.answer,
         ):
             listener = listening(("127.0.0.1", 0))
             self.servers.append(Server(listener, handle))
@@ -103,5 +107,41 @@ def test_numbers_are_there_for_prometheus(watched: Watched, store: Store, bucket
 
 def test_it_says_that_it_is_alive_and_takes_nothing_there(watched: Watched) -> None:
     assert watched.admin.ask("GET", "/healthz").json == {"status": "ok"}
+    assert watched.admin.ask("GET", "/readyz").json == {"status": "ok"}
     assert watched.admin.ask("GET", "/other").status == 404
     assert watched.admin.ask("POST", "/healthz", b"x").status == 405
+
+
+def test_numbers_of_several_processes_are_told_together() -> None:
+    told = {
+        1: '# HELP a_total A\n# TYPE a_total counter\na_total{kind="x y"} 2.0\n# HELP b B\n# TYPE b gauge\nb 5.0\n',
+        0: '# HELP a_total A\n# TYPE a_total counter\na_total{kind="z"} 1.0\n',
+    }
+    assert merged(told).splitlines() == [
+        "# HELP a_total A",
+        "# TYPE a_total counter",
+        'a_total{process="0",kind="z"} 1.0',
+        'a_total{process="1",kind="x y"} 2.0',
+        "# HELP b B",
+        "# TYPE b gauge",
+        'b{process="1"} 5.0',
+    ]
+
+
+def test_it_is_ready_while_all_keys_work_and_does_not_ask_each_time(tmp_path: Path, store: Store) -> None:
+    name = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
+    (tmp_path / "kms").mkdir()
+    with kms_stand_in.running(tmp_path / "kms") as kms:
+        entries, clock = parse_key_map(f"*:{name}"), Clock()
+        ring = KeyRing(entries.keys, kms.endpoint)
+        gate = Gateway(entries, ring, Pool(parse_origin(store.url)), Budget(8 << 20))
+        ready = Readiness(gate, clock)
+        assert ready.wrong() == ""
+        kms.set(denied=[name])
+        assert ready.wrong() == "", "it was asked again at once"
+        clock.now += 61
+        assert name in ready.wrong()
+        kms.set()
+        assert name in ready.wrong()
+        clock.now += 6
+        assert ready.wrong() == ""

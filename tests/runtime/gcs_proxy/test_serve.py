@@ -64,6 +64,8 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption", "--admin", "x:1"], {}, "no ADDRESS:PORT"),
         (["--no-encryption"], {"DEBUG_LEVEL": "all"}, "DEBUG_LEVEL is 'all'"),
         (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
+        (["--no-encryption", "--buffer-mib", "11", "--processes", "3"], {}, "at least 4 for each"),
+        (["--no-encryption", "--processes", "0"], {}, "from 1 to 64"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
         (["--no-encryption", "--allow", "a.com"], {}, "need --certificates"),
         (["--no-encryption", "--forward", "127.0.0.1:1"], {}, "need --certificates"),
