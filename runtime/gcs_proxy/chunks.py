@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from runtime.gcs_proxy.buffers import LARGE, SMALL
 from runtime.gcs_proxy.format import SEGMENT_BYTES
@@ -17,7 +17,7 @@ from runtime.gcs_proxy.routes import Route
 from runtime.gcs_proxy.sealing import told_checksums
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upload_state import BLOCK_SEGMENTS, Chunk, Sending, Session, kept_by, parse_chunk
-from runtime.gcs_proxy.uploads import confirmed
+from runtime.gcs_proxy.uploads import check_kept, confirmed
 from runtime.gcs_proxy.upstream import Answer, Exchange
 from runtime.gcs_proxy.wire import Closed, Headers
 
@@ -68,7 +68,7 @@ class _Step:
         if session.done is not None:
             self._tell_done(session.done)
             return
-        self._hear_checksums()
+        session.plain.hear(told_checksums(client.request.headers))
         if chunk.total is not None and chunk.total < session.received:
             raise invalid(
                 f"the upload has {chunk.total} bytes by this request, and {session.received} were received"
@@ -79,14 +79,6 @@ class _Step:
         size = self._new_bytes(chunk)
         final = chunk.total is not None and chunk.first + (chunk.size or 0) == chunk.total
         self._go_on(size, chunk.total, final=final)
-
-    def _hear_checksums(self) -> None:
-        """Clients may say a checksum with their last chunk. An MD5 that comes so late cannot be found any more."""
-        plain, told = self.session.plain, told_checksums(self.client.request.headers)
-        if told.crc32c:
-            plain.told = replace(plain.told, crc32c=told.crc32c)
-        if told.md5 and not self.session.received:
-            plain.hear_md5(told.md5)
 
     def _new_bytes(self, chunk: Chunk) -> int:
         """Returns how many bytes of a chunk are new; those that were received before are read and left."""
@@ -233,6 +225,11 @@ class _Step:
     def _complete(self, stored: Resource, *, sealed: int) -> None:
         if stored.get("size", str(sealed)) != str(sealed):
             raise _Lying("the store kept another number of bytes than it was sent")
+        try:
+            about = Route("session", self.session.bucket, self.session.name)
+            check_kept(self.gate, self.client, about, stored, self.session.plain.sealer)
+        except Refused as refused:
+            raise _Lying(refused.message) from refused
         self.session.uncertain = False
         self.session.held = b""
         self.session.done = json.dumps(confirmed(stored, self.client, self.session.plain)).encode()

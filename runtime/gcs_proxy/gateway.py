@@ -59,6 +59,8 @@ class Gateway:
     ) -> None:
         self.key_map, self.ring, self.pool, self.budget, self._clock = key_map, ring, pool, budget, clock
         self._lock = threading.Lock()
+        self.always_md5 = False
+        """Whether uploads are answered with the MD5 of the plaintext though the client did not tell it."""
         self.sessions = sessions or Sessions()
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
 

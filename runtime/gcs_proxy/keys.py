@@ -83,8 +83,12 @@ def make_key_file(path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise BadInput(f"no key can be written to {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "w") as file:
-        cleartext_keyset_handle.write(tink.JsonKeysetWriter(file), handle)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            cleartext_keyset_handle.write(tink.JsonKeysetWriter(file), handle)
+    except OSError as error:
+        path.unlink(missing_ok=True)  # half a key is none
+        raise BadInput(f"no key can be written to {path}: {error.strerror}") from error
 
 
 def _from_file(path: Path) -> aead.Aead:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.gateway import Gateway
-from runtime.gcs_proxy.passing import asked_of_store
+from runtime.gcs_proxy.passing import asked_of_store, without_conditions
 from runtime.gcs_proxy.refusal import unsupported
 from runtime.gcs_proxy.resources import (
     Resource,
@@ -23,16 +23,16 @@ from runtime.gcs_proxy.resources import (
 from runtime.gcs_proxy.routes import Route, object_path, with_query
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upstream import Answer
-from runtime.gcs_proxy.wire import Headers
 
 _LIST_LIMIT = 16 << 20
 _BODY_LIMIT = 1 << 20
+_TRIES = 4
 _NEEDED = ("size", "metadata", "name", "bucket")
 
 
 def describe(gate: Gateway, client: Client, route: Route) -> None:
     """Answers a GET or HEAD of an object's metadata. Raises Refused, Closed."""
-    target = with_query(object_path(route.bucket, route.name), _masked(route, *_NEEDED))
+    target = with_query(object_path(route.bucket, route.name), masked(route, *_NEEDED))
     answer = gate.pool.ask(client.request.method, target, asked_of_store(client.request.headers))
     send(client, answer, lambda resource: shown(resource, client.origin))
 
@@ -43,9 +43,7 @@ def list_objects(gate: Gateway, client: Client, route: Route) -> None:
         raise unsupported(
             "the XML API's lists would tell the sizes of encrypted objects wrongly: use the JSON API"
         )
-    target = with_query(
-        client.request.target.partition("?")[0], _masked(route, f"items({','.join(_NEEDED)})")
-    )
+    target = with_query(client.request.target.partition("?")[0], masked(route, f"items({','.join(_NEEDED)})"))
     answer = gate.pool.ask(
         client.request.method, target, asked_of_store(client.request.headers), limit=_LIST_LIMIT
     )
@@ -58,28 +56,37 @@ def change(gate: Gateway, client: Client, route: Route) -> None:
     changed = wanted.get("metadata")
     if isinstance(changed, dict):
         refuse_ours(changed)
-    more: dict[str, str] = {}
-    if route.verb == "PUT" or ("metadata" in wanted and changed is None):
-        answer = current_of(gate, client, route, route.get("generation"))
-        if answer.ok and is_encrypted(current := parse(answer.content)):
-            wanted["metadata"] = _all_but_ours(current, changed, whole=route.verb == "PUT")
-            # Between our looking and this change, nobody else is to have changed it.
-            more = {
-                "ifMetagenerationMatch": route.get("ifMetagenerationMatch") or str(current["metageneration"])
-            }
-    target = with_query(object_path(route.bucket, route.name), _masked(route, *_NEEDED, **more))
-    headers = asked_of_store(client.request.headers)
-    headers.fields.append(("Content-Type", "application/json"))
-    answer = gate.pool.ask(client.request.method, target, headers, json.dumps(wanted).encode())
+    whole = route.verb == "PUT"
+    for last in (False,) * (_TRIES - 1) + (True,):
+        more: dict[str, str] = {}
+        if whole or ("metadata" in wanted and changed is None):
+            found = current_of(gate, client, route, route.get("generation"))
+            if found.ok and is_encrypted(current := parse(found.content)):
+                wanted["metadata"] = _all_but_ours(current, changed, whole=whole)
+                more = _unless_changed(route, current)
+        target = with_query(object_path(route.bucket, route.name), masked(route, *_NEEDED, **more))
+        headers = asked_of_store(client.request.headers)
+        headers.fields.append(("Content-Type", "application/json"))
+        answer = gate.pool.ask(client.request.method, target, headers, json.dumps(wanted).encode())
+        if last or not more or answer.status != 412:
+            break
     send(client, answer, lambda resource: shown(resource, client.origin))
+
+
+def _unless_changed(route: Route, current: Resource) -> dict[str, str]:
+    """Returns conditions by which nobody else has changed an object since we looked: its key would get lost.
+
+    A new generation begins with the same metageneration as others.
+    """
+    now = {"ifGenerationMatch": current["generation"], "ifMetagenerationMatch": current["metageneration"]}
+    return {name: route.get(name) or str(value) for name, value in now.items()}
 
 
 def current_of(gate: Gateway, client: Client, route: Route, generation: str = "") -> Answer:
     """Returns what the store says of an object."""
     pin = {"generation": generation, "userProject": route.get("userProject")}
     query = urlencode({name: value for name, value in pin.items() if value})
-    headers = asked_of_store(client.request.headers)
-    headers = Headers(field for field in headers if not field[0].lower().startswith("if-"))
+    headers = without_conditions(client.request.headers)
     return gate.pool.ask("GET", with_query(object_path(route.bucket, route.name), query), headers)
 
 
@@ -102,8 +109,8 @@ def _all_but_ours(current: Resource, changed: object, *, whole: bool) -> dict[st
     return dict.fromkeys(envelope.without_ours(has))
 
 
-def _masked(route: Route, *needed: str, **more: str) -> str:
-    """Returns the query, in which a mask of fields has also what we need of the answer."""
+def masked(route: Route, *needed: str, **more: str) -> str:
+    """Returns the query with some of its values changed; a mask of fields has also what we need of the answer."""
     if fields := route.get("fields"):
         more["fields"] = ",".join([fields, *needed])
     return route.query_but(**more)

@@ -49,6 +49,7 @@ class Settings:
     level: int
     forward: ForwardSettings | None = None
     processes: int = 1
+    md5: bool = False
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +88,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
         "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
+    )
+    parser.add_argument(
+        "--md5",
+        action="store_true",
+        help="find the MD5 of all uploads, for programs that want it in the answer of resumable ones; it is slow",
     )
     parser.add_argument(
         "--processes",
@@ -147,6 +153,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         _level(environ.get(LEVEL, "")),
         _forward(given, environ),
         given.processes,
+        given.md5,
     )
 
 

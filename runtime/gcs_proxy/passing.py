@@ -68,3 +68,12 @@ def asked_of_store(headers: Headers) -> Headers:
     return headers.without(
         ("accept-encoding", "range", "if-range", "x-goog-hash", "content-md5", "content-type")
     )
+
+
+def without_conditions(headers: Headers) -> Headers:
+    """Returns those of a client's headers that hold for another request about the same object, too."""
+    return Headers(
+        (name, value)
+        for name, value in asked_of_store(headers)
+        if not name.lower().startswith(("if-", "x-goog-if-", "x-goog-meta-", "x-upload-", "content-"))
+    )

@@ -9,14 +9,14 @@ from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.format import SEGMENT_BYTES, ByteRange, Layout, parse_range
 from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.messages import Response
-from runtime.gcs_proxy.passing import asked_of_store, relay
+from runtime.gcs_proxy.passing import asked_of_store, relay, without_conditions
 from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable
 from runtime.gcs_proxy.resources import parse
 from runtime.gcs_proxy.routes import Route, object_path, with_query
 from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upstream import Answer, Exchange
-from runtime.gcs_proxy.wire import Closed, Fields, Headers
+from runtime.gcs_proxy.wire import Closed, Fields
 
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-[0-9]{1,18}|\*)/([0-9]{1,18})")
 _ABOUT_CIPHERTEXT = ("content-range", "content-length", "x-goog-hash", "accept-ranges", "content-md5")
@@ -123,10 +123,7 @@ def _target(client: Client, route: Route, pinned: str) -> str:
 
 
 def _metadata(gate: Gateway, client: Client, route: Route, pinned: str) -> Exchange:
-    headers = asked_of_store(client.request.headers)
-    headers = Headers(
-        (name, value) for name, value in headers if not name.lower().startswith(("if-", "x-goog-if-"))
-    )
+    headers = without_conditions(client.request.headers)
     query = f"alt=json&generation={pinned}" if pinned.isdigit() else "alt=json"
     if project := route.get("userProject"):
         query += f"&userProject={project}"

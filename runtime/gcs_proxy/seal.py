@@ -35,6 +35,8 @@ class Sealer(_Segments):
     def __init__(self, data_key: bytes, object_id: bytes, layout: Layout) -> None:
         super().__init__(data_key, object_id, layout)
         self.plain = self.crc32c = self.index = 0
+        self.sealed_crc32c = 0
+        """Of the segments: what the store is to say of the object."""
 
     def whole(self, plain: memoryview, out: memoryview) -> int:
         """Seals whole segments of plaintext, any number of them, into `out`; returns how many bytes they take there.
@@ -66,9 +68,10 @@ class Sealer(_Segments):
             self._seal(piece, out[begin : begin + len(piece) + SEAL_BYTES], final=number == len(pieces) - 1)
         return bytes(sealed)
 
-    def rewind(self, index: int, crc32c: int) -> None:
-        """Goes back to before whole segment `index`, when the CRC32C was that: a store kept less than it was sent."""
-        self.index, self.plain, self.crc32c = index, index * self.layout.capacity, crc32c
+    def rewind(self, index: int, crc32c: int, sealed_crc32c: int) -> None:
+        """Goes back to before whole segment `index`, when the CRC32Cs were these: a store kept less than was sent."""
+        self.index, self.plain = index, index * self.layout.capacity
+        self.crc32c, self.sealed_crc32c = crc32c, sealed_crc32c
 
     def _count(self, piece: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, piece)
@@ -79,6 +82,7 @@ class Sealer(_Segments):
         nonce = os.urandom(NONCE_BYTES)
         out[:NONCE_BYTES] = nonce
         self._cipher.encrypt_into(nonce, piece, self._associated(self.index, final), out[NONCE_BYTES:])
+        self.sealed_crc32c = google_crc32c.extend(self.sealed_crc32c, bytes(out))
         self.index += 1
 
 

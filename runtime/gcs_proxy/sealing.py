@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.gcs_proxy.buffers import LARGE, SMALL, Budget
@@ -56,14 +56,18 @@ def _tell(told: dict[str, str], kind: str, text: str) -> None:
 class Plaintext:
     """What was seen of a plaintext: its size and checksums."""
 
-    def __init__(self, sealer: Sealer, told: Checksums) -> None:
+    def __init__(self, sealer: Sealer, told: Checksums, *, always_md5: bool = False) -> None:
+        """`always_md5`: it is found also where the client does not tell it. It takes longer than sealing does."""
         self.sealer, self.told = sealer, told
-        self.md5 = hashlib.md5(usedforsecurity=False) if told.md5 else None
+        self.md5 = hashlib.md5(usedforsecurity=False) if told.md5 or always_md5 else None
 
-    def hear_md5(self, md5: str) -> None:
-        """Takes an MD5 that the client says before the first byte."""
-        self.told = replace(self.told, md5=md5)
-        self.md5 = hashlib.md5(usedforsecurity=False)
+    def hear(self, told: Checksums) -> None:
+        """Takes checksums that the client tells later. Raises Refused (400) for an MD5 that comes too late."""
+        if told.md5 and self.md5 is None and self.sealer.plain:
+            raise invalid("this proxy verifies an MD5 that is told only with a later chunk if it has --md5")
+        if told.md5 and self.md5 is None:
+            self.md5 = hashlib.md5(usedforsecurity=False)
+        self.told = Checksums(told.crc32c or self.told.crc32c, told.md5 or self.told.md5)
 
     def verify(self) -> None:
         """Raises Refused (400) where the plaintext, all of which was seen, is not what the client said."""

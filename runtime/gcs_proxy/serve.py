@@ -91,7 +91,9 @@ def _gateway(told: Settings, prefix: str = "") -> Gateway:
     ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint)
     pool = Pool(parse_origin(told.upstream), told.upstream_ca)
     budget = Budget((told.buffer_mib << 20) // told.processes)
-    return Gateway(told.key_map, ring, pool, budget, sessions=Sessions(prefix))
+    gate = Gateway(told.key_map, ring, pool, budget, sessions=Sessions(prefix))
+    gate.always_md5 = told.md5
+    return gate
 
 
 def _work(

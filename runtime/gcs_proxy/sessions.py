@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.gateway import Gateway
+from runtime.gcs_proxy.metadata import masked
 from runtime.gcs_proxy.passing import asked_of_store
 from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
 from runtime.gcs_proxy.resources import custom, parse_clients, refuse_ours
@@ -16,6 +17,7 @@ from runtime.gcs_proxy.seal import Sealer
 from runtime.gcs_proxy.sealing import Plaintext, told_checksums
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upload_state import Session
+from runtime.gcs_proxy.uploads import NEEDED
 from runtime.gcs_proxy.wire import Headers
 
 _BODY_LIMIT = 1 << 20
@@ -48,8 +50,10 @@ def begin(gate: Gateway, client: Client, route: Route) -> None:
     if (length := headers.get("x-upload-content-length")).isdigit():
         upstream.fields.append(("X-Upload-Content-Length", str(Layout().sealed_size(int(length)))))
     upstream.fields.append(("Content-Type", "application/json; charset=UTF-8"))
-    target = with_query(upload_path(route.bucket), route.query_but("name", name=route.name))
-    plain = Plaintext(Sealer(data_key, sealed_for.object_id, sealed_for.layout), told)
+    target = with_query(upload_path(route.bucket), masked(route, *NEEDED, name=route.name))
+    plain = Plaintext(
+        Sealer(data_key, sealed_for.object_id, sealed_for.layout), told, always_md5=gate.always_md5
+    )
     _opened(gate, client, route, target, upstream, json.dumps(sent).encode(), plain)
 
 

@@ -51,6 +51,7 @@ class Mark:
     """Where an upload was before a block: what is needed to go back there."""
 
     crc32c: int
+    sealed_crc32c: int
     md5: Any
 
 
@@ -88,8 +89,8 @@ class Session:
 
     def mark(self) -> None:
         """Notes where the upload is now."""
-        md5 = self.plain.md5
-        self.marks[self.plain.sealer.index] = Mark(self.plain.sealer.crc32c, md5.copy() if md5 else None)
+        md5, sealer = self.plain.md5, self.plain.sealer
+        self.marks[sealer.index] = Mark(sealer.crc32c, sealer.sealed_crc32c, md5.copy() if md5 else None)
 
     def settle(self) -> None:
         """All that was sent is kept: nobody goes back before here."""
@@ -104,7 +105,7 @@ class Session:
             return False
         base = min(self.marks)
         found, capacity = self.marks[index], self.plain.sealer.layout.capacity
-        self.plain.sealer.rewind(index, found.crc32c)
+        self.plain.sealer.rewind(index, found.crc32c, found.sealed_crc32c)
         self.plain.md5 = found.md5.copy() if found.md5 else None
         self.held = self.held[(index - base) * capacity :]
         self.settle()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import secrets
+from urllib.parse import urlencode
 
 from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body
-from runtime.gcs_proxy.metadata import send
-from runtime.gcs_proxy.passing import asked_of_store, relay
-from runtime.gcs_proxy.refusal import invalid, unavailable
+from runtime.gcs_proxy.metadata import masked, send
+from runtime.gcs_proxy.passing import asked_of_store, relay, without_conditions
+from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
 from runtime.gcs_proxy.related import MediaPart, open_related
-from runtime.gcs_proxy.resources import Resource, crc32c_text, custom, refuse_ours, uploaded
-from runtime.gcs_proxy.routes import Route, upload_path, with_query
+from runtime.gcs_proxy.resources import Resource, crc32c_text, custom, parse, refuse_ours, uploaded
+from runtime.gcs_proxy.routes import Route, object_path, upload_path, with_query
 from runtime.gcs_proxy.seal import Sealer
 from runtime.gcs_proxy.sealing import Checksums, Plaintext, send_sealed, told_checksums
 from runtime.gcs_proxy.server import Client
@@ -24,6 +27,8 @@ from runtime.gcs_proxy.wire import Closed
 
 _ANY_TYPE = "application/octet-stream"
 _ANSWER_LIMIT = 1 << 20
+NEEDED = ("size", "metadata", "name", "bucket", "generation", "crc32c")
+"""What is to be known of an object that was stored, whatever of it the client asks for."""
 
 
 def upload_media(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None:
@@ -66,12 +71,14 @@ def _upload(
         f"--{boundary}\r\nContent-Type: {_ANY_TYPE}\r\n\r\n"
     ).encode()
     after = f"\r\n--{boundary}--\r\n".encode()
-    plain = Plaintext(Sealer(data_key, sealed_for.object_id, sealed_for.layout), told)
+    plain = Plaintext(
+        Sealer(data_key, sealed_for.object_id, sealed_for.layout), told, always_md5=gate.always_md5
+    )
     length = body.left if isinstance(body, Body) else None
     total = None if length is None else len(before) + Layout().sealed_size(length) + len(after)
     headers = asked_of_store(client.request.headers)
     headers.fields.append(("Content-Type", f"multipart/related; boundary={boundary}"))
-    query = route.query_but("uploadType", "name", uploadType="multipart", name=route.name)
+    query = masked(route, *NEEDED, uploadType="multipart", name=route.name)
     target = with_query(upload_path(route.bucket), query)
     with gate.pool.open("POST", target, headers, total, chunked=total is None) as exchange:
         whole = (
@@ -79,6 +86,7 @@ def _upload(
         )
         answer = finished(gate, client, exchange, whole=whole)
     if answer:
+        check_kept(gate, client, route, parse(answer.content), plain.sealer)
         send(client, answer, lambda stored: confirmed(stored, client, plain))
 
 
@@ -107,6 +115,19 @@ def confirmed(stored: Resource, client: Client, plain: Plaintext) -> Resource:
     )
 
 
+def check_kept(gate: Gateway, client: Client, route: Route, stored: Resource, sealer: Sealer) -> None:
+    """Raises Refused (503) where the store has other bytes than it was sent: they are taken away again."""
+    if stored.get("crc32c", "") in ("", crc32c_text(sealer.sealed_crc32c)):
+        return
+    pin = {"generation": str(stored.get("generation", "")), "userProject": route.get("userProject")}
+    if pin["generation"].isdigit():
+        query = urlencode({name: value for name, value in pin.items() if value})
+        with contextlib.suppress(Refused):
+            target = with_query(object_path(route.bucket, route.name), query)
+            gate.pool.ask("DELETE", target, without_conditions(client.request.headers))
+    raise unavailable("the store kept other bytes than it was sent")
+
+
 def upload_xml(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None:
     """Answers a PUT of the XML API. Raises Refused, Closed."""
     headers = client.request.headers
@@ -118,7 +139,9 @@ def upload_xml(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None
         )
     told = told_checksums(headers)
     data_key, sealed_for = gate.new_key(key, route.bucket, route.name)
-    plain = Plaintext(Sealer(data_key, sealed_for.object_id, sealed_for.layout), told)
+    plain = Plaintext(
+        Sealer(data_key, sealed_for.object_id, sealed_for.layout), told, always_md5=gate.always_md5
+    )
     sent = asked_of_store(headers)
     sent.fields += [(f"x-goog-meta-{name}", value) for name, value in sealed_for.metadata().items()]
     sent.fields.append(("Content-Type", headers.get("content-type") or _ANY_TYPE))
@@ -128,6 +151,12 @@ def upload_xml(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None
         whole = send_sealed(exchange, client.body, plain, gate.budget)
         answer = finished(gate, client, exchange, whole=whole)
     if answer:
+        hashes = re.search(r"crc32c=([^, ]+)", ",".join(answer.headers.all("x-goog-hash")))
+        stored = {
+            "crc32c": hashes[1] if hashes else "",
+            "generation": answer.headers.get("x-goog-generation"),
+        }
+        check_kept(gate, client, route, stored, plain.sealer)
         fields = answer.headers.without(("x-goog-hash", "etag", "x-goog-stored-content-length")).fields
         fields.append(("x-goog-hash", f"crc32c={crc32c_text(plain.sealer.crc32c)}"))
         fields.append(("x-goog-stored-content-length", str(plain.sealer.plain)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
@@ -76,3 +79,14 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(BadInput) as refused:
         parse_key_map(f"bkt,B:{K}k,ok1:{K}k")
     assert len(refused.value.problems) == 2
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["bkt", "*", "/", ":", ",", "file:/k.json", f"{K}k", "gs://", " "])).map(
+        "".join
+    )
+)
+def test_any_text_is_a_map_or_refused(text: str) -> None:
+    with contextlib.suppress(BadInput):
+        assert parse_key_map(text).keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -105,6 +106,7 @@ def serving(
     ring = KeyRing([*entries.keys, *map(parse_key, more.get("old_keys", ()))], more.get("kms"))
     clock = Clock()
     gate = Gateway(entries, ring, Pool(parse_origin(upstream)), Budget(buffer_mib << 20), clock)
+    gate.always_md5 = more.get("md5", False)
     listener, forward_listener = listening(("127.0.0.1", 0)), listening(("127.0.0.1", 0))
     proxy = Proxy(url_of(listener), key_file, clock)
     proxy.forward = url_of(forward_listener)
@@ -131,16 +133,27 @@ def serving(
             thread.join()
 
 
-def decrypted(proxy: Proxy, sealed: bytes, resource: Mapping[str, Any]) -> bytes:
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process takes more than a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def decrypted(proxy: Proxy, sealed: bytes, told: Mapping[str, Any]) -> bytes:
     """Returns the plaintext of an object, by what docs/gcs_proxy.md shows."""
-    found = envelope.read(resource["metadata"])
+    found = envelope.read(told["metadata"])
     size = found.layout.segment_bytes
     key = by_the_page("unwrap")(
         found.wrapped_key,
         proxy.key_file.read_text(),
         size,
         found.object_id,
-        resource["bucket"],
-        resource["name"],
+        told["bucket"],
+        told["name"],
     )
     return by_the_page("decrypt")(sealed, key, found.object_id, size)  # type: ignore[no-any-return]

@@ -20,6 +20,7 @@ from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.seal import Sealer
 from tests.cloud import kms as stand_in
 from tests.cloud.kms import Kms
+from tests.runtime.gcs_proxy.asking import full_disk
 from tests.runtime.gcs_proxy.test_seal import by_the_page
 
 NAME = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
@@ -153,6 +154,12 @@ def test_a_key_file_is_its_owners_alone_and_is_never_overwritten(key_file: Path)
     key_file.chmod(0o640)
     with pytest.raises(BadInput, match="chmod 600"):
         KeyRing([parse_key(f"file:{key_file}")])
+
+
+def test_a_full_disk_leaves_no_half_of_a_key(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(BadInput, match="no key can be written"):
+        make_key_file(tmp_path / "key.json")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "{}", "not json", '{"primaryKeyId": 1, "key": []}', "[" * 100_000])

@@ -192,33 +192,6 @@ def test_objects_of_two_kinds_of_places_are_not_put_together_or_moved(
         assert len(store.calls(bucket)) == before + 1, "what has no key passes"
 
 
-def test_an_early_no_of_the_store_reaches_the_client(proxy: Proxy, store: Store, bucket: str) -> None:
-    store.faults({"method": "POST", "path": bucket, "early": 412, "body": '{"error": {"code": 412}}'})
-    assert proxy.upload(bucket, "x", bytes(8 << 20)).status == 412
-
-
-def test_a_store_that_says_yes_too_early_is_not_believed(proxy: Proxy, store: Store, bucket: str) -> None:
-    store.faults({"method": "POST", "path": bucket, "early": 200, "body": "{}"})
-    told = proxy.upload(bucket, "x", bytes(8 << 20))
-    assert told.status == 503
-
-
-def test_a_store_that_kept_something_else_is_not_believed(proxy: Proxy, store: Store, bucket: str) -> None:
-    store.faults({"method": "POST", "path": bucket, "status": 200, "body": '{"size": "5", "name": "x"}'})
-    told = proxy.upload(bucket, "x", CONTENT)
-    assert told.status == 503 and "another number of bytes" in told.message
-
-
-def test_a_store_that_breaks_off_is_told_as_503_or_by_a_cut(proxy: Proxy, store: Store, bucket: str) -> None:
-    proxy.upload(bucket, "x", CONTENT)
-    store.faults({"path": "alt=media", "cut": 100})
-    assert proxy.read(bucket, "x").status == 503
-    store.faults({"path": "alt=media", "cut": S + 100})
-    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[:C]
-    store.faults({"method": "POST", "path": bucket, "take": 1000})
-    assert proxy.upload(bucket, "y", CONTENT).status == 503
-
-
 def test_a_store_that_is_not_there_is_told_as_503(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import random
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -246,6 +249,32 @@ def test_a_wrong_checksum_leaves_no_object(proxy: Proxy, store: Store, bucket: s
     assert proxy.read(bucket, "a/ä").status == 404
 
 
+def md5(content: bytes) -> str:
+    return base64.b64encode(hashlib.md5(content).digest()).decode()
+
+
+def test_an_md5_that_is_told_with_the_last_chunk(
+    proxy: Proxy, store: Store, bucket: str, tmp_path: Path
+) -> None:
+    content, first = data(2 * BLOCK + 9), f"bytes 0-{BLOCK - 1}/*"
+    upload = Upload(proxy, bucket)
+    upload.put(content[:BLOCK], first)
+    last = f"bytes {BLOCK}-{len(content) - 1}/{len(content)}"
+    told = upload.put(content[BLOCK:], last, X_Goog_Hash=f"md5={md5(content)}")
+    assert told.status == 400 and "--md5" in told.message
+    check(proxy, store, bucket, upload.put(content[BLOCK:], last), content)
+    with serving(store.url, tmp_path, f"*:file:{proxy.key_file}", md5=True) as thorough:
+        for hashed, status in ((md5(content), 200), (md5(b""), 400)):
+            upload = Upload(thorough, bucket)
+            upload.put(content[:BLOCK], first)
+            told = upload.put(content[BLOCK:], last, X_Goog_Hash=f"md5={hashed}")
+            assert told.status == status
+        upload = Upload(thorough, bucket)
+        assert upload.put(content, f"bytes 0-{len(content) - 1}/*").status == 308
+        assert upload.put(b"", f"bytes */{len(content)}").json["md5Hash"] == md5(content)
+        assert thorough.upload(bucket, "y", content).json["md5Hash"] == md5(content)
+
+
 def test_preconditions_and_refusals_are_the_stores(proxy: Proxy, store: Store, bucket: str) -> None:
     proxy.upload(bucket, "a/ä", b"1")
     target = f"/upload/storage/v1/b/{bucket}/o?uploadType=resumable&name=a/%C3%A4&ifGenerationMatch=0"
@@ -277,3 +306,16 @@ def test_an_upload_to_a_place_without_a_key_passes(store: Store, bucket: str, tm
         upload.put(content[: 256 << 10], f"bytes 0-{(256 << 10) - 1}/*")
         told = upload.put(content[256 << 10 :], f"bytes {256 << 10}-299999/300000")
         assert told.json["size"] == "300000" and store.raw(bucket, "a/ä") == content
+
+
+def test_two_clients_on_one_upload_take_turns(proxy: Proxy, store: Store, bucket: str) -> None:
+    upload, content = Upload(proxy, bucket), data(2 * BLOCK + 9)
+    whole = f"bytes 0-{len(content) - 1}/{len(content)}"
+    with ThreadPoolExecutor(2) as clients:
+        told = list(clients.map(lambda _: upload.put(content, whole), range(2)))
+    assert [one.status for one in told] == [200, 200]
+    assert told[0].json["generation"] == told[1].json["generation"], "two objects were made"
+    check(proxy, store, bucket, told[0], content)
+    again = Upload(proxy, bucket)
+    ahead = again.put(content[BLOCK:], f"bytes {BLOCK}-{len(content) - 1}/{len(content)}")
+    assert ahead.status == 400 and "0 bytes were received" in ahead.message

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,13 +138,15 @@ def test_a_sealer_that_was_rewound_goes_on_as_if_nothing_had_been() -> None:
     plain = random.Random(3).randbytes(3 * SMALL.capacity + 50)
     sealer, out = Sealer(KEY, ID, SMALL), bytearray(3 * 4096)
     sealer.whole(memoryview(plain)[: SMALL.capacity], memoryview(out))
-    crc32c = sealer.crc32c
+    crc32c, sealed = sealer.crc32c, sealer.sealed_crc32c
     sealer.whole(memoryview(plain)[SMALL.capacity : 3 * SMALL.capacity], memoryview(out)[4096:])
     kept, before = bytes(out[:4096]), bytes(out[4096:])
-    sealer.rewind(1, crc32c)
+    sealer.rewind(1, crc32c, sealed)
     sealer.whole(memoryview(plain)[SMALL.capacity : 3 * SMALL.capacity], memoryview(out)[4096:])
     assert bytes(out[4096:]) != before, "the same nonces were used twice"
-    assert open_all(kept + bytes(out[4096:]) + sealer.last(plain[3 * SMALL.capacity :])) == plain
+    whole = kept + bytes(out[4096:]) + sealer.last(plain[3 * SMALL.capacity :])
+    assert open_all(whole) == plain
+    assert sealer.sealed_crc32c == google_crc32c.value(whole)
 
 
 WHOLE = Envelope(ID, "file:key.json", b"wrapped", SMALL).metadata()

@@ -206,6 +206,25 @@ def test_changes_of_metadata_keep_ours_and_show_the_clients(proxy: Proxy, store:
     assert put(proxy, "PATCH", bucket, "no json").status == 400
 
 
+@pytest.mark.parametrize(
+    "method, body", [("PUT", '{"metadata": {"mine": "2"}}'), ("PATCH", '{"metadata": null}')]
+)
+def test_a_change_of_all_metadata_is_of_the_object_that_was_looked_at(
+    proxy: Proxy, store: Store, bucket: str, method: str, body: str
+) -> None:
+    first = proxy.upload(bucket, "x", b"12345").json["generation"]
+    assert put(proxy, method, bucket, body).status == 200
+    (told,) = [call["target"] for call in store.calls(bucket) if call["method"] == method]
+    assert f"ifGenerationMatch={first}" in told and "ifMetagenerationMatch=1" in told
+    store.faults({"method": method, "path": bucket, "status": 412, "times": 2})
+    assert put(proxy, method, bucket, body).status == 200, (
+        "the client set no condition: it is looked at again"
+    )
+    assert proxy.read(bucket, "x").content == b"12345"
+    own = f"{path(bucket, 'x')}?ifMetagenerationMatch=1"
+    assert proxy.ask(method, own, body).status == 412
+
+
 def test_places_without_a_key_pass_untouched(store: Store, bucket: str, tmp_path: Path) -> None:
     with serving(store.url, tmp_path, f"{bucket}/secret/:KEY") as proxy:
         answer = proxy.upload(bucket, "open", LARGE, **{"X-Goog-Hash": f"crc32c={crc32c(LARGE)}"})
