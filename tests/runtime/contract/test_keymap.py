@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.contract.errors import BadInput
@@ -81,6 +81,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(refused.value.problems) == 2
 
 
+@settings(max_examples=40)
 @given(
     st.text()
     | st.lists(st.sampled_from(["bkt", "*", "/", ":", ",", "file:/k.json", f"{K}k", "gs://", " "])).map(
