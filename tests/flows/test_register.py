@@ -31,6 +31,8 @@ from flows.serving.register import (
 )
 from flows.serving.settings import POOLS, ROOT
 from runtime.contract.errors import BadInput
+from tasks import nightly
+from tasks.history.alerts import Event
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
@@ -208,3 +210,20 @@ def test_the_automation_of_an_earlier_version_is_brought_up_to_date_and_no_secon
     assert right.made == [] and right.changed == {}, (
         "changing it would make it forget who was silent how long"
     )
+
+
+def test_the_automation_that_ships_waits_for_the_alerts_that_nights_tell() -> None:
+    ships = AutomationCore.model_validate(yaml.safe_load((ROOT / "deployments/alerts.yaml").read_text()))
+    trigger = EventTrigger.model_validate(ships.trigger.model_dump())
+    told: list[ReceivedEvent] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nightly, "emit_event", lambda **given: told.append(_received(given)))
+        for number in (1, 2):  # opened, closed
+            nightly.EVENTS.send(
+                Event("series/s1", number, "n", "29", "regressed", "save", "+10 %", "29", 1.0)
+            )
+    assert [trigger.covers(one) for one in told] == [True, True]
+
+
+def _received(given: dict[str, Any]) -> ReceivedEvent:
+    return ReceivedEvent.model_validate({"occurred": NOW, **given})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tasks.leases.lease import State
 from tests.system.browser import CHROMIUM, Browser
@@ -19,6 +20,7 @@ from tests.system.conftest import with_venvs
 from tests.system.prefect_station import PATIENCE_S, ROOT, Station, wait_for
 from tests.system.suites import lay_suite
 from tests.system.test_retry import assert_only_the_middle_was_measured_again
+from tests.tasks.stages.test_nightly_alerts import Receiver
 
 pytestmark = pytest.mark.system
 
@@ -166,7 +168,18 @@ def test_a_retry_of_a_failed_run_measures_only_the_point_that_failed(station: St
     assert nothing_left(station, "moody")
 
 
-def test_nights_run_one_at_a_time_in_a_pool_of_their_own_and_are_retried(station: Station) -> None:
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def test_nights_run_one_at_a_time_in_a_pool_of_their_own_are_retried_and_tell(
+    station: Station, receiver: Receiver
+) -> None:
+    automation = _notify(station, receiver.url)
     # With room for one benchmark at a time, a night in the same pool would wait for itself.
     one_at_a_time = {"concurrency_limit": 1}
     assert station.http.patch("work_pools/slicebench", json=one_at_a_time).is_success
@@ -209,12 +222,35 @@ def test_nights_run_one_at_a_time_in_a_pool_of_their_own_and_are_retried(station
     assert len(_runs_of(station, "second")) == 2
     assert station.flow_run(str(before["parameters"]["run_id"]))["run_count"] == 1
     wait_for(lambda: sorted(_alerts(station)) == ["slicebench.alert.closed", "slicebench.alert.opened"])
+    wait_for(lambda: len(receiver.got) == 2)
+    assert [one["body"].startswith("second 2026-11-30: ") for one in receiver.got] == [True, True]
+    assert {one["subject"] for one in receiver.got} == {"red · one · pinned"}
     assert station.http.patch("work_pools/slicebench", json={"concurrency_limit": None}).is_success
+    assert station.http.delete(f"automations/{automation}").is_success
 
 
 def _night(station: Station, flow_run: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = station.http.get(f"flow_runs/{flow_run}").json()
     return found
+
+
+def _notify(station: Station, url: str) -> str:
+    """Lets Prefect send alerts as the automation that ships does; returns its id."""
+    kind = station.http.get("block_types/slug/custom-webhook").json()["id"]
+    [schema] = station.call("block_schemas/filter", {"block_schemas": {"block_type_id": {"any_": [kind]}}})
+    message = {"subject": "{{subject}}", "body": "{{body}}"}
+    block = station.call(
+        "block_documents/",
+        {
+            "name": "team",
+            "block_type_id": kind,
+            "block_schema_id": schema["id"],
+            "data": {"name": "team", "url": url, "json_data": message},
+        },
+    )
+    automation = yaml.safe_load((ROOT / "deployments/alerts.yaml").read_text())
+    automation["actions"][0]["block_document_id"] = block["id"]
+    return str(station.call("automations/", automation)["id"])
 
 
 def _alerts(station: Station) -> list[str]:
