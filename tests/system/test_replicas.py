@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runtime.contract.job import Deadlines
+from tests.runtime.benchmarks.known_clock import RELOAD_S, RESTORE_S, SAVE_S, SEND_S, SPANS_S, WAIT_S
 from tests.runtime.supervised import Crew
 from tests.system.prefect_station import PATIENCE_S
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.system
 
 WORKERS = 4
 ORBAX = "orbax.checkpoint._src.testing.benchmarks."
+TIMED = "tests.system.timed_replicas."
 LATE_S = 4.0
 SUITE = f"""
 suite_name: Replicas
@@ -28,9 +30,9 @@ checkpoint_config:
     params: {{dtype: float32, shape: [64, 64], sharding: [model, null]}}
     scale: {{dtype: bfloat16, shape: [64], sharding: [null]}}
 benchmarks:
-  - generator: {ORBAX}single_replica_benchmark.SingleReplicaBenchmark
+  - generator: {TIMED}SingleReplica
     options: {{use_replica_parallel: [true, false]}}
-  - generator: {ORBAX}multislice_broadcast_benchmark.MultisliceBroadcastBenchmark
+  - generator: {TIMED}MultisliceBroadcast
     options: {{}}
   - generator: runtime.benchmarks.slow_worker.SlowWorker
     options: {{slow_worker: 1, late_s: {LATE_S}, rounds: 2}}
@@ -50,13 +52,15 @@ benchmarks:
     options: {{steps: 2}}
   - generator: runtime.benchmarks.interference.Interference
     options: {{rounds: 1, steps: 4, layers: 2, width: 256}}
-  - generator: {ORBAX}emergency_checkpoint_manager_benchmark.EmergencyCheckpointManagerBenchmark
+  - generator: {TIMED}Emergency
     options: {{train_steps: 3, local_save_interval_steps: 1, persistent_save_interval_steps: 2}}
-  - generator: {ORBAX}p2p_checkpoint_manager_benchmark.P2pCheckpointManagerBenchmark
+  - generator: {TIMED}PeerToPeer
     options: {{train_steps: 3, local_save_interval_steps: 1, persistent_save_interval_steps: 2}}
 """
-SLOW, INTERFERENCE, EMERGENCY, PEER = 3, 11, 12, 13
+SINGLE, BROADCAST, SLOW, INTERFERENCE, EMERGENCY, PEER = 0, 2, 3, 11, 12, 13
 POINTS = 14
+SAVES = {"save": SAVE_S, "wait_until_finished": WAIT_S}
+MANAGES = {"create_checkpoint_manager": 0.0, **SAVES, "reload": RELOAD_S}
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +123,23 @@ def test_a_late_worker_holds_the_others_up_by_as_much_as_it_is_late(
         else:
             # A busy machine adds to what is lost; less than a worker is late it cannot be, but for drift.
             assert len(lost) == 2 and min(lost) > 0.95 * LATE_S - 0.5
+
+
+@pytest.mark.parametrize(
+    ("point", "told"),
+    [
+        (SINGLE, SAVES | {"construct_restore_args": 0.0, "restore": RESTORE_S}),
+        (BROADCAST, {"process_spans_multiple_replicas": SPANS_S, "broadcast_array": SEND_S}),
+        (EMERGENCY, MANAGES | {"restore_local": RESTORE_S, "restore_persistent": RESTORE_S}),
+        (PEER, MANAGES | dict.fromkeys(("restore_local", "restore_peer", "restore_persistent"), RESTORE_S)),
+    ],
+)
+def test_an_operation_takes_as_long_as_what_it_is_of(
+    samples: list[list[dict[str, Any]]], point: int, told: dict[str, float]
+) -> None:
+    for one in samples:
+        found: dict[str, set[float]] = {}
+        for each in one:
+            if (each["point"], each["metric"]) == (point, "time_s"):
+                found.setdefault(each["operation"], set()).add(round(each["value"], 9))
+        assert found == {name: {seconds} for name, seconds in told.items()}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runtime import measure
 from runtime.benchmarks import (
     array_handler,
     cancel,
@@ -27,6 +26,7 @@ from runtime.benchmarks import (
 from runtime.contract.metrics import THROUGHPUT, TIME
 from runtime.training.model import Trainer
 from tasks.history.effect import measure_effect
+from tests.runtime.benchmarks.known_clock import Clock, known_times
 
 RunSuite = Callable[..., Any]
 ORBAX = "orbax.checkpoint._src.testing.benchmarks."
@@ -36,61 +36,39 @@ COLLECTION = "runtime.benchmarks.garbage_collection.GarbageCollection"
 HANDLER, MANAGER = array_handler.type_handlers.ArrayHandler, deleter.ocp.CheckpointManager
 
 
-class Clock:
-    """Stands for the module time in the recorder: only what is said to take time does."""
+def let(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, cls: Any, name: str, takes: Callable[[Any], float]
+) -> None:
+    """Lets a method take so many seconds beside what it does, and beside what it calls."""
+    real = getattr(cls, name)
 
-    time = staticmethod(time.time)
+    def call(target: Any, *arguments: Any, **more: Any) -> Any:
+        done = real(target, *arguments, **more)
+        clock.now += takes(target)
+        return done
 
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def slow(self, real: Callable[..., Any], seconds: float) -> Callable[..., Any]:
-        """Returns a function that takes so many seconds, whatever else that takes time it calls."""
-
-        def call(*arguments: Any, **more: Any) -> Any:
-            began = self.now
-            done = real(*arguments, **more)
-            self.now = began + seconds
-            return done
-
-        return call
-
-    def let(
-        self, monkeypatch: pytest.MonkeyPatch, cls: Any, name: str, takes: Callable[[Any], float]
-    ) -> None:
-        """Lets a method take so many seconds beside what it does."""
-        real = getattr(cls, name)
-
-        def call(target: Any, *arguments: Any, **more: Any) -> Any:
-            done = real(target, *arguments, **more)
-            self.now += takes(target)
-            return done
-
-        monkeypatch.setattr(cls, name, call)
+    monkeypatch.setattr(cls, name, call)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(measure, "time", made)
-    return made
+def clock() -> Iterator[Clock]:
+    with known_times() as made:
+        yield made
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.1, 3.0])
 def test_a_save_that_is_slower_by_a_factor_is_told_as_that(
     run_suite: RunSuite, clock: Clock, monkeypatch: pytest.MonkeyPatch, factor: float
 ) -> None:
-    clock.let(monkeypatch, pytree_checkpoint.ocp.AsyncCheckpointer, "save", lambda _: 0.4 * factor)
-    clock.let(
-        monkeypatch, pytree_checkpoint.ocp.AsyncCheckpointer, "wait_until_finished", lambda _: 0.6 * factor
+    let(clock, monkeypatch, pytree_checkpoint.ocp.AsyncCheckpointer, "save", lambda _: 0.4 * factor)
+    let(
+        clock,
+        monkeypatch,
+        pytree_checkpoint.ocp.AsyncCheckpointer,
+        "wait_until_finished",
+        lambda _: 0.6 * factor,
     )
-    clock.let(monkeypatch, pytree_checkpoint.ocp.AsyncCheckpointer, "restore", lambda _: 0.5)
+    let(clock, monkeypatch, pytree_checkpoint.ocp.AsyncCheckpointer, "restore", lambda _: 0.5)
     slowed = run_suite(PYTREE)
     times = {name: slowed.value(name, TIME) for name in ("wait_until_finished", "restore")}
     # Orbax waits for the save before when it saves, and before it restores.
@@ -145,7 +123,7 @@ def test_what_deleting_adds_to_a_save_is_told(
     def takes(manager: Any) -> float:
         return 1.0 + (0.0 if manager._options.max_to_keep is None else lost)
 
-    clock.let(monkeypatch, garbage_collection.ocp.CheckpointManager, "save", takes)
+    let(clock, monkeypatch, garbage_collection.ocp.CheckpointManager, "save", takes)
     outcome = run_suite(COLLECTION, "{steps: 2, max_to_keep: 1}")
     assert outcome.value("save_and_delete", "deletion_s") == pytest.approx(lost, rel=0.05, abs=1e-9)
 
@@ -233,17 +211,15 @@ DISPATCHES = ("without_result_specs", "with_dummy_result_array", "with_result_sp
 )
 def test_an_operation_takes_as_long_as_what_it_is_of(
     run_suite: RunSuite,
-    clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     generator: str,
     options: str,
     calls: list[tuple[Any, str, float]],
     told: dict[str, float],
 ) -> None:
-    for where, name, seconds in calls:
-        monkeypatch.setattr(where, name, clock.slow(getattr(where, name), seconds))
     monkeypatch.setattr(cancel, "_goes_on", over)
-    assert times(run_suite(ORBAX + generator, options)) == pytest.approx(told)
+    with known_times(*calls):
+        assert times(run_suite(ORBAX + generator, options)) == pytest.approx(told)
 
 
 def over(manager: Any) -> bool:
@@ -299,22 +275,21 @@ def test_a_first_save_is_told_from_those_after_it(
     run_suite: RunSuite, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saves, restores = iter((1.0, 0.25, 0.25)), iter((0.8, 0.3))
-    clock.let(monkeypatch, pytree_checkpoint.ocp.Checkpointer, "save", lambda _: next(saves))
-    clock.let(monkeypatch, pytree_checkpoint.ocp.Checkpointer, "restore", lambda _: next(restores))
+    let(clock, monkeypatch, pytree_checkpoint.ocp.Checkpointer, "save", lambda _: next(saves))
+    let(clock, monkeypatch, pytree_checkpoint.ocp.Checkpointer, "restore", lambda _: next(restores))
     outcome = run_suite("runtime.benchmarks.first_save.FirstSave", "{saves: 2}")
     told = {"first_save": 1.0, "save": 0.25, "first_restore": 0.8, "restore": 0.3}
     assert times(outcome) == pytest.approx(told)
 
 
 def test_a_step_of_training_takes_as_long_as_its_program(
-    run_text: Callable[[str], Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    run_text: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "time", clock)
-    monkeypatch.setattr(Trainer, "step", clock.slow(Trainer.step, 0.02))
-    for _, name, seconds in MANAGED:
-        monkeypatch.setattr(MANAGER, name, clock.slow(getattr(MANAGER, name), seconds))
-    outcome = run_text(
-        "suite_name: t\nbenchmarks:\n- generator: runtime.benchmarks.training.Training\n  options: "
-        "{train_steps: 3, save_interval_steps: 9, layers: 1, width: 8, batch: 1, step_s: 0.05, async_enabled: false}\n"
-    )
+    with known_times(*MANAGED, (Trainer, "step", 0.02)) as clock:
+        monkeypatch.setattr(training, "time", clock)
+        outcome = run_text(
+            "suite_name: t\nbenchmarks:\n- generator: runtime.benchmarks.training.Training\n"
+            "  options: {train_steps: 3, save_interval_steps: 9, layers: 1, width: 8, batch: 1, step_s: 0.05, "
+            "async_enabled: false}\n"
+        )
     assert times(outcome) == pytest.approx(TOLD | {"train_step": 0.02})
