@@ -45,7 +45,7 @@ def create(words: Sequence[str]) -> int:
     from tasks.stages import workload_create as stage
     from tasks.stages import workload_lease
 
-    asked = stage.submission_of(wanted)
+    asked = stage.submission_of(wanted, config)
     stage.check_offline(config, asked)
     if told.dry_run:
         return _show_manifest(config, asked, as_json=told.json)

@@ -26,6 +26,10 @@ SIDECAR_LOG = "sidecar.log"
 """In a worker's scratch: what the sidecar says."""
 
 
+AT_VARIABLE, CERTIFICATES_VARIABLE = "SLICEBENCH_SIDECAR_AT", "SLICEBENCH_SIDECAR_CERTIFICATES"
+"""Environment variables of a pod whose kubelet has started the sidecar: its HOST:PORT, and its folder."""
+
+
 @dataclass(frozen=True)
 class Sidecar:
     """One program that is up before a worker starts, and goes when the worker's supervisor does.
@@ -35,9 +39,10 @@ class Sidecar:
     says when it is up: http://HOST:PORT/PATH that answers 200, tcp://HOST:PORT that takes connections, or file://PATH
     that is there; `ready_s` how long that may take. `files` (secret) are laid out before it starts, readable for it
     alone, and taken away once it is up. `port`: where it listens, None: where nobody else does. `guards`: it must not
-    be gone around.
+    be gone around. `image` and `certificates` are for pods: what it runs in, if not the workers' image, and its folder.
 
-    Words in braces stand for what only the host knows: {port}, {admin} (another free port), {python} (the worker's),
+    Words in braces stand for what only the host knows: {port}, {admin} (another free port), {address} (where to listen
+    so that whoever asks whether it is up gets through: everywhere in pods, else on loopback), {python} (the worker's),
     {store} (Cloud Storage, as its clients would find it), {files}, and {certificates}, a folder for them.
     """
 
@@ -50,9 +55,8 @@ class Sidecar:
     port: int | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     guards: bool = False
-
-
-PLACEHOLDERS = ("port", "admin", "python", "store", "files", "certificates")
+    image: str = ""
+    certificates: str = ""
 
 
 def filled(text: str, known: Mapping[str, str | int]) -> str:

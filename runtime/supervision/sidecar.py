@@ -20,6 +20,8 @@ from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, Job
 from runtime.contract.redaction import Redaction
 from runtime.contract.sidecar import (
+    AT_VARIABLE,
+    CERTIFICATES_VARIABLE,
     RECORDS_FOLDER,
     RECORDS_VARIABLE,
     SIDECAR_LOG,
@@ -32,7 +34,7 @@ from runtime.supervision import processes
 from runtime.supervision.worker import SESSION_VARIABLE
 
 LOOPBACK = "127.0.0.1"
-_ANSWER_S = 1.0
+_ANSWER_S = 3.0
 _END_S = 2.0
 _TAIL = 4096
 
@@ -57,7 +59,11 @@ class Beside:
             "python": job.python,
             "store": store_of(self._given),
             "certificates": str(Path(job.scratch, "certificates")),
+            "address": LOOPBACK,
         }
+        if AT_VARIABLE in os.environ:  # a kubelet has started it
+            self._known["port"] = os.environ[AT_VARIABLE].rpartition(":")[2]
+            self._known["certificates"] = os.environ.get(CERTIFICATES_VARIABLE, "")
 
     @property
     def pids(self) -> tuple[int, ...]:

@@ -262,8 +262,10 @@ class GkeTargetConfig(GkeRules, WithSidecar):
     def _makes_sense(self) -> GkeTargetConfig:
         for wrong in self.wrong():
             raise ValueError(wrong)
-        if self.encryption is not None or self.sidecar is not None:
-            raise ValueError("encryption: and sidecar: are for local, ssh and tpu_vm so far")
+        if self.pathways is not None and self.pathways.headless and (self.encryption or self.sidecar):
+            raise ValueError(
+                "pathways: has no worker, headless: true, that encryption: or sidecar: could stand beside"
+            )
         if self.image is not None and self.build is not None:
             raise ValueError("image: is taken as it is, and build: would make another one; leave one out")
         return self

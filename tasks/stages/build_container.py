@@ -111,4 +111,5 @@ def wanted_of(spec: RunSpec, config: GkeTargetConfig) -> Wanted:
     return Wanted(
         _repository(how.repository), spec.source, config.platform, how.base or DEFAULT_BASE, python=how.python,
         orbax_classes=needs_orbax_classes(spec), builder=how.builder, smoke=how.smoke, trusted=True,
+        proxy=config.encryption is not None,
     )  # fmt: skip

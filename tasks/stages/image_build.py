@@ -47,7 +47,8 @@ class Wanted:
     """An image to be built. `tag` None: made from what goes into it. `python` None: as the base says of itself.
 
     `fresh`: nothing that was built before is used. `force`: the tag is written over whatever it stands for.
-    `trusted`: what is there already is not tried out again; then no engine is needed for it.
+    `trusted`: what is there already is not tried out again; then no engine is needed for it. `proxy`: with what the
+    encrypting proxy needs.
     """
 
     repository: str
@@ -62,6 +63,7 @@ class Wanted:
     force: bool = False
     smoke: bool = False
     trusted: bool = False
+    proxy: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,11 @@ def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[dict[s
         jax_index=wanted.source.jax_index,
         gpu=wanted.device == "gpu",
         tpu=wanted.device == "tpu",
-        extras=("image", *(("orbax-classes",) if wanted.orbax_classes else ())),
+        extras=(
+            "image",
+            *(("orbax-classes",) if wanted.orbax_classes else ()),
+            *(("proxy",) if wanted.proxy else ()),
+        ),
         elsewhere=asked_for(interpreter),
     )
     return code_and_recipe(wanted.source, request, lock, say, interpreter.identity)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput, Leaked
+from runtime.contract.sidecar import way_around
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import (
     AlreadyExists,
@@ -79,8 +80,18 @@ def generated_name(config: GkeTargetConfig, user: str) -> str:
     return f"{start or 'workload'}-{word}"
 
 
-def submission_of(wanted: Wanted) -> Submission:
-    """Returns what is submitted, with a word of its own by which it is known again when a reply is lost."""
+def submission_of(wanted: Wanted, config: GkeTargetConfig) -> Submission:
+    """Returns what is submitted, with a word of its own by which it is known again when a reply is lost.
+
+    Raises BadInput for key files that cannot be used, and for a program that would go around its sidecar.
+    """
+    stands = None
+    if config.encryption is not None or config.sidecar is not None:
+        from tasks.targets.beside import beside
+
+        stands = beside(config, elsewhere=True)
+        if stands is not None and stands.guards and (why := way_around({**config.env, **wanted.env})):
+            raise BadInput(f"the program would go around {stands.name}: {why}", fix="leave it out")
     return Submission(
         name=wanted.name,
         image=wanted.image,
@@ -89,6 +100,7 @@ def submission_of(wanted: Wanted) -> Submission:
         secrets=wanted.secrets,
         labels=labels_by_hand(os.urandom(8).hex(), wanted.owner),
         deadline_s=wanted.deadline_s,
+        sidecar=stands,
     )
 
 
@@ -109,7 +121,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
         raise BadInput([*foundations(kube, config), *problems])
     for one in found:
         say(str(one))
-    await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.secrets else "")
+    await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.kept else "")
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
         fits = list(never(kube, config, jobset(config, asked), local=queue[0] if queue else None))

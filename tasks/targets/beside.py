@@ -81,7 +81,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         return f"file:{{files}}/{key.path.name}" if key.uri in carried else f"file:{key.path}"
 
     command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
-    command += ["--admin", "127.0.0.1:{admin}", "--upstream", "{store}"]
+    command += ["--admin", "{address}:{admin}", "--upstream", "{store}"]
     for old in encryption.all_keys[len(encryption.key_map.keys) :]:
         command += ["--old-key", told(old)]
     if not encryption.enabled:
@@ -104,7 +104,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
             # gcsfs would look for a service of Google's, over gRPC, at the port of the proxy.
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         },
-        ready="http://127.0.0.1:{admin}/healthz",
+        ready="http://127.0.0.1:{admin}/readyz",
         files={key.path.name: _content(key) for key in carried.values() if key.path is not None},
         guards=encryption.enabled,
     )
@@ -126,6 +126,8 @@ def _other(config: SidecarConfig) -> Sidecar:
         ready_s=ready.within_s,
         port=config.port,
         guards=True,
+        image=config.image or "",
+        certificates=config.certificates or "",
     )
 
 

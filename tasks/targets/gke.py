@@ -24,6 +24,7 @@ from tasks.leases.jobsets import JOBSET, end
 from tasks.leases.opening import the_ledger
 from tasks.leases.shares import shared_by
 from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke, kube_own_queue
+from tasks.targets.beside import beside
 from tasks.targets.cluster_sharing import is_half_made
 from tasks.targets.gke_fits import never
 from tasks.targets.gke_follow import Following, Limits
@@ -125,7 +126,8 @@ class GkeTarget:
 
     def _submission(self, name: str) -> Submission:
         """Returns what would be submitted, as far as it is known before."""
-        workload = Workload("preflight", "gs://preflight/preflight")
+        stands = beside(self._config, elsewhere=False)
+        workload = Workload("preflight", "gs://preflight/preflight", sidecar=stands)
         image = self._config.image or "image"
         return submission(self._config, name, image, workload, "job.json", {}, "token")
 

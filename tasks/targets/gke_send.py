@@ -16,6 +16,7 @@ from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import RENEWAL_FILE, code_file, job_file
 from tasks.cloud.storage import Folder
 from tasks.targets.jobs import Seat, jobs
+from tasks.targets.kube_beside import told as told_of
 from tasks.targets.types import Bundle, Uploaded
 
 _CODE = "code/"
@@ -57,6 +58,8 @@ def send_job(
     told = jobs(uploaded, attempt, lease_id, "", lease_s, [seat] * len(uploaded.workers.items))[0]
     followed = uploaded.workload.renewed  # who follows it has each start be an attempt with a job of its own
     renewal = RENEWAL_FILE if followed else None
-    job: Job = replace(told, token="", env={}, renewal_file=renewal, again=not followed)
+    job: Job = replace(
+        told, token="", env={}, renewal_file=renewal, again=not followed, sidecar=told_of(told.sidecar)
+    )
     folder.write(job_file(attempt), job.to_json().encode())
     return job_file(attempt)

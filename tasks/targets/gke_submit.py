@@ -70,6 +70,8 @@ def submission(
         },
         fields={ADDRESS_VARIABLE: "status.podIP"},
         labels=labels,
+        sidecar=workload.sidecar,
+        supervised=True,
         once=workload.renewed,  # by attempts, each of which has its results and checkpoints to itself
     )
 

@@ -68,7 +68,7 @@ def secret(config: GkeTargetConfig, submission: Submission, uid: str) -> Object 
 
     `uid` is the JobSet's: it is made first, and its pods wait until their Secret is there.
     """
-    if not submission.secrets:
+    if not submission.kept:
         return None
     owner = {"apiVersion": API_VERSION, "kind": "JobSet", "name": submission.name, "uid": uid}
     metadata = given(
@@ -83,7 +83,7 @@ def secret(config: GkeTargetConfig, submission: Submission, uid: str) -> Object 
         "metadata": metadata,
         "type": "Opaque",
         "immutable": True,
-        "stringData": dict(submission.secrets),
+        "stringData": dict(submission.kept),
     }
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.contract.sidecar import Sidecar
+
 Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as JSON holds it."""
 
@@ -20,6 +22,7 @@ class Submission:
     `secrets` are variables whose values go into a Secret and nowhere else. `fields` are variables with the pod's own
     data: name → path, as `metadata.labels['jobset.sigs.k8s.io/job-index']`. `labels` are those of the lease, for
     all that is made. `deadline_s`: the cluster ends the workload so long after it was admitted; None: the config's.
+    `sidecar` stands beside each worker; `supervised`: a supervisor of ours gives them its variables.
     `once`: whoever follows it makes another JobSet of it where it is to begin again, and the cluster does not.
     """
 
@@ -32,6 +35,19 @@ class Submission:
     labels: Mapping[str, str] = field(default_factory=dict)
     deadline_s: int | None = None
     once: bool = False
+    sidecar: Sidecar | None = None
+    supervised: bool = False
+
+    @property
+    def secret_files(self) -> Mapping[str, str]:
+        """The sidecar's secret files: key in the Secret → content, in their order."""
+        files = self.sidecar.files.values() if self.sidecar else ()
+        return {f"sidecar-{number}": content for number, content in enumerate(files)}
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """All that the Secret holds."""
+        return {**self.secrets, **self.secret_files}
 
     @property
     def secret_name(self) -> str:

@@ -16,7 +16,7 @@ from tasks.cloud.kubernetes_labels import (
     REPLICATED_JOB,
 )
 from tasks.config import size
-from tasks.targets import kube_gpudirect, kube_sidecars
+from tasks.targets import kube_beside, kube_gpudirect, kube_sidecars
 from tasks.targets.kube_submission import (
     Object,
     Parts,
@@ -70,7 +70,11 @@ def worker_parts(config: GkeTargetConfig, submission: Submission) -> Parts:
     if config.shared is not None:
         parts.mounts.append({"name": "shared", "mountPath": config.shared.directory})
         parts.volumes.append({"name": "shared", **_shared(config.shared)})
-    for more in (kube_gpudirect.parts(config), kube_sidecars.parts(config, submission)):
+    for more in (
+        kube_gpudirect.parts(config),
+        kube_sidecars.parts(config, submission),
+        kube_beside.parts(config, submission),
+    ):
         parts.add(more)
     return parts
 
@@ -166,6 +170,7 @@ def container(
         literals(submission.env),
         secrets,
         kube_sidecars.xla_flags(config, {**config.env, **submission.env}),
+        kube_beside.workload_env(config, submission),
     )
     return given(
         name=name,

@@ -6,6 +6,7 @@ import base64
 import fnmatch
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,10 @@ def prepare(world: World, pod: Obj, container: dict[str, Any]) -> Prepared:
     given = _variables(world, pod, container)
     if world.settings.tpu_env:
         given = {**_tpu(pod, container), **given}
-    env |= {name: _local(pod, value, mounts) for name, value in given.items()}
+    ports = world.ports(pod)
+    env |= {name: _local(pod, value, mounts, ports) for name, value in given.items()}
     words = [*(container.get("command") or _entrypoint(world, container)), *(container.get("args") or [])]
-    argv = [_local(pod, _expanded(one, given), mounts) for one in words] or ["sleep", "infinity"]
+    argv = [_local(pod, _expanded(one, given), mounts, ports) for one in words] or ["sleep", "infinity"]
     if argv[0] in ("python", "python3"):
         argv[0] = str(python)
     found = shutil.which(argv[0], path=env["PATH"]) if "/" not in argv[0] else argv[0]
@@ -61,7 +63,7 @@ def prepare(world: World, pod: Obj, container: dict[str, Any]) -> Prepared:
         )
     env[MARK] = mark
     inside = container.get("workingDir")
-    local = Path(_local(pod, inside, mounts)) if inside else folder / "work"
+    local = Path(_local(pod, inside, mounts, ports)) if inside else folder / "work"
     return Prepared(
         [found, *argv[1:]], env, _made(local if local.is_relative_to(folder) else folder / "work"), mark
     )
@@ -77,13 +79,16 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _local(pod: Obj, text: str, mounts: dict[str, Path]) -> str:
+def _local(pod: Obj, text: str, mounts: dict[str, Path], ports: Mapping[int, int]) -> str:
     """Returns a text for a process of this machine.
 
     The names of pods (`<jobset>-<job>-<i>-<p>.<subdomain>`) cannot be resolved here, where all pods are processes of
     one machine: they become 127.0.0.1, with the port that they had. Nobody can mount anything either: paths below a
-    mounted volume become those of a folder of the pod.
+    mounted volume become those of a folder of the pod. Each pod has a loopback of its own: the ports of its sidecars
+    there become others, which no other pod has.
     """
+    for port, own in ports.items():
+        text = re.sub(rf"(?<![\w.])(127\.0\.0\.1|0\.0\.0\.0):{port}(?!\d)", rf"\g<1>:{own}", text)
     subdomain = pod["spec"].get("subdomain")
     if subdomain:
         space = re.escape(pod["metadata"]["namespace"])
@@ -172,8 +177,12 @@ def _mounts(world: World, pod: Obj, container: dict[str, Any], folder: Path) -> 
             place = Path(host["path"])  # of this machine, which is every node's
         for kind, named in (("secret", "secretName"), ("configMap", "name")):
             if source := volume.get(kind):
-                for key, value in _data(world, pod, kind, {**source, "name": source[named]}).items():
+                found = _data(world, pod, kind, {**source, "name": source[named]})
+                wanted = {one["path"]: found[one["key"]] for one in source.get("items") or ()} or found
+                for key, value in wanted.items():
+                    (place / key).unlink(missing_ok=True)
                     (place / key).write_bytes(value)
+                    (place / key).chmod(source.get("defaultMode", 0o644))
         mounts[mount["mountPath"].rstrip("/")] = place / mount.get("subPath", "")
     return mounts
 

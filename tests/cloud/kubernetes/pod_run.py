@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.cloud.kubernetes import clock, pod_status
 from tests.cloud.kubernetes.containers import Container
 from tests.cloud.kubernetes.environment import Missing
+from tests.cloud.kubernetes.probes import passes
 from tests.cloud.kubernetes.refusals import Refused
 from tests.cloud.kubernetes.store import Key, Obj
 
@@ -117,12 +118,27 @@ class PodRun:
             if sidecar:
                 while not one.started and not task.done() and await self._pause(0.005):
                     pass
+                await self._probed(one)
                 continue
             await task
             if one.exit_code != 0:
                 self._report()
                 return False
         return True
+
+    async def _probed(self, sidecar: Container) -> None:
+        """Waits until a sidecar has passed its startup probe; one that fails it too often begins again."""
+        probe, failed = sidecar.spec.get("startupProbe"), 0
+        while probe and not self.told_to_end.is_set() and not self._lost:
+            if sidecar.running and await asyncio.to_thread(passes, probe, self._world.ports(self._pod)):
+                return
+            failed += sidecar.running
+            if failed >= probe.get("failureThreshold", 3):
+                told = f"Container {sidecar.name} failed startup probe, will be restarted"
+                self._tell("Killing", told, sidecar)
+                sidecar.kill()
+                failed = 0
+            await self._pause(min(probe.get("periodSeconds", 10), 0.1))
 
     def _policy(self, inits: str = "") -> str:
         policy = str(self._pod["spec"]["restartPolicy"])

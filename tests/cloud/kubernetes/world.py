@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,11 @@ ROOT_CA = "kube-root-ca.crt"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 class World:
     """What the API, the controllers and the kubelet share."""
 
@@ -35,6 +41,7 @@ class World:
         self.faults = Faults()
         self.logs = Logs()
         self._told: dict[str, Key] = {}
+        self._ports: dict[str, dict[int, int]] = {}
         self.mark = secrets.token_hex(8)
         """What the environment of every process of this cluster carries."""
         self.installed = {name: 0.0 for name, there in (("jobset", jobset), ("kueue", kueue)) if there}
@@ -48,6 +55,14 @@ class World:
         if controller in ("jobset", "kueue") and self.installed.get(controller, math.inf) > time.monotonic():
             return False
         return controller not in self.settings.stopped
+
+    def ports(self, pod: Obj) -> dict[int, int]:
+        """Returns where the ports of a pod's sidecars are on this machine, which is every pod's."""
+        known = self._ports.setdefault(pod["metadata"]["uid"], {})
+        for one in pod["spec"].get("initContainers") or ():
+            for port in one.get("ports") or () if one.get("restartPolicy") == "Always" else ():
+                known.setdefault(port["containerPort"], _free_port())
+        return known
 
     def create(self, qualified: str, obj: Obj, *, dry_run: bool = False) -> Obj:
         """Creates an object as a request would: defaults, admission, then the store."""

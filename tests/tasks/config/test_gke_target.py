@@ -150,7 +150,7 @@ ELSEWHERE = {
     "cluster.zone": "is where a cluster that is missing is made",
     "limits.provisioning_s": "is how long that may take, and then pods: test_gke_waiting",
     "limits.queue_s": "is how long a run waits for its turn: test_gke_waiting",
-    **dict.fromkeys(BESIDE_FIELDS, "is refused on pods so far: test_sidecar"),
+    **dict.fromkeys(BESIDE_FIELDS, "is a container beside the workers: test_kube_beside"),
 }
 """Fields whose effect is neither in the manifest nor in the plan."""
 

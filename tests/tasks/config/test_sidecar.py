@@ -77,13 +77,6 @@ def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, text: str, told: str
     assert "abc" not in str(refusal.value)
 
 
-def test_pods_have_none_so_far(tmp_path: Path) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text(f"kind: gke\ncontext: c\ntype: cpu\nencryption: {{keys: {{my-bucket: {KMS}}}}}\n")
-    with pytest.raises(BadInput, match="are for local, ssh and tpu_vm so far"):
-        checked_target(file)
-
-
 def test_one_port_is_not_for_several_workers_of_one_machine(tmp_path: Path) -> None:
     file = tmp_path / "t.yaml"
     file.write_text("kind: local\nsidecar: {name: x, command: [x], port: 9080}\n")

@@ -20,7 +20,7 @@ from tasks.targets.beside import beside, key_files, recorded, uncovered
 
 KMS = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 KNOWN = {"port": 4001, "admin": 4002, "python": "/py", "store": "https://store", "files": "/secret"}
-KNOWN |= {"certificates": "/shared"}
+KNOWN |= {"certificates": "/shared", "address": "127.0.0.1"}
 
 
 def target(**fields: Any) -> LocalTargetConfig:
@@ -54,7 +54,7 @@ def test_the_proxy_takes_what_it_is_told(key: Path, elsewhere: bool) -> None:
     assert raw is not None and raw.path == (Path("/secret/key.json") if elsewhere else key)
     assert [one.uri for one in told.old_keys] == [f"gcp-kms://{KMS}-old"]
     assert made.files == ({"key.json": key.read_text()} if elsewhere else {})
-    assert filled(made.ready, KNOWN) == "http://127.0.0.1:4002/healthz"
+    assert filled(made.ready, KNOWN) == "http://127.0.0.1:4002/readyz"
     assert filled(made.workload_env["STORAGE_EMULATOR_HOST"], KNOWN) == "http://127.0.0.1:4001"
 
 

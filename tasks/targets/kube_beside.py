@@ -1,0 +1,132 @@
+"""What stands beside the workers of a pod: a container that is up before they start, and ends after them.
+
+Of Kubernetes' own kind (an initContainer with restartPolicy Always), so that a Job's pod is over when its program is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from runtime.contract.pod import TOKEN_VARIABLE
+from runtime.contract.sidecar import (
+    AT_VARIABLE,
+    CERTIFICATES_VARIABLE,
+    Sidecar,
+    filled,
+    store_of,
+)
+from tasks.targets.kube_submission import Object, Parts, Submission, given, literal, literals, variables
+
+if TYPE_CHECKING:
+    from tasks.config.gke_target import GkeTargetConfig
+
+PORT, ADMIN = 9081, 9082
+KEYS, CERTIFICATES = "/var/run/slicebench/keys", "/var/run/slicebench/certificates"
+
+
+def parts(config: GkeTargetConfig, submission: Submission) -> Parts:
+    """Returns the container beside the workers, and what they need for it; nothing where none is to stand there."""
+    sidecar = submission.sidecar
+    parts = Parts()
+    if sidecar is None:
+        return parts
+    known = _known(config, submission, sidecar)
+    mounts: list[Object] = []
+    if _shares(sidecar):
+        mounts.append({"name": "certificates", "mountPath": str(known["certificates"])})
+        parts.volumes.append({"name": "certificates", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}})
+        parts.mounts.append({**mounts[0], "readOnly": True})
+    if submission.secret_files:
+        items = [
+            {"key": key, "path": name}
+            for key, name in zip(submission.secret_files, sidecar.files, strict=True)
+        ]
+        keys = {"secretName": submission.secret_name, "items": items, "defaultMode": 0o400}
+        parts.volumes.append({"name": "keys", "secret": keys})
+        mounts.append({"name": "keys", "mountPath": KEYS})
+    parts.sidecars.append(_container(config, submission, sidecar, known, mounts))
+    parts.env |= {
+        AT_VARIABLE: f"127.0.0.1:{known['port']}",
+        CERTIFICATES_VARIABLE: str(known["certificates"]),
+    }
+    return parts
+
+
+def workload_env(config: GkeTargetConfig, submission: Submission) -> dict[str, str | Object]:
+    """Returns the sidecar's variables for a program that no supervisor of ours starts."""
+    sidecar = submission.sidecar
+    if sidecar is None or submission.supervised:
+        return {}
+    known = _known(config, submission, sidecar)
+    return literals({name: filled(value, known) for name, value in sidecar.workload_env.items()})
+
+
+def told(sidecar: Sidecar | None) -> Sidecar | None:
+    """Returns what supervisors in pods are told of it: nothing to start, and no secret."""
+    return sidecar and replace(sidecar, command=(), env={}, ready="", files={})
+
+
+def _container(
+    config: GkeTargetConfig,
+    submission: Submission,
+    sidecar: Sidecar,
+    known: Mapping[str, str | int],
+    mounts: list[Object],
+) -> Object:
+    secrets: dict[str, str | Object] = {
+        key: {"secretKeyRef": {"name": submission.secret_name, "key": key}}
+        for key in submission.secrets
+        if key != TOKEN_VARIABLE
+    }
+    return given(
+        name=sidecar.name,
+        image=sidecar.image or submission.image,
+        restartPolicy="Always",
+        command=[literal(filled(word, known)) for word in sidecar.command],
+        env=variables(
+            literals(config.env),
+            literals(submission.env),
+            secrets,
+            literals({name: filled(value, known) for name, value in sidecar.env.items()}),
+        ),
+        ports=[{"containerPort": known["port"]}, {"containerPort": known["admin"]}],
+        startupProbe=_probe(sidecar, known),
+        volumeMounts=mounts,
+    )
+
+
+def _probe(sidecar: Sidecar, known: Mapping[str, str | int]) -> Object | None:
+    """Returns how the kubelet sees that it is up: from outside of the pod, but for a file."""
+    place = urlsplit(filled(sidecar.ready, known))
+    how: Mapping[str, Object] = {
+        "http": {"httpGet": {"path": place.path or "/", "port": place.port}},
+        "tcp": {"tcpSocket": {"port": place.port}},
+        "file": {"exec": {"command": ["test", "-s", place.path]}},
+    }
+    if place.scheme not in how:
+        return None
+    tries = math.ceil(sidecar.ready_s)
+    return {**how[place.scheme], "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": tries}
+
+
+def _shares(sidecar: Sidecar) -> bool:
+    """Says whether workers see a folder of it."""
+    texts = (*sidecar.env.values(), *sidecar.workload_env.values(), *sidecar.command, sidecar.ready)
+    return bool(sidecar.certificates) or any("{certificates}" in text for text in texts)
+
+
+def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) -> dict[str, str | int]:
+    port = sidecar.port or PORT
+    return {
+        "port": port,
+        "admin": ADMIN if port != ADMIN else PORT,
+        "address": "0.0.0.0",
+        "python": "python",
+        "store": store_of({**config.env, **submission.env}),
+        "files": KEYS,
+        "certificates": sidecar.certificates or CERTIFICATES,
+    }

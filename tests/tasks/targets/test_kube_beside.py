@@ -1,0 +1,156 @@
+"""What stands beside the workers in pods: a native sidecar with its probe, keys for it alone, and the way to it."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.sidecar import AT_VARIABLE, CERTIFICATES_VARIABLE
+from runtime.gcs_proxy.keys import make_key_file
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.stages.run import exit_code_of
+from tasks.stages.teardown import teardown
+from tasks.stages.workload_create import Wanted, submission_of
+from tasks.targets.beside import beside
+from tasks.targets.kube_beside import told
+from tasks.targets.kube_check import checked
+from tasks.targets.kube_jobset import jobset, secret
+from tasks.targets.kube_submission import Object
+from tests.cloud.kubernetes.stand_in import KubernetesStandIn
+from tests.tasks.targets import gke_runs
+from tests.tasks.targets.gke_runs import RUN, Pods, hold, play
+from tests.tasks.targets.kube_made import IMAGE, config, main_of, pod_of, seen, submission
+
+KMS = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+OTHER = {
+    "name": "go-gcsproxy",
+    "image": "r/go-gcsproxy:v0.3",
+    "env": {"PROXY_CERT_PATH": "{certificates}/ca.pem", "GCP_KMS_BUCKET_KEY_MAPPING": f"*:{KMS}"},
+    "port": 9080,
+    "certificates": "/proxy/certs",
+    "ready": {"file": "{certificates}/ca.pem"},
+    "workload_env": {"https_proxy": "http://127.0.0.1:{port}", "SSL_CERT_FILE": "{certificates}/ca.pem"},
+}
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    make_key_file(tmp_path / "key.json")
+    return tmp_path / "key.json"
+
+
+def sealed(key: Path, **more: Any) -> GkeTargetConfig:
+    return config(encryption={"keys": {"bkt": KMS, "bkt/raw": f"file:{key}"}}, **more)
+
+
+def made(target: GkeTargetConfig, **more: Any) -> tuple[Object, Object | None]:
+    asked = submission(sidecar=beside(target, elsewhere=True), **more)
+    return jobset(target, asked), secret(target, asked, "uid-1")
+
+
+def test_the_proxy_is_a_native_sidecar_that_must_be_up(key: Path) -> None:
+    whole, kept = made(sealed(key), supervised=True, secrets={"SLICEBENCH_TOKEN": "t", "MINE": "m"})
+    assert checked(whole) == []
+    pod = pod_of(whole)["spec"]
+    (proxy,) = pod["initContainers"]
+    assert (proxy["name"], proxy["image"], proxy["restartPolicy"]) == ("encryption", IMAGE, "Always")
+    assert proxy["command"][:7] == [
+        "python", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:9081", "--admin", "0.0.0.0:9082",
+    ]  # fmt: skip
+    assert proxy["startupProbe"] == {
+        "httpGet": {"path": "/readyz", "port": 9082}, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 60,
+    }  # fmt: skip
+    env = seen(proxy)
+    keys = "/var/run/slicebench/keys/key.json"
+    assert env["GCP_KMS_BUCKET_KEY_MAPPING"] == f"bkt:gcp-kms://{KMS},bkt/raw:file:{keys}"
+    assert env["MINE"] == "secret" and "SLICEBENCH_TOKEN" not in env
+    assert kept is not None and kept["stringData"]["sidecar-0"] == key.read_text()
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "keys"]
+    assert volume["secret"] == {
+        "secretName": kept["metadata"]["name"],
+        "items": [{"key": "sidecar-0", "path": "key.json"}],
+        "defaultMode": stat.S_IRUSR,
+    }
+    assert key.read_text() not in str(whole)
+    worker = main_of(whole)
+    assert "keys" not in {one["name"] for one in worker["volumeMounts"]}, "workers see no key"
+    told = seen(worker)
+    assert told[AT_VARIABLE] == "127.0.0.1:9081"
+    # The worker's supervisor, which writes the results, goes straight.
+    assert "STORAGE_EMULATOR_HOST" not in told
+
+
+def test_a_program_without_a_supervisor_gets_the_way_itself(key: Path) -> None:
+    target = sealed(key)
+    asked = submission_of(Wanted("run-1", IMAGE, ["python", "train.py"], env={"A": "b"}), target)
+    whole = jobset(target, asked)
+    told = seen(main_of(whole))
+    assert told["STORAGE_EMULATOR_HOST"] == told["TENSORSTORE_GCS_HTTP_URL"] == "http://127.0.0.1:9081"
+    past = Wanted("run-1", IMAGE, env={"TENSORSTORE_GCS_BACKEND": "gcs_grpc"})
+    with pytest.raises(BadInput, match="the program would go around encryption: TENSORSTORE_GCS_BACKEND"):
+        submission_of(past, target)
+
+
+def test_any_image_may_stand_there_with_its_certificates() -> None:
+    whole, kept = made(config(sidecar=OTHER))
+    assert checked(whole) == [] and kept is None
+    pod = pod_of(whole)["spec"]
+    (other,) = pod["initContainers"]
+    assert other["image"] == "r/go-gcsproxy:v0.3" and "command" not in other
+    assert seen(other)["PROXY_CERT_PATH"] == "/proxy/certs/ca.pem"
+    assert other["startupProbe"]["exec"] == {"command": ["test", "-s", "/proxy/certs/ca.pem"]}
+    assert other["ports"][0] == {"containerPort": 9080}
+    worker = main_of(whole)
+    (mount,) = [one for one in worker["volumeMounts"] if one["name"] == "certificates"]
+    assert mount == {"name": "certificates", "mountPath": "/proxy/certs", "readOnly": True}
+    env = seen(worker)
+    assert (env["https_proxy"], env["SSL_CERT_FILE"]) == ("http://127.0.0.1:9080", "/proxy/certs/ca.pem")
+    assert env[CERTIFICATES_VARIABLE] == "/proxy/certs"
+
+
+def test_without_one_nothing_is_added() -> None:
+    plain = jobset(config(), submission())
+    assert "initContainers" not in pod_of(plain)["spec"]
+    assert AT_VARIABLE not in seen(main_of(plain))
+
+
+def test_supervisors_are_told_no_secret(key: Path) -> None:
+    sidecar = told(beside(sealed(key), elsewhere=True))
+    assert sidecar is not None and sidecar.guards and sidecar.workload_env
+    assert not sidecar.files and not sidecar.command and not sidecar.env
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
+    with gke_runs.cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def pods(cluster: KubernetesStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pods]:
+    with gke_runs.at_work(cluster, tmp_path, monkeypatch) as pods:
+        yield pods
+
+
+def test_a_run_in_pods_ends_though_its_proxies_would_not(pods: Pods, key: Path) -> None:
+    encryption = {"keys": {"bkt": f"file:{key}"}}
+    run = pods.run(
+        do={"0.0": "env:STORAGE_EMULATOR_HOST", "1.0": "env:STORAGE_EMULATOR_HOST"}, encryption=encryption
+    )
+    holding = hold(RUN)
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE
+    for worker in (0, 1):
+        log = (pods.folder / f"{RUN}/logs/worker-{worker:04d}.log").read_text()
+        assert "STORAGE_EMULATOR_HOST is http://127.0.0.1:" in log
+        assert (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").exists()
+    job = (pods.folder / RUN).rglob("job-*.json")
+    assert not any(key.read_text() in file.read_text() for file in job)
