@@ -21,6 +21,9 @@ _SAVED = re.compile(r"Serialization of \S+?/step_(\d+) completed in ([\d.]+(?:[e
 _RESTORING = re.compile(r"Restoring checkpoint from directory \S+?/step_(\d+)")
 _RESTORED = re.compile(r"Restored state from ckpt at step (\d+)")
 _NOTHING = re.compile(r"Could not find any completed checkpoints under")
+_WE_BEGIN = re.compile(r"^trains until step \d+ on ")
+_WE_SAVED = re.compile(r"^saved step (\d+) in ([\d.]+) s$")
+_WE_RESTORED = re.compile(r"^restored step (\d+) in ([\d.]+) s$")
 _OUR_LOSS = re.compile(r"^step (?P<step>\d+): loss (?P<loss>\S+)$")
 _DAY_S = 86400.0
 
@@ -52,7 +55,7 @@ def read_log(lines: Iterable[str], loss: re.Pattern[str] | None = None) -> list[
         at = None
         if prefix := _PREFIX.search(told):
             told, at = prefix["told"], int(prefix[1]) * 3600 + int(prefix[2]) * 60 + float(prefix[3])
-        if starts[-1].began and (_NOTHING.search(told) or _RESTORING.search(told)):
+        if starts[-1].began and any(one.search(told) for one in (_NOTHING, _RESTORING, _WE_BEGIN)):
             starts.append(_Reading())
         _hear(starts[-1], told, at)
         if found := (loss or _OUR_LOSS).search(told):
@@ -62,11 +65,13 @@ def read_log(lines: Iterable[str], loss: re.Pattern[str] | None = None) -> list[
 
 def _hear(start: _Reading, told: str, at: float | None) -> None:
     """`at`: seconds of the day; None: the line does not say."""
-    if found := _SAVED.search(told):
+    if found := _SAVED.search(told) or _WE_SAVED.search(told):
         step, seconds = int(found[1]), _number(found[2])
         if seconds is not None:
             start.saves[step] = max(seconds, start.saves.get(step, 0.0))
             start.began = True
+    elif found := _WE_RESTORED.search(told):
+        _hear_our_restore(start, int(found[1]), _number(found[2]))
     elif (found := _RESTORING.search(told)) and at is not None:
         start.restoring[int(found[1])] = at
     elif found := _RESTORED.search(told):
@@ -75,6 +80,15 @@ def _hear(start: _Reading, told: str, at: float | None) -> None:
         began = start.restoring.pop(step, None)
         if began is not None and at is not None:
             start.restores.append(round((at - began) % _DAY_S, 6))
+
+
+def _hear_our_restore(start: _Reading, step: int, seconds: float | None) -> None:
+    """One that comes first is what the start went on from; those at the end are restores like others."""
+    if seconds is not None:
+        start.restores.append(seconds)
+        if not start.began:
+            start.resumed = step
+        start.began = True
 
 
 def _hear_loss(start: _Reading, found: re.Match[str]) -> None:

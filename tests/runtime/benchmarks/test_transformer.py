@@ -12,15 +12,27 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
+from runtime.contract.errors import BadInput
 from runtime.contract.expand import expand
+from runtime.contract.options_training import TransformerOptions
 from runtime.contract.suite_reader import read_suite
+from runtime.training import program
+from runtime.training.__main__ import main
 from runtime.training.transformer import Transformer
+from tasks.history.acceptance_log import read_log
 from tests.runtime.benchmarks.test_training import Trainings, stopped
 from tests.runtime.test_steps import Teller
 
 GENERATOR = "runtime.benchmarks.transformer.TransformerTraining"
 SIZES = "layers: 2, width: 16, heads: 2, vocabulary: 32, sequence: 8, batch: 2"
 MESH = "mesh_config: {mesh_axes: [data, model], ici_parallelism: {data: 4, model: 2}}"
+
+
+def _options(directory: Path, train_steps: int) -> TransformerOptions:
+    return TransformerOptions(
+        train_steps=train_steps, save_interval_steps=10, directory=str(directory),
+        layers=2, width=16, heads=2, vocabulary=32, sequence=8, batch=2,
+    )  # fmt: skip
 
 
 class Transformers(Trainings):
@@ -52,6 +64,13 @@ def test_it_learns_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     assert broken.go(Teller(), stopped(10, 13)).status == "passed"
     assert broken.losses() == whole.losses()
     assert broken.samples("recovery")["resumed_from_step"] == 10
+    told: list[str] = []
+    program.train(_options(tmp_path / "program", train_steps=12), 2, 0, told.append)
+    program.train(_options(tmp_path / "program", train_steps=24), 2, 0, told.append)
+    first, second = read_log(told)
+    assert (first.resumed, second.resumed) == (None, 10)
+    assert {step: {loss} for step, loss in {**first.losses, **second.losses}.items()} == whole.losses()
+    assert [len(one.saves) for one in (first, second)] == [2, 1]
     assert whole.samples("save")["payload_bytes"] == 4 + 3 * 4 * (
         2 * 12 * 16**2 + 2 * 32 * 16 + 8 * 16 + 5 * 16
     )
@@ -109,3 +128,29 @@ def test_what_cannot_be_shared(model: Transformer, told: str) -> None:
 def test_heads_have_to_share_the_width(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"width must be a multiple of heads \(3\)"):
         Transformers(tmp_path, "width: 16, heads: 3")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--heads", "3"], "error: width must be a multiple of heads (3)"),
+        (["--train-steps", "0"], "error: train_steps must be positive"),
+        (["--model-parallel", "0"], "error: model_parallel must be positive"),
+        (["--model-parallel", "3"], "error: 8 devices cannot be shared evenly by --model-parallel 3"),
+        (["--model-parallel", "8"], "error: heads 4 cannot be shared evenly by 8 parts of the mesh"),
+    ],
+)
+def test_the_program_refuses_what_makes_no_sense(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--directory", str(tmp_path), *words]) == 2
+    assert capsys.readouterr().err.startswith(told)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", ["", "4", "x"])
+def test_a_process_has_to_be_one_of_all(number: str) -> None:
+    told = {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": number}
+    with pytest.raises(BadInput, match=f"JAX_PROCESS_ID '{number}' of JAX_NUM_PROCESSES '4' is none"):
+        program.join(told)
+    program.join({"TPU_WORKER_HOSTNAMES": "one"})

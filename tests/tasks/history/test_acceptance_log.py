@@ -87,3 +87,19 @@ def test_losses_of_another_program() -> None:
     pattern = re.compile(r"step (?P<step>\d+).*?loss=(?P<loss>[\d.]+)")
     (found,) = read_log([line("Train step 7 lr=0.1 loss=4.25 grad=1")], pattern)
     assert found.losses == {7: 4.25}
+
+
+def test_a_log_of_our_own_program() -> None:
+    first, found = read_log(
+        [
+            "trains until step 12 on 4 devices",
+            "step 9: loss 0.75",
+            "trains until step 12 on 4 devices",
+            "restored step 9 in 1.250000 s",
+            "step 10: loss 0.5",
+            "saved step 10 in 2.500000 s",
+            "restored step 10 in 1.0 s",
+        ]
+    )
+    assert first == Start((), (), {9: 0.75})
+    assert found == Start((2.5,), (1.25, 1.0), {10: 0.5}, resumed=9)

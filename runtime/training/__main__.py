@@ -1,0 +1,73 @@
+"""`python -m runtime.training --directory gs://BUCKET/FOLDER …`: trains a small transformer, and goes on from there."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from runtime.contract.errors import BadInput, ExitCode, WorkloadFailed
+from runtime.contract.options import options_of
+from runtime.contract.options_training import TransformerOptions
+
+_KINDS = {"int": int, "float": float, "str": str}
+_HELP = {
+    "directory": "where checkpoints lie: it goes on from the newest complete one there",
+    "resume_from": "folder of a step to begin with while there is no checkpoint in --directory",
+    "train_steps": "steps until it ends",
+    "save_interval_steps": "steps from one checkpoint to the next",
+    "max_to_keep": "checkpoints that stay",
+    "restores": "how often the newest is restored at the end",
+    "layers": "layers of the model",
+    "width": "numbers that stand for a token",
+    "heads": "heads that share them",
+    "vocabulary": "how many tokens there are",
+    "sequence": "tokens of a sequence",
+    "batch": "sequences of a step, for each part of the data",
+    "step_s": "shortest time of a step, seconds",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns the exit code: 0 trained to the end, 1 a checkpoint is not what was saved, 2 bad input."""
+    given = vars(_parser().parse_args(arguments))
+    parts, seed = given.pop("model_parallel"), given.pop("seed")
+    try:
+        options = TransformerOptions(**given)
+        if why := type(options).rule(vars(options)) or (parts < 1 and "model_parallel must be positive"):
+            raise BadInput(why)
+        from runtime.training.program import join, train
+
+        join()
+        train(options, parts, seed, lambda line: print(line, flush=True))
+    except BadInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.BAD_INPUT
+    except WorkloadFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.WORKLOAD_FAILED
+    return ExitCode.DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m runtime.training",
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    for option in options_of(TransformerOptions):
+        if option.name in _HELP:
+            parser.add_argument(
+                f"--{option.name.replace('_', '-')}",
+                type=_KINDS[option.kind],
+                default=option.default,
+                required=option.name == "directory",
+                help=_HELP[option.name],
+            )
+    parser.add_argument("--model-parallel", type=int, default=1, help="devices that share each layer")
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of all tokens")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
