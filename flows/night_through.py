@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flows.api import FlowRunState, PrefectApi
@@ -28,19 +29,48 @@ def play_through_server(file: str, night: Night, say: Say) -> tuple[ExitCode, Ma
     SIGINT and SIGTERM cancel it and wait until all is given back; a second one leaves it alone. Raises NoServer,
     having started nothing, where there is no server on this machine or it has no such deployment.
     """
+    parameters = {"file": str(locate(file, "nightly").absolute()), "night": night.date}
+    name = f"{suite_stem(file)} {night.date}"
+    written = Written(night.uri, NIGHT_FILE, "night")
+    return played_through(DEPLOYMENT, name, parameters, written, _of_the_worker(night), say)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where what is played writes down how it goes, and what it is called."""
+
+    uri: str
+    file: str
+    what: str
+
+
+def played_through(
+    deployment: str,
+    name: str,
+    parameters: Mapping[str, Any],
+    written: Written,
+    of_the_worker: Sequence[str],
+    say: Say,
+) -> tuple[ExitCode, Mapping[str, Any]]:
+    """Has something played as a flow run of a deployment; see play_through_server.
+
+    `of_the_worker`: environment variables that are read where it is played.
+    """
     server = known_server()
     if server is None:
         raise NoServer("")
     if not server.is_here:
-        raise NoServer(f"{server} is not on this machine, as the files of a night are")
+        article = "an" if written.what[0] in "aeiou" else "a"
+        raise NoServer(f"{server} is not on this machine, as the files of {article} {written.what} are")
     with PrefectApi(server) as api:
-        deployment = deployment_on(api, DEPLOYMENT)
-        following = _Following(api, night, say)
-        parameters = {"file": str(locate(file, "nightly").absolute()), "night": night.date}
-        flow_run = api.create_flow_run(deployment, f"{suite_stem(file)} {night.date}", parameters)
-        if elsewhere := _of_the_worker(night):
-            say(f"the value of {', '.join(elsewhere)} is taken from the environment of the Prefect worker")
-        say(f"flow run {suite_stem(file)} {night.date}: {server.ui_url}/runs/flow-run/{flow_run.id}")
+        found = deployment_on(api, deployment)
+        following = _Following(api, written, say)
+        flow_run = api.create_flow_run(found, name, dict(parameters))
+        if of_the_worker:
+            say(
+                f"the value of {', '.join(of_the_worker)} is taken from the environment of the Prefect worker"
+            )
+        say(f"flow run {name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
         return following.to_the_end(flow_run)
 
 
@@ -51,20 +81,23 @@ def _of_the_worker(night: Night) -> list[str]:
 
 
 class _Following:
-    """One night being watched: what has come to its end, by its own record."""
+    """A night, or the like, being watched: what of it has come to its end, by its own record."""
 
-    def __init__(self, api: PrefectApi, night: Night, say: Say) -> None:
+    def __init__(self, api: PrefectApi, written: Written, say: Say) -> None:
         """Before it is started: one that is gone on with has a record already."""
         self._api, self._say = api, say
-        self._folder = open_folder(night.uri)
-        self._before = self._record = read_json(self._folder, NIGHT_FILE)
+        self._folder, self._file, self._what = open_folder(written.uri), written.file, written.what
+        self._before = self._record = read_json(self._folder, self._file)
         self._storage = Outage(
-            InfrastructureError, "the night goes on by itself", "what the night writes can be read again", say
+            InfrastructureError,
+            f"the {written.what} goes on by itself",
+            f"what the {written.what} writes can be read again",
+            say,
         )
         self._told: set[str] = set()
 
     def to_the_end(self, flow_run: FlowRunState) -> tuple[ExitCode, Mapping[str, Any]]:
-        watched = Watched(self._api, flow_run, "night", self._say)
+        watched = Watched(self._api, flow_run, self._what, self._say)
         with watched.stopping():
             while not watched.state.ended:
                 if watched.is_left:
@@ -97,7 +130,7 @@ class _Following:
     def _look(self) -> None:
         """Tells the cells that have come to their end since the last look."""
         with self._storage.borne():
-            self._record = read_json(self._folder, NIGHT_FILE)
+            self._record = read_json(self._folder, self._file)
         for cell in self._written().get("cells") or ():
             runs = len(cell.get("runs") or ())
             line = f"{cell['title']}: {str(cell['status']).replace('_', ' ')}" + (

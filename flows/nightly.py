@@ -49,7 +49,7 @@ def nightly(file: str = "default", night: Text = "") -> State[Any]:
     outlive_worker()
     say = logged_by(get_run_logger())
     try:
-        opened = open_night(file, night or None, _began())
+        opened = open_night(file, night or None, began())
         record = play_night(opened, hands(direct=False), say, _steps(opened))
     except SlicebenchError as error:
         say(str(error))
@@ -63,7 +63,7 @@ def _steps(opened: Night) -> Steps:
     return Steps(cell=play_cell, again=play_again, channels=events)
 
 
-def _began(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:
+def began(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:
     """Returns when the flow run's first attempt began: a retry after midnight is of the same night."""
     context = FlowRunContext.get()
     flow_run = context.flow_run if context is not None else None

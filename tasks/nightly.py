@@ -50,16 +50,17 @@ def _cell(title: str, play: Callable[[], CellEnd]) -> CellEnd:
 
 def play_cell(work: Work, planned: Planned) -> CellEnd:
     """Makes the runs of a cell, as a task."""
-    return _task(planned.cell.title, lambda: nightly_cell.play_cell(work, planned))
+    return as_task(planned.cell.title, lambda: nightly_cell.play_cell(work, planned))
 
 
 def play_again(work: Work, planned: Planned, first: CellEnd, keys: Collection[str]) -> CellEnd:
     """Makes a cell's run once more, as a task."""
     play = lambda: nightly_cell.play_again(work, planned, first, keys)  # noqa: E731
-    return _task(f"{planned.cell.title}, again", play)
+    return as_task(f"{planned.cell.title}, again", play)
 
 
-def _task(title: str, play: Callable[[], CellEnd]) -> CellEnd:
+def as_task(title: str, play: Callable[[], CellEnd]) -> CellEnd:
+    """Plays a cell as a task; returns how it ended."""
     try:
         return _cell(title, play)
     except CellTrouble as trouble:

@@ -95,6 +95,7 @@ def _found(word: str) -> str:
         named(word, "suites")
         or named(word, "targets")
         or named(word, "nightly")
+        or named(word, "acceptance")
         or named(word, "environments")
         or word
     )
@@ -110,6 +111,8 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
             return _check_target(file)
         if kind == "nightly":
             return _check_nightly(file)
+        if kind == "acceptance":
+            return _check_acceptance(file)
         if kind == "environment":
             return _check_environment(file, overrides)
         text = apply_overrides(text, overrides, file) if overrides else text
@@ -145,6 +148,19 @@ def _check_nightly(file: str) -> Checked:
         return Checked(file, "nightly", refusal.problems)
     cells = counted(len(night.cells()), "cell")
     return Checked(file, "nightly", problems, summary=f"a nightly of {cells}")
+
+
+def _check_acceptance(file: str) -> Checked:
+    from tasks.stages.acceptance import open_acceptance
+    from tasks.stages.acceptance_plan import plan_session
+
+    try:
+        session = open_acceptance(str(Path(file).absolute()), "check")
+        plan_session(session, file)
+    except BadInput as refusal:
+        return Checked(file, "acceptance", refusal.problems)
+    runs = counted(len(session.turns()), "run")
+    return Checked(file, "acceptance", (), summary=f"an acceptance of {runs}")
 
 
 def _check_environment(file: str, overrides: tuple[str, ...]) -> Checked:

@@ -1,4 +1,4 @@
-"""Of what kind a YAML file is, by its keys: a suite, a target, a nightly or an environment, mistyped keys and all."""
+"""Of what kind a YAML file is, by its keys: a suite, a target, a nightly, an acceptance or an environment."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Literal
 
 from runtime.contract.nearest import nearest
 
-Kind = Literal["suite", "target", "nightly", "environment"]
+Kind = Literal["suite", "target", "nightly", "acceptance", "environment"]
 
 _MARKS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("suite", frozenset({"benchmarks"})),
     ("target", frozenset({"kind"})),
     ("nightly", frozenset({"suites", "include"})),
+    ("acceptance", frozenset({"variants"})),
     ("environment", frozenset({"record", "tpu_pools"})),
 )
 """Keys that files of one kind alone have; what comes first wins."""
@@ -35,11 +36,13 @@ def _likeness(keys: Iterable[str], known: Collection[str]) -> Iterator[int]:
 
 def _known() -> Iterator[tuple[Kind, Collection[str]]]:
     from runtime.contract.suite_reader import SUITE_KEYS
+    from tasks.config.acceptance import AcceptanceConfig
     from tasks.config.environment import EnvironmentConfig
     from tasks.config.load import target_keys
     from tasks.config.nightly import NightlyConfig
 
     yield "suite", SUITE_KEYS
     yield "nightly", NightlyConfig.model_fields
+    yield "acceptance", AcceptanceConfig.model_fields
     yield "target", target_keys()
     yield "environment", EnvironmentConfig.model_fields

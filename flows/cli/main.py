@@ -38,6 +38,10 @@ COMMANDS = {
     "check": ("flows.cli.check:check", "Say whether suite and target files are right. Makes nothing."),
     "plan": ("flows.cli.plan:plan", "Say what a run would make, use and cost. Makes nothing."),
     "nightly": ("flows.cli.nightly:nightly", "Run a night of suites, targets and versions, and judge it."),
+    "acceptance": (
+        "flows.cli.acceptance:acceptance",
+        "Say whether training survives a stop with a sidecar beside it, and what that costs.",
+    ),
     "runs": ("flows.cli.runs:runs", "List past runs."),
     "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
     "compare": ("flows.cli.compare:compare", "Compare two runs, repeat against repeat."),

@@ -12,7 +12,8 @@ from runtime.contract.errors import ExitCode
 
 def schema(
     kind: Annotated[
-        Literal["suite", "target", "nightly", "environment"], cyclopts.Parameter(help="Kind of file")
+        Literal["suite", "target", "nightly", "acceptance", "environment"],
+        cyclopts.Parameter(help="Kind of file"),
     ],
     /,
 ) -> int:
@@ -23,6 +24,7 @@ def schema(
         "suite": schemas.suite_schema,
         "target": schemas.target_schema,
         "nightly": schemas.nightly_schema,
+        "acceptance": schemas.acceptance_schema,
         "environment": schemas.environment_schema,
     }
     print(json.dumps(made[kind](), indent=1))

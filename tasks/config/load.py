@@ -21,6 +21,7 @@ from tasks.config.truths import mistaken
 from tasks.config.wording import written
 
 if TYPE_CHECKING:
+    from tasks.config.acceptance import AcceptanceConfig
     from tasks.config.nightly import NightlyConfig
 
 _Read = TypeVar("_Read", bound=pydantic.BaseModel)
@@ -56,6 +57,13 @@ def load_nightly(path: Path) -> NightlyConfig:
 def target_keys() -> set[str]:
     """Returns the keys that a target of any kind may have."""
     return {name for model in _KINDS.values() for name in model.model_fields}
+
+
+def load_acceptance(path: Path) -> AcceptanceConfig:
+    """Returns an acceptance's model. Raises BadInput with all problems, each with line and column."""
+    from tasks.config.acceptance import AcceptanceConfig
+
+    return validated(root_of(path), AcceptanceConfig, "acceptance")
 
 
 def root_of(path: Path) -> Node:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from runtime.contract.errors import BadInput, Problem
 
-Kind = Literal["suites", "targets", "nightly", "environments"]
+Kind = Literal["suites", "targets", "nightly", "acceptance", "environments"]
 
 _CHECKOUT = Path(__file__).parents[2]
 

@@ -46,6 +46,7 @@ URL_PATH = r"^/[!-~]*$"
 SIDECAR_FILE = r"^(/|\{certificates\}/)[^\x00-\x1f\x7f]+$"
 NFS = r"^[^:/]+:/.*$"
 NIGHTLY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
+ACCEPTANCE = r"^[a-z]([a-z0-9-]{0,24}[a-z0-9])?$"
 LABEL = r"^([a-z0-9]([a-z0-9.-]{0,22}[a-z0-9])?)?$"
 VARIABLE = r"^[A-Za-z_]\w*$"
 FORMAT = r"^(json|slack)$"
@@ -96,6 +97,7 @@ WORDS = {
     URL_PATH: "a path of a URL, such as /healthz",
     SIDECAR_FILE: "a whole path of a file, or one below {certificates}",
     NFS: "SERVER:/PATH, such as 10.0.0.2:/share",
+    ACCEPTANCE: "a name: a letter, then a-z, 0-9 and -, up to 26 in all",
     NIGHTLY: "a name: a letter, then a-z, 0-9 and -, up to 20 in all",
     LABEL: "a label of a-z, 0-9, . and -, up to 24",
     VARIABLE: "a name of an environment variable, such as ALERTS_URL",

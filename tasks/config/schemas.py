@@ -123,6 +123,13 @@ def nightly_schema() -> Schema:
     return {**NightlyConfig.model_json_schema(), "$schema": _DRAFT, "title": "slicebench nightly"}
 
 
+def acceptance_schema() -> Schema:
+    """Returns the schema of an acceptance."""
+    from tasks.config.acceptance import AcceptanceConfig
+
+    return {**AcceptanceConfig.model_json_schema(), "$schema": _DRAFT, "title": "slicebench acceptance"}
+
+
 def environment_schema() -> Schema:
     """Returns the schema of an environment."""
     from tasks.config.environment import EnvironmentConfig

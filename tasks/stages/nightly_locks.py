@@ -87,13 +87,15 @@ class _Over(Exception):
     """Nothing is to begin any more."""
 
 
-def playing_alone(name: str, uri: str, wait_s: float, say: Say) -> AbstractContextManager[int]:
-    """Within, no other process on this machine plays this night; one that does is waited for.
+def playing_alone(
+    name: str, uri: str, wait_s: float, say: Say, *, what: str = "night"
+) -> AbstractContextManager[int]:
+    """Within, no other process on this machine plays this night, or `what` it is; one that does is waited for.
 
     Raises InfrastructureError, naming it, where it is still at it after so many seconds.
     """
-    path = home() / _LOCKS / _file(f"night {uri}")
-    return locked(path, f"playing the night {name}", say=say, timeout_s=wait_s)
+    path = home() / _LOCKS / _file(f"{what} {uri}")
+    return locked(path, f"playing the {what} {name}", say=say, timeout_s=wait_s)
 
 
 def _file(name: str) -> str:

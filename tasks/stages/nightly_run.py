@@ -85,7 +85,7 @@ class Hands:
 class Watch:
     """How long a run may take and how long to give back, in seconds; `stop` ends it before; `logs`: where it speaks.
 
-    `holds`: descriptors of locks that the run holds as well.
+    `holds`: descriptors of locks that the run holds as well; `what` it is a part of.
     """
 
     limit_s: float
@@ -93,6 +93,7 @@ class Watch:
     stop: threading.Event
     logs: Path
     holds: tuple[int, ...] = ()
+    what: str = "night"
 
 
 def measure(one: CellRun, hands: Hands, watch: Watch, say: Say) -> RunEnd:
@@ -108,7 +109,7 @@ def measure(one: CellRun, hands: Hands, watch: Watch, say: Say) -> RunEnd:
             say(f"{one.run_id}: goes on already; waiting for it")
             child = _await(folder, one.run_id, hands, watch, until)
         elif watch.stop.is_set():
-            return _never(one, folder, ExitCode.INTERRUPTED, "the night was interrupted", "stopped")
+            return _never(one, folder, ExitCode.INTERRUPTED, f"the {watch.what} was interrupted", "stopped")
         else:
             say(f"{one.run_id}: begins")
             words = [*hands.command, *words_of(one.request, is_there(folder, REQUEST_FILE)), *hands.flags]
@@ -184,7 +185,11 @@ def _await(folder: Folder, run_id: str, hands: Hands, watch: Watch, until: Calla
 def _cut(one: CellRun, folder: Folder, child: ChildEnd, hands: Hands, watch: Watch) -> RunEnd:
     """Tells how a run ended that was told to stop; what it did not give back is given back here."""
     stopped = watch.stop.is_set()
-    why = "the night was interrupted" if stopped else f"cut at its deadline of {in_words(watch.limit_s)}"
+    why = (
+        f"the {watch.what} was interrupted"
+        if stopped
+        else f"cut at its deadline of {in_words(watch.limit_s)}"
+    )
     code = ExitCode.INTERRUPTED if stopped else ExitCode.INFRASTRUCTURE
     if child.killed:
         why += f"; it did not stop within {in_words(watch.stop_s)} and was killed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,12 @@ _ENOUGH = 4096
 
 _UNEVEN = 500.0
 """Chi-square of 256 values: 255 ± 23 where all are as likely, as they are in what is encrypted."""
+
+_OCDBT = b"\x0c\xdb\x3a\x2a"
+_LEAD = re.compile(
+    r"(?:.*/)?(manifest\.ocdbt|_METADATA|_CHECKPOINT_METADATA|metadata|\.zarray|zarr\.json|index)"
+)
+"""Files without which nobody finds the arrays of a checkpoint: Orbax's, OCDBT's, Zarr's, axlearn's."""
 
 _MAGIC = (
     b"\x0c\xdb\x3a\x2a",
@@ -46,17 +53,23 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True)
 class Stored:
-    """All of them, by step. `looked`: how many objects were read; `readable`: those whose content is no secret."""
+    """All of them, by step. `looked`: how many objects were read; `readable`: those whose content is no secret.
+
+    `tried`: the files that lead to its arrays, `opened` those of them that say so to who reads the store itself.
+    """
 
     checkpoints: Sequence[StoredCheckpoint] = ()
     looked: int = 0
     readable: Sequence[str] = ()
+    tried: Sequence[str] = ()
+    opened: Sequence[str] = ()
 
 
 def stored_in(folder: Folder, place: str) -> Stored:
     """Returns what lies in a folder below `folder`, read as anybody reads it who has the right to: past any proxy."""
     sizes = {name.removeprefix(f"{place}/"): size for name, size in sizes_in(folder, place)}
-    looked, budget, readable = 0, _ALL_LOOKS, []
+    looked, budget, readable = 0, _ALL_LOOKS, list[str]()
+    tried: dict[str, bool] = {}
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
         if not size or step_of(name) is None or min(size, _WHOLE) > budget:
             continue
@@ -65,7 +78,10 @@ def stored_in(folder: Folder, place: str) -> Stored:
         looked += 1
         if tells(content):
             readable.append(name)
-    return Stored(checkpoints_of(sizes.items()), looked, sorted(readable))
+        if _LEAD.fullmatch(name):
+            tried[name] = opens(name, content)
+    opened = sorted(name for name, does in tried.items() if does)
+    return Stored(checkpoints_of(sizes.items()), looked, sorted(readable), sorted(tried), opened)
 
 
 def checkpoints_of(sizes: Iterable[tuple[str, int]]) -> list[StoredCheckpoint]:
@@ -83,6 +99,17 @@ def step_of(name: str) -> int | None:
     folder, slash, _ = name.partition("/")
     step = _STEP.fullmatch(folder)
     return int(step[1]) if slash and step else None
+
+
+def opens(name: str, content: bytes) -> bool:
+    """Says whether a file that leads to arrays makes sense to who reads it."""
+    if name.endswith("manifest.ocdbt"):
+        return content.startswith(_OCDBT)
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
 
 
 def tells(content: bytes) -> bool:

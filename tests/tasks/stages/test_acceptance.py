@@ -1,0 +1,257 @@
+"""Acceptances: runs in turns by the stand-in of `slicebench run`, going on after whatever, and what they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runtime.contract.errors import BadInput, ExitCode
+from tasks.cloud.storage import Folder, open_folder
+from tasks.config.acceptance_turns import Session
+from tasks.history.acceptance import Check
+from tasks.stages import acceptance_judge
+from tasks.stages.acceptance import open_acceptance, play_acceptance
+from tasks.stages.acceptance_judge import judge, read_past, sealed, starts_of
+from tasks.stages.acceptance_plan import plan_session
+from tasks.stages.acceptance_record import AcceptanceRecord, read_record
+from tasks.stages.nightly_record import CellEnd
+from tests.tasks.stages.nights import Nights
+
+NOW = datetime(2026, 11, 29, 23, 55, 33, tzinfo=UTC)
+SUITE = """\
+suite_name: T
+mesh_config: {mesh_axes: [data], ici_parallelism: {data: 1}}
+benchmarks:
+  - generator: runtime.benchmarks.training.Training
+    options: {train_steps: 40, save_interval_steps: 10}
+"""
+
+
+class Acceptances(Nights):
+    """A folder with an acceptance of two variants."""
+
+    def file(self, **fields: Any) -> str:
+        (self.folder / "train.yaml").write_text(SUITE)
+        (self.folder / "here.yaml").write_text("kind: local\nworkers: 1\n")
+        path = self.folder / "acceptance.yaml"
+        off = {"name": "off", "encryption": {"enabled": False}}
+        content = {
+            "name": "a",
+            "target": "./here.yaml",
+            "training": "./train.yaml",
+            "output": str(self.folder / "runs"),
+            "checkpoints": 2,
+            "variants": [{"name": "none"}, off],
+        }
+        path.write_text(yaml.safe_dump(content | fields))
+        return str(path)
+
+    def play(self, **fields: Any) -> AcceptanceRecord:
+        file = self.file(**fields)
+        session = open_acceptance(file, None, NOW)
+        return play_acceptance(session, file, self.hands(), lambda line: None)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Acceptances:
+    return Acceptances(tmp_path)
+
+
+Found = Mapping[str, Any]
+
+
+def found(verdict: str = "accepted", passed: bool | None = True) -> Found:
+    check = vars(Check("c", passed, "t"))
+    return {"verdict": verdict, "variants": [{"verdict": verdict, "checks": [check]}]}
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Found], None]:
+    def set_to(what: Found) -> None:
+        def stand_in(session: Session, ends: Sequence[CellEnd], folder: Folder) -> tuple[Found, list[str]]:
+            return what, ["verdict: " + str(what["verdict"])]
+
+        monkeypatch.setattr(acceptance_judge, "judge", stand_in)
+
+    set_to(found())
+    return set_to
+
+
+def test_every_variant_is_run_and_it_is_over_when_all_passed(here: Acceptances, judged: object) -> None:
+    record = here.play()
+    assert here.calls == [f"run a-1129-235533-{name}" for name in ("reference", "none-1", "off-1")]
+    assert (record.code, record.exit_code, record.missing) == (ExitCode.DONE, 0, [])
+    written = read_record(open_folder(str(here.folder / "runs" / "a-1129-235533")))
+    assert written["exit_code"] == 0 and [one["title"] for one in written["cells"]] == [
+        "reference",
+        "none · 1",
+        "off · 1",
+    ]
+    folder = Path(open_acceptance(here.file(), "1129-235533").targets)
+    targets = [json.loads(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
+    assert targets == [
+        {"kind": "local", "workers": 1},
+        {"kind": "local", "workers": 1, "encryption": {"enabled": False}},
+    ]
+    words = json.loads((here.folder / "runs" / "a-1129-235533-off-1" / "request.json").read_text())["words"]
+    assert words[words.index("--stop-after-checkpoints") + 1] == "2"
+    reference = here.folder / "runs" / "a-1129-235533-reference" / "request.json"
+    assert "--stop-after-checkpoints" not in json.loads(reference.read_text())["words"]
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        (found(), 0),
+        (found("cannot tell", None), 0),
+        (found("refused"), 4),
+        (found("refused", False), 1),
+    ],
+)
+def test_what_it_comes_to_is_the_exit_code(
+    here: Acceptances, judged: Callable[[Found], None], what: Found, code: int
+) -> None:
+    judged(what)
+    assert here.play().exit_code == code
+
+
+def test_the_same_command_goes_on_with_what_did_not_run(here: Acceptances, judged: object) -> None:
+    here.plan(none_1={"code": 3}, off_1={"code": 1})
+    assert here.play().exit_code == 3
+    here.plan()
+    record = here.play()
+    assert record.id == "1129-235533" and record.exit_code == 1, "what failed is not made again"
+    again = here.calls[3:]
+    assert again == ["resume a-1129-235533-none-1"]
+    other = open_acceptance(here.file(), None, NOW.replace(hour=1))
+    assert other.id == "1129-015533", "what is over is not gone on with"
+    assert open_acceptance(here.file(checkpoints=1), None, NOW.replace(hour=2)).id == "1129-025533"
+
+
+def test_an_interrupt_is_written_down_and_gone_on_from(here: Acceptances, judged: object) -> None:
+    file = here.file()
+    session = open_acceptance(file, None, NOW)
+
+    def struck(title: str, play: Callable[[], CellEnd]) -> CellEnd:
+        if title == "none · 1":
+            raise KeyboardInterrupt
+        return play()
+
+    with pytest.raises(KeyboardInterrupt):
+        play_acceptance(session, file, here.hands(), lambda line: None, struck)
+    written = read_record(open_folder(session.uri))
+    assert (written["exit_code"], written["missing"]) == (130, ["none · 1", "off · 1"])
+    assert here.play().exit_code == 0
+    assert here.calls == [f"run a-1129-235533-{name}" for name in ("reference", "none-1", "off-1")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line", "told"),
+    [
+        ({"checkpoints": 4}, None, "checkpoints: 4: 4 checkpoints are saved in all"),
+        ({"target": "./nowhere.yaml"}, None, "nowhere"),
+        ({"training": "./nowhere.yaml"}, None, "nowhere"),
+        ({"set": ["num_repeats=2"]}, None, "2 repeats each"),
+        (
+            {
+                "variants": [
+                    {"name": "none"},
+                    {"name": "own", "encryption": {"keys": {"bkt": "file:/k.json"}}},
+                ]
+            },
+            True,
+            "proxies stand before Cloud Storage only",
+        ),
+        (
+            {
+                "output": "gs://other/runs",
+                "variants": [
+                    {"name": "none"},
+                    {
+                        "name": "own",
+                        "encryption": {"keys": {"bkt": "projects/p/locations/l/keyRings/r/cryptoKeys/k"}},
+                    },
+                ],
+            },
+            True,
+            "gs://other/runs",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    here: Acceptances, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], line: bool | None, told: str
+) -> None:
+    monkeypatch.setattr("tasks.stages.acceptance._unfinished", lambda session: None)
+    file = here.file(**fields)
+    with pytest.raises(BadInput) as refused:
+        plan_session(open_acceptance(file, None, NOW), file)
+    problems = [one for one in refused.value.problems if told in str(one)]
+    assert problems and all(one.fix for one in problems), [str(one) for one in refused.value.problems]
+    if line:
+        assert all(one.place is not None and one.place.file == file for one in problems)
+        assert all("variant own" in one.what for one in problems)
+    assert not (here.folder / "runs").exists() and here.calls == []
+
+
+def test_what_ran_is_judged_by_what_it_wrote(here: Acceptances, tmp_path: Path) -> None:
+    file = here.file()
+    session = open_acceptance(file, "x", NOW)
+    ends = []
+    for turn in session.turns():
+        run = open_folder(f"{session.output}/{turn.run.run_id}")
+        attempts = [
+            {"n": 1, "counts": True, "restart": None, "stopped": True, "reached": {"saved": 10}},
+            {"n": 2, "counts": True, "restart": {"saved": 10}},
+        ]
+        run.write("attempts.json", json.dumps(attempts).encode())
+        run.write("logs/worker-0000.log", b"step 10: loss 2.5\nstep 11: loss 2.25\n")
+        stop = {"complete": [0, 10], "checkpoints": [{"step": 0, "objects": 2, "bytes": 10}], "looked": 4}
+        run.write("stopped-a1.json", json.dumps(stop).encode())
+        end = CellEnd(turn.title, "s", "t", "v", "t", "passed", runs=[_ended(run.uri)])
+        ends.append(end)
+    first, second = starts_of(open_folder(ends[1].runs[0].folder))
+    assert first.losses == {10: 2.5, 11: 2.25} and (first.newest, second.newest) == (None, 10)
+    figures, summary = judge(session, ends, open_folder(session.uri))
+    none, off = figures["variants"]
+    assert (none["objects"], none["stored_bytes"]) == (2, 10)
+    assert next(check["passed"] for check in off["checks"]) is False, "it began anew"
+    assert summary[-1].startswith("verdict: refused")
+
+
+def _ended(folder: str) -> Any:
+    from tasks.stages.nightly_run import RunEnd
+
+    return RunEnd("r", folder, "t", "passed", 0)
+
+
+@pytest.mark.parametrize(
+    ("stops", "shown", "passed"),
+    [
+        ([{"looked": 3, "readable": []}], True, True),
+        ([{"looked": 3, "readable": []}], False, None),
+        ([{"looked": 0}], True, None),
+        ([{"looked": 3, "readable": []}, {"looked": 3, "readable": ["0/x", "0/y"]}], True, False),
+    ],
+)
+def test_what_is_in_the_store_must_say_nothing(
+    stops: list[dict[str, Any]], shown: bool, passed: bool | None
+) -> None:
+    assert sealed(stops, shown).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("stop", "passed"),
+    [
+        ({"tried": ["0/_METADATA", "0/manifest.ocdbt"], "opened": []}, True),
+        ({"tried": ["0/_METADATA"], "opened": ["0/_METADATA"]}, False),
+        ({"tried": []}, None),
+    ],
+)
+def test_who_reads_past_the_proxy_finds_no_checkpoint(stop: dict[str, Any], passed: bool | None) -> None:
+    assert read_past([stop]).passed is passed
