@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from runtime.gcs_proxy.upstream import Pool, parse_origin
 
 _GRACE_S = 10.0
 _BACKLOG = 512
+_TRUSTED = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
 _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "grpc_proxy")
 
 
@@ -48,18 +50,19 @@ class Sockets:
 
 def serve(told: Settings) -> NoReturn:
     """Serves until SIGTERM or SIGINT; requests under way have a few seconds then. Raises BadInput."""
-    _gateway(told)  # what is wrong is told before anybody is served
     sockets = Sockets(
         listening(told.listen),
         listening(told.admin) if told.admin else None,
         listening(told.forward.listen) if told.forward else None,
         [listening(("127.0.0.1", 0)) for _ in range(told.processes)] if told.processes > 1 else [],
     )
+    if told.forward and sockets.forward:
+        forget_itself(os.environ, sockets.forward.getsockname()[1], told.forward.certificates)
+    _gateway(told)  # what is wrong is told before anybody is served
     log, authority, published = Log(), None, None
     more = {"admin": url_of(sockets.admin)} if sockets.admin else {}
     if told.forward and sockets.forward:
         authority = Authority(INTERCEPTED, told.forward.days)
-        forget_proxy(os.environ, sockets.forward.getsockname()[1])
         published = Published(told.forward.certificates, authority)
         more |= {
             "forward": url_of(sockets.forward),
@@ -144,13 +147,16 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def forget_proxy(environ: MutableMapping[str, str], port: int) -> None:
-    """Takes this proxy out of its own environment: what it asks of Cloud KMS would come back to it."""
-    for name in [name for name in environ if name.lower() in _PROXIES]:
-        try:
-            parts = urlsplit(environ[name])
-            own = parts.hostname in ("127.0.0.1", "localhost", "::1") and parts.port == port
-        except ValueError:
-            continue
+def forget_itself(environ: MutableMapping[str, str], port: int, certificates: Path) -> None:
+    """Takes this proxy out of its own environment: what it asks others would come to it."""
+    for name in list(environ):
+        if name.lower() in _PROXIES:
+            try:
+                parts = urlsplit(environ[name])
+                own = parts.hostname in ("127.0.0.1", "localhost", "::1") and parts.port == port
+            except ValueError:
+                continue
+        else:
+            own = name in _TRUSTED and Path(environ[name]).resolve().parent == certificates.resolve()
         if own:
             del environ[name]

@@ -134,7 +134,11 @@ class Server:
             if not self._room.acquire(blocking=False):
                 self._turn_away(sock)
                 continue
-            threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
+            try:
+                threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
+            except RuntimeError:  # no thread is to be had
+                self._room.release()
+                self._turn_away(sock)
         self._listener.close()
 
     def stop(self, grace_s: float) -> None:
@@ -160,7 +164,7 @@ class Server:
                 self._lock.wait(left)
 
     def _turn_away(self, sock: socket.socket) -> None:
-        refused = Refused(503, "backendError", f"this proxy serves {CONNECTIONS} connections at a time")
+        refused = Refused(503, "backendError", "this proxy serves no more connections at a time")
         content = as_json(refused)
         head = response_head(503, "", [("Content-Length", str(len(content))), ("Connection", "close")])
         with contextlib.suppress(OSError), sock:

@@ -18,7 +18,8 @@ import pytest
 from runtime.contract.errors import BadInput
 from runtime.gcs_proxy.authority import CERTIFICATE
 from runtime.gcs_proxy.hosts import Place, parse_place
-from runtime.gcs_proxy.serve import forget_proxy
+from runtime.gcs_proxy.serve import forget_itself
+from runtime.gcs_proxy.upstream import GOOGLE, Pool, parse_origin
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, Told, path, serving
 from tests.waiting import until
@@ -180,6 +181,30 @@ def test_other_apis_of_the_same_host_do_not_reach_a_stand_in(proxy: Proxy, store
     assert len(store.calls()) == before
 
 
+def test_what_is_not_encrypted_goes_to_its_own_host_as_it_is(
+    store: Store, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def stand_in(pool: Pool, host: str) -> Pool:
+        asked.append(host)
+        return Pool(parse_origin(store.url))
+
+    monkeypatch.setattr(Pool, "at", stand_in)
+    with serving(GOOGLE, tmp_path, "mapped:KEY") as proxy:
+        through(proxy, "www.googleapis.com", "GET", f"/{bucket}/none?x=1")
+        host = f"{bucket}.{STORAGE}"
+        for _ in range(2):
+            through(proxy, host, "GET", f"/{bucket}/none?y=%2F")
+        assert through(proxy, f"mapped.{STORAGE}", "POST", "/", b"a form").status == 400
+    assert asked == ["www.googleapis.com", host]
+    assert [call["target"].partition("?")[2] for call in store.calls(f"{bucket}/none")] == [
+        "x=1",
+        "y=%2F",
+        "y=%2F",
+    ]
+
+
 @contextlib.contextmanager
 def echo() -> Iterator[int]:
     """A server that answers with what it was sent, once all of it came."""
@@ -265,13 +290,15 @@ def test_hosts_that_cannot_be_allowed(text: str) -> None:
         parse_place(text)
 
 
-def test_a_proxy_does_not_ask_itself() -> None:
+def test_a_proxy_neither_asks_nor_trusts_itself() -> None:
     environ = {
         "https_proxy": "http://127.0.0.1:9080",
         "HTTPS_PROXY": "http://localhost:9080/",
         "http_proxy": "http://127.0.0.1:9081",
         "all_proxy": "http://[::1",
         "OTHER": "http://127.0.0.1:9080",
+        "SSL_CERT_FILE": "/certs/../certs/ca-bundle.pem",
+        "REQUESTS_CA_BUNDLE": "/etc/ca.pem",
     }
-    forget_proxy(environ, 9080)
-    assert sorted(environ) == ["OTHER", "all_proxy", "http_proxy"]
+    forget_itself(environ, 9080, Path("/certs"))
+    assert sorted(environ) == ["OTHER", "REQUESTS_CA_BUNDLE", "all_proxy", "http_proxy"]
