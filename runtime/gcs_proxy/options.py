@@ -12,7 +12,7 @@ from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, DAYS
 from runtime.gcs_proxy.hosts import NEEDED, Place, parse_place
-from runtime.gcs_proxy.upstream import GOOGLE
+from runtime.gcs_proxy.upstream import GOOGLE, parse_origin
 
 KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
     "GCP_KMS_BUCKET_KEY_MAPPING",
@@ -145,7 +145,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         _loopback(given.listen),
         KeyMap() if off else parse_key_map(told),
         tuple(parse_key(key) for key in given.old_key),
-        given.upstream,
+        _store(given.upstream),
         given.upstream_ca,
         given.kms_endpoint,
         given.buffer_mib,
@@ -182,10 +182,28 @@ def _level(text: str) -> int:
     return int(text or 0)
 
 
+def _store(url: str) -> str:
+    """Tokens go there with each request: without TLS, only on this machine."""
+    origin = parse_origin(url)
+    if origin.scheme != "https" and not _is_loopback(origin.host):
+        raise BadInput(
+            f"{url!r} is asked without TLS: whoever is on the way could read tokens",
+            fix="https://HOST, with --upstream-ca where its authority is not the system's",
+        )
+    return url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _loopback(text: str) -> tuple[str, int]:
     """Tokens and plaintext go this way without TLS: they are not to leave the machine."""
     host, port = _address(text)
-    if not ipaddress.ip_address(host).is_loopback:
+    if not _is_loopback(host):
         raise BadInput(
             f"{text!r} is not on loopback: whoever reaches it could read plaintext", fix="127.0.0.1:PORT"
         )

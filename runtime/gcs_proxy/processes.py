@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -73,12 +74,13 @@ def _child(number: int, work: Callable[[int, threading.Event], None], held: int)
 
         threading.Thread(target=wait_for_parent, daemon=True).start()
         work(number, over)
+        os._exit(0)
     except BaseException:  # noqa: BLE001 whatever it is, this process is to end here, not in what its parent does
-        traceback.print_exc()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            traceback.print_exc()
+            sys.stderr.flush()
+    finally:
         os._exit(1)
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _ended(running: dict[int, int]) -> list[tuple[int, str]]:

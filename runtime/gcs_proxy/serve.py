@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -86,7 +87,8 @@ def serve(told: Settings) -> NoReturn:
         published.remove()
     log.say("ended")
     # Threads of gRPC and of clients that are silent would hold the process.
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
 
 

@@ -47,6 +47,8 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
     )
     assert (by_proxy.allowed[0].host, by_proxy.allowed[-1].port) == ("oauth2.googleapis.com", 8443)
     assert told("--no-encryption", "--certificates", "/c", PROXY_CERT_PATH="/proxy/certs").forward != by_proxy
+    for url in ("http://127.0.0.1:4443", "http://[::1]:4443", "http://localhost:4443", "https://store:4443"):
+        assert told("--no-encryption", "--upstream", url).upstream == url
     loud = told("--no-encryption", "--admin", "0.0.0.0:9082", DEBUG_LEVEL="1")
     assert (loud.admin, loud.level) == (("0.0.0.0", 9082), 1)
 
@@ -65,6 +67,9 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption"], {"DEBUG_LEVEL": "all"}, "DEBUG_LEVEL is 'all'"),
         (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
         (["--no-encryption", "--buffer-mib", "11", "--processes", "3"], {}, "at least 4 for each"),
+        (["--no-encryption", "--upstream", "http://storage.googleapis.com"], {}, "without TLS"),
+        (["--no-encryption", "--upstream", "http://10.0.0.1:4443"], {}, "without TLS"),
+        (["--no-encryption", "--upstream", "storage.googleapis.com"], {}, "is no address of a store"),
         (["--no-encryption", "--processes", "0"], {}, "from 1 to 64"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
         (["--no-encryption", "--allow", "a.com"], {}, "need --certificates"),
