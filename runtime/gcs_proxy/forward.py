@@ -119,7 +119,8 @@ class Forward:
         with self._lock:
             while len(self._pools) >= _POOLS and host not in self._pools:
                 self._pools.pop(next(iter(self._pools)))
-            pool = self._pools.setdefault(host, self._gate.pool.at(host))
+            pool = self._pools.get(host) or self._gate.pool.at(host)
+            self._pools[host] = pool
         pass_through(self._gate.toward(pool), client)
 
     @property
