@@ -14,7 +14,7 @@ class SeriesTold:
 
     `effect` with its interval, and `probability`, as in Decision; `since`: the night in which an open alert began.
     `recent`: its latest nights in `unit`, and `level` what they are held to; none of what is not judged by nights.
-    `whole`: it is what all series of a machine show together.
+    `whole`: it is what all series of a machine show together. `open`: it stands out, and is no change yet.
     """
 
     series: str
@@ -32,6 +32,7 @@ class SeriesTold:
     recent: Sequence[float] = ()
     level: float | None = None
     whole: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,7 @@ def _told(one: Decision, recorded: Recorded, cell: str) -> SeriesTold:
         unit=recorded.about["unit"],
         recent=[float(f"{value_of(night.settled.centre):.6g}") for night in recorded.nights[-MOST:]],
         level=one.level,
+        open=one.is_open,
     )
 
 
@@ -144,6 +145,7 @@ def _whole(one: Decision, group: Group, records: Records) -> SeriesTold:
         told=one.told,
         since=alert.began if alert else "",
         whole=True,
+        open=one.is_open,
     )
 
 

@@ -88,6 +88,11 @@ class NightRecord:
         return [one for one in (self.told.series if self.told else ()) if one.verdict is Verdict.REGRESSED]
 
     @property
+    def undecided(self) -> Sequence[SeriesTold]:
+        """Returns the series that stand out in this night and are no change yet."""
+        return [one for one in (self.told.series if self.told else ()) if one.open]
+
+    @property
     def code(self) -> ExitCode:
         """Returns the exit code that follows from what is known."""
         codes = [cell.code for cell in self.cells]

@@ -58,12 +58,13 @@ def page_of(record: NightRecord, folder: str) -> dict[str, Any]:
         "mood": mood_of(verdict_of(record)) if code is ExitCode.DONE else "bad",
         "answer": answer(record),
         "verdict": verdict_of(record),
-        "verdict_means": _UNJUDGED if verdict_of(record) in _UNKNOWN else _MEANS.get(code, ""),
+        "verdict_means": _means(record),
         "troubles": [_trouble(cell) for cell in record.cells if cell.status != "passed"]
         + [{"title": "The night itself", "status": "trouble", "lines": [one]} for one in record.troubles],
         "judged": judged_words(record),
         "shifts": list(record.told.shifts) if record.told else [],
         "changes": [lines[id(one)] for one in told if one.told or one.verdict in _CHANGED],
+        "undecided": [lines[id(one)] for one in record.undecided],
         "alerts": [_alert(one, "opened" if one in record.alerts else "open") for one in record.open_alerts]
         + [_alert(one, "closed") for one in record.alerts if one.kind == "closed"],
         "alert_headings": ("what", "since", "alert"),
@@ -90,14 +91,24 @@ def judged_words(record: NightRecord) -> str:
 
 
 def verdict_of(record: NightRecord) -> str:
-    """Returns the night in a word, as its exit code says it; not PASS where nothing could be compared."""
+    """Returns the night in a word, as its exit code says it; not PASS where nothing can be compared, or stands out."""
     code = ExitCode(record.exit_code or 0)
     if code is ExitCode.DONE:
+        if record.undecided:
+            return Verdict.INCONCLUSIVE.value
         found = [one.verdict for one in (record.told.series if record.told else ())]
         return (overall(found) if found and set(found) <= _UNKNOWN else Verdict.PASS).value
     if code is ExitCode.INFRASTRUCTURE:
         return "NOT_RUN"
     return {ExitCode.REGRESSION: "REGRESSED", ExitCode.WORKLOAD_FAILED: "FAILED"}.get(code, code.name)
+
+
+def _means(record: NightRecord) -> str:
+    code = ExitCode(record.exit_code or 0)
+    if code is ExitCode.DONE and (count := len(record.undecided)):
+        stand = f"{count} series {'stands' if count == 1 else 'stand'}"
+        return f"Everything ran. {stand} out and {'is' if count == 1 else 'are'} no change yet: the next night tells."
+    return _UNJUDGED if verdict_of(record) in _UNKNOWN else _MEANS.get(code, "")
 
 
 def answer(record: NightRecord) -> str:
@@ -202,6 +213,7 @@ def summary_lines(record: NightRecord) -> Sequence[str]:
         for cell in record.cells
     ]
     told += [f"{'REGRESSED':<16} {one.name}  ({one.reason})" for one in record.regressed]
+    told += [f"{'INCONCLUSIVE':<16} {one.name}  ({one.reason})" for one in record.undecided]
     told += [f"{event.kind:<16} alert: {event.sentence()}" for event in record.alerts]
     told += list(record.troubles)
     return [*told, f"{verdict_of(record)}: {answer(record)} {cost_words(record)}"]

@@ -55,6 +55,12 @@ class Decision:
     least: float = LEAST
 
     @property
+    def is_open(self) -> bool:
+        """Says whether the night stands out and is no change yet: its runs do not agree, or there is one alone."""
+        unsure = self.verdict is Verdict.INCONCLUSIVE
+        return unsure and self.probability is not None and self.probability < _ALONE
+
+    @property
     def is_change(self) -> bool:
         """Says whether something happened in this night: an alert opened or closed, or values got better."""
         return bool(self.told)

@@ -98,6 +98,20 @@ def test_a_night_of_which_nothing_could_be_compared_is_not_green(
     assert ("too few nights" in page["verdict_means"]) is (told != "PASS")
 
 
+def test_what_stands_out_and_is_no_change_yet_is_told_and_the_night_is_not_green(nights: Nights) -> None:
+    far = replace(QUIET, name="far", verdict=Verdict.INCONCLUSIVE, reason="+15 % in one run", open=True)
+    record = play(nights, nights.night(), judge=Judge(says=NightTold([QUIET, far])))
+    page = page_of(record, "/runs/night")
+    assert (record.exit_code, page["verdict"], page["mood"]) == (0, "INCONCLUSIVE", "calm")
+    assert page["verdict_means"].startswith("Everything ran. 1 series stands out and is no change yet")
+    assert "INCONCLUSIVE     far  (+15 % in one run)" in record.summary
+    html = (nights.folder / "runs" / "n-20261129" / "report.html").read_text()
+    assert "What stands out and is undecided" in html
+    noisy = replace(far, open=False)
+    record = play(nights, nights.night(date="2026-11-30"), judge=Judge(says=NightTold([QUIET, noisy])))
+    assert (page_of(record, "/runs/night")["verdict"], len(record.summary)) == ("PASS", 2)
+
+
 def _alerts(record: NightRecord) -> list[tuple[str, str]]:
     return [(event.kind, event.what) for event in record.alerts]
 
