@@ -25,14 +25,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m runtime.smoke", description=__doc__)
     parser.add_argument("--output", required=True, help="folder or bucket that a run would write to")
     parser.add_argument("--resolve", metavar="NAME", nargs="*", default=[], help="names to look up")
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        metavar="MODULE",
+        nargs="+",
+        default=["jax", "orbax.checkpoint"],
+        help="to import",
+    )
     parser.add_argument("--name", default="smoke.json", help="file that is written there")
     asked = parser.parse_args(argv)
     steps: dict[str, Callable[[], str]] = {
         f"resolve {name}": lambda name=name: _resolve(name)  # type: ignore[misc]
         for name in asked.resolve
     }
-    steps["import jax"] = lambda: str(importlib.import_module("jax").__version__)
-    steps["import orbax.checkpoint"] = lambda: str(importlib.import_module("orbax.checkpoint").__version__)
+    steps |= {
+        f"import {module}": lambda module=module: _imported(module)  # type: ignore[misc]
+        for module in asked.modules
+    }
     told = [_tried(step, action) for step, action in steps.items()]
     told.append(_tried(f"write to {asked.output}", lambda: _write(asked.output, asked.name, told)))
     return ExitCode.DONE if all(one["ok"] for one in told) else ExitCode.INFRASTRUCTURE
@@ -48,6 +58,11 @@ def _tried(step: str, action: Callable[[], str]) -> dict[str, object]:
     said = {"step": step, "ok": ok, "result": result, "seconds": round(time.monotonic() - began, 3)}
     print(json.dumps(said), flush=True)
     return said
+
+
+def _imported(module: str) -> str:
+    found = importlib.import_module(module)
+    return str(getattr(found, "__version__", "there"))
 
 
 def _resolve(name: str) -> str:

@@ -56,6 +56,7 @@ def build(
         )
     if files.script_dir is not None:
         _refuse("--script-dir puts files on a base as it is", engine)
+    _refuse_for_kind(code)
     base = how.base_image or image.DEFAULT_BASE
     with interrupting(say), Registry() as registry:
         if files.script_dir is not None:
@@ -74,9 +75,17 @@ def _built(repository: str, tag: str | None, code: Code, how: How, base: str, re
 
     wanted = Wanted(
         repository, code.source(), code.device or "tpu", base, tag, how.python, code.orbax_classes, how.builder,
-        how.no_cache, how.force, how.smoke,
+        how.no_cache, how.force, how.smoke, kind=code.kind,
     )  # fmt: skip
     return make(wanted, registry, say)
+
+
+def _refuse_for_kind(code: Code) -> None:
+    given = {name: value for name, value in code.given().items() if name != "kind"}
+    if code.kind == "proxy":
+        _refuse("--kind proxy has neither JAX nor Orbax in it", given)
+    elif code.kind == "training":
+        _refuse("--kind training has no benchmarks in it", {"orbax_classes": code.orbax_classes})
 
 
 def _refuse(why: str, flags: Mapping[str, object]) -> None:

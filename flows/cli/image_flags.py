@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 @flattened("What is in it", 2)
 @dataclass(frozen=True)
 class Code:
-    """Whose code is measured, and with what it computes."""
+    """What it is for, whose code is measured, and with what it computes."""
+
+    kind: Annotated[
+        Literal["benchmark", "training", "proxy"],
+        Parameter(
+            show_default=True, help="Workers of runs; python -m runtime.training; the Cloud Storage proxy"
+        ),
+    ] = "benchmark"
 
     repo: Annotated[
         str | None, Parameter(help="Orbax to measure: repository URL (a fork, say) or local path")
@@ -38,7 +45,11 @@ class Code:
 
     def given(self) -> Mapping[str, object]:
         """Returns what was said, by flag; the rest is false."""
-        return {**vars(self), "jax_version": self.jax_version != "locked"}
+        return {
+            **vars(self),
+            "kind": self.kind != "benchmark",
+            "jax_version": self.jax_version != "locked",
+        }
 
     def source(self) -> SourceSpec:
         """Returns which code that is. Raises BadInput in the flags' own spelling."""

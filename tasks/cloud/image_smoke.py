@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def smoke_command(output: str, resolve: Sequence[str] = ("localhost",), name: str | None = None) -> list[str]:
+def smoke_command(
+    output: str,
+    resolve: Sequence[str] = ("localhost",),
+    name: str | None = None,
+    imports: Sequence[str] = (),
+) -> list[str]:
     """Returns the command. `output`: folder or bucket it writes to, `resolve`: names that must be known in there,
-    `name`: of the file that it writes.
+    `name`: of the file that it writes, `imports`: modules in the place of JAX and Orbax.
     """
     named = ["--name", name] if name else []
-    return ["python", "-m", "runtime.smoke", "--output", output, *named, "--resolve", *resolve]
+    modules = ["--import", *imports] if imports else []
+    return ["python", "-m", "runtime.smoke", "--output", output, *named, *modules, "--resolve", *resolve]
 
 
 def smoke_steps(said: str) -> list[dict[str, Any]]:

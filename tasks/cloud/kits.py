@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 PINS_FILE, WHEEL_FILE = "requirements.txt", "source.whl"
 
-SHOWN = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy")
+SHOWN = ("jax", "jaxlib", "orbax-checkpoint", "tensorstore", "numpy", "cryptography", "tink")
 _BASE = "packages of code under test"
 
 

@@ -40,8 +40,9 @@ class Lock:
 class Request:
     """What the packages must be good for. `jax` is locked, newest, nightly or x.y.z.
 
-    With a `tree`, Orbax is built from there: only what it depends on is among the packages. `elsewhere`: version and
-    platform (as uv names it) of a Python that is not on this machine, for which the packages must be good.
+    `computes`: what workers need is among the packages, JAX above all; without it only extras are. With a `tree`,
+    Orbax is built from there: only what it depends on is among the packages. `elsewhere`: version and platform (as uv
+    names it) of a Python that is not on this machine, for which the packages must be good.
     """
 
     jax: str = "locked"
@@ -49,6 +50,7 @@ class Request:
     gpu: bool = False
     tpu: bool = False
     extras: tuple[str, ...] = ()
+    computes: bool = True
     tree: Path | None = None
     elsewhere: tuple[str, str] | None = None
 
@@ -90,7 +92,7 @@ def resolve(request: Request, lock: Lock, python: str, work: Path, *, say: Say) 
     else:
         what = "CUDA plugin for this machine" if request.gpu else f"{_TPU[1]} for the workers"
         raise BadInput(f"JAX {pins(text)['jax']} has no {what}", fix="name another JAX")
-    jax = pins(text)["jax"]
+    jax = pins(text)["jax"] if request.computes else ""
     if request.jax == "nightly" and not _PRERELEASE.search(jax):
         raise BadInput(
             f"{request.jax_index} holds no JAX nightly for this Python: the newest there is {jax}",
@@ -141,7 +143,7 @@ def _prereleases(jax: str) -> Iterator[str]:
 
 def _wanted(request: Request, lock: Lock, plugin: str) -> Iterator[str]:
     extra = f"[{plugin}]" if plugin else ""
-    lines = [line.strip() for line in lock.wanted.read_text().splitlines()]
+    lines = [line.strip() for line in lock.wanted.read_text().splitlines()] if request.computes else []
     for name in request.extras:
         lines += lock.extra(name).read_text().splitlines()
     for line in lines:
@@ -149,6 +151,8 @@ def _wanted(request: Request, lock: Lock, plugin: str) -> Iterator[str]:
         if not name or name == "jax" or (name == _ORBAX and request.tree is not None):
             continue
         yield line
+    if not request.computes:
+        return
     match request.jax:
         case "locked" | "newest" | "nightly":
             yield f"jax{extra}"

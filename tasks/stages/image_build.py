@@ -29,7 +29,8 @@ from tasks.config.home import images_folder, kits_folder
 from tasks.config.spec import SourceSpec
 from tasks.stages.image import DEFAULT_BASE, KEY_LABEL, Made, taken, target_of
 from tasks.stages.image_context import fill_context, inputs_of, pip_settings
-from tasks.stages.recipes import RELEASED, asked_for, code_and_recipe
+from tasks.stages.image_kinds import KINDS, Kind
+from tasks.stages.recipes import RELEASED, asked_for, code_and_recipe, recipe_of
 from tasks.targets.types import Interpreter
 
 Say = Callable[[str], None]
@@ -48,7 +49,7 @@ class Wanted:
 
     `fresh`: nothing that was built before is used. `force`: the tag is written over whatever it stands for.
     `trusted`: what is there already is not tried out again; then no engine is needed for it. `proxy`: with what the
-    encrypting proxy needs.
+    encrypting proxy needs. `kind`: what it is for; one that computes nothing has neither source nor device.
     """
 
     repository: str
@@ -64,6 +65,7 @@ class Wanted:
     smoke: bool = False
     trusted: bool = False
     proxy: bool = False
+    kind: Kind = "benchmark"
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,13 @@ def plan(wanted: Wanted, registry: Registry, say: Say, *, lock: Lock | None = No
     base = registry.image(image_name(wanted.base))
     python = wanted.python or _said_python(registry.config(base), wanted.base)
     about, recipe = _packages(wanted, python, lock or Lock(), say)
-    key = _key(recipe.key(), base.digest, fresh=wanted.fresh)
+    key = _key(KINDS[wanted.kind].dockerfile(), recipe.key(), base.digest, fresh=wanted.fresh)
     versions = shown_versions(f"\n{recipe.requirements}")
-    tag = made_tag(ref_of(about), wanted.device, versions.get("jax", ""), key)
+    device = wanted.device if KINDS[wanted.kind].computes else ""
+    tag = made_tag(_named(wanted.kind, about), device, versions.get("jax", ""), key)
     target = place if wanted.tag else place.tagged(tag)
     made = Made(
-        str(target), str(target.tag), base.name.pinned(), wanted.device,
+        str(target), str(target.tag), base.name.pinned(), device,
         source=about, versions={**versions, "python": python},
     )  # fmt: skip
     there = taken(registry, target, key, wanted.force)
@@ -128,10 +131,13 @@ def carry_out(planned: Planned, registry: Registry, say: Say) -> Made:
     with scratch_folder(images_folder()) as work, engine_logins([planned.base, target], name) as logins:
         builder = Builder(name, logins)
         if planned.there is not None:
-            _smoke(builder, planned.there, work, say)
+            _smoke(builder, planned.there, wanted.kind, work, say)
             return made
         prune_kits(images_folder(), older_than_s=_LEFT_S)
-        _build(builder, _job(planned, work, say), work, say, smoke=wanted.smoke)
+        job = _job(planned, work, say)
+        _build(builder, job, say)
+        if wanted.smoke:
+            _smoke(builder, job.target, wanted.kind, work, say)
         if (there := taken(registry, target, planned.key, wanted.force)) is not None:
             say(f"{target} was pushed by somebody else meanwhile: it stays")
             return replace(made, image=there.pinned(), reused=True)
@@ -154,14 +160,18 @@ def ref_of(about: Mapping[str, str]) -> str:
     return re.sub(r"^refs/(heads|tags)/", "", ref)
 
 
-def _build(builder: Builder, job: Job, work: Path, say: Say, *, smoke: bool) -> None:
-    """Builds, and tries out what was built."""
+def _named(kind: Kind, about: Mapping[str, str]) -> str:
+    """Returns what a tag begins with."""
+    if not KINDS[kind].computes:
+        return kind
+    return ref_of(about) if kind == "benchmark" else f"{kind}-{ref_of(about)}"
+
+
+def _build(builder: Builder, job: Job, say: Say) -> None:
     say(f"building {job.target} with {builder.name}, on {job.base.pinned()}")
     began = time.monotonic()
     build_image(builder, job)
     say(f"built in {time.monotonic() - began:.0f} s")
-    if smoke:
-        _smoke(builder, job.target, work, say)
 
 
 def _check_index(index: str | None) -> None:
@@ -171,23 +181,27 @@ def _check_index(index: str | None) -> None:
 
 def _packages(wanted: Wanted, python: str, lock: Lock, say: Say) -> tuple[dict[str, Any], Recipe]:
     interpreter = Interpreter(python, "linux-x86_64", f"CPython {python} linux-x86_64 {_LIBC}")
+    kind = KINDS[wanted.kind]
     request = Request(
         jax=wanted.source.jax_version,
         jax_index=wanted.source.jax_index,
-        gpu=wanted.device == "gpu",
-        tpu=wanted.device == "tpu",
+        gpu=wanted.device == "gpu" and kind.computes,
+        tpu=wanted.device == "tpu" and kind.computes,
         extras=(
-            "image",
+            *kind.extras,
             *(("orbax-classes",) if wanted.orbax_classes else ()),
             *(("proxy",) if wanted.proxy else ()),
         ),
+        computes=kind.computes,
         elsewhere=asked_for(interpreter),
     )
+    if not kind.computes:
+        return {}, recipe_of(request, None, lock, say, interpreter.identity)
     return code_and_recipe(wanted.source, request, lock, say, interpreter.identity)
 
 
-def _key(kit: str, base: str, *, fresh: bool) -> str:
-    inputs = inputs_of(kit, base)
+def _key(dockerfile: str, kit: str, base: str, *, fresh: bool) -> str:
+    inputs = inputs_of(dockerfile, kit, base)
     if fresh:  # packages of the system may be newer: that is another image, and gets a tag of its own
         inputs["fresh"] = uuid.uuid4().hex
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -213,18 +227,19 @@ def _job(planned: Planned, work: Path, say: Say) -> Job:
     kit, _ = make_kit(planned.recipe, kits_folder(), say=say)
     with on_disk("write what the image is built from", "set SLICEBENCH_HOME to a folder on another disk"):
         context.mkdir()
-        fill_context(kit, context)
+        fill_context(KINDS[planned.wanted.kind].dockerfile(), kit, context)
         pip = _secret(work)
     labels = {KEY_LABEL: planned.key, JAX_LABEL: made.versions.get("jax", ""), **_labels(made.source)}
     return Job(context, planned.base, planned.target, labels, planned.wanted.fresh, pip)
 
 
-def _smoke(builder: Builder, image: ImageName, work: Path, say: Say) -> None:
+def _smoke(builder: Builder, image: ImageName, kind: Kind, work: Path, say: Say) -> None:
     """Tries an image out. Raises InfrastructureError, naming what does not work in it."""
     output = work / "smoke"
     output.mkdir(exist_ok=True)
     name = f"slicebench-{uuid.uuid4().hex[:12]}"
-    done = run_in(builder, image, smoke_command(image_builders.OUTPUT), output, name)
+    command = smoke_command(image_builders.OUTPUT, imports=KINDS[kind].imports)
+    done = run_in(builder, image, command, output, name)
     if done.code != 0 or not list(output.iterdir()):
         told = smoke_failures(done.text) or done.errors.strip()[-500:] or "it wrote nothing"
         raise InfrastructureError(f"{image} does not work: {told}")

@@ -10,35 +10,27 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.contract.errors import BadInput
 from tasks.cloud.kits import PINS_FILE, WHEEL_FILE, Kit
 from tasks.cloud.resolve import RUNTIME
 from tasks.cloud.trees import copy_files, digest_of, files_below
 from tasks.cloud.uv import uv_environment
 
 _ADDRESS = re.compile(r"https?://[^\s,]+")
-_CHECKOUT = Path(__file__).parents[2]
-DOCKERFILE = _CHECKOUT / "deployments" / "images" / "Dockerfile"
 
 
-def inputs_of(kit: str, base: str) -> dict[str, str]:
-    """Returns all that an image depends on, by name; the same inputs are the same image. `kit` is the key of one.
-
-    Raises BadInput where slicebench is installed without its Dockerfile.
-    """
-    if not DOCKERFILE.is_file():
-        raise BadInput(f"{DOCKERFILE} is not there", fix="build images from a checkout of slicebench")
+def inputs_of(dockerfile: str, kit: str, base: str) -> dict[str, str]:
+    """Returns all that an image depends on, by name; the same inputs are the same image. `kit` is the key of one."""
     return {
-        "dockerfile": hashlib.sha256(DOCKERFILE.read_bytes()).hexdigest(),
+        "dockerfile": hashlib.sha256(dockerfile.encode()).hexdigest(),
         "base": base,
         "kit": kit,
         "runtime": digest_of(RUNTIME, files_below(RUNTIME)),
     }
 
 
-def fill_context(kit: Kit, folder: Path) -> None:
+def fill_context(dockerfile: str, kit: Kit, folder: Path) -> None:
     """Fills an empty folder."""
-    shutil.copy(DOCKERFILE, folder / "Dockerfile")
+    (folder / "Dockerfile").write_text(dockerfile)
     shutil.copy(kit.folder / PINS_FILE, folder / "requirements.txt")
     copy_files(RUNTIME, files_below(RUNTIME), folder / "runtime")
     (folder / "source").mkdir()

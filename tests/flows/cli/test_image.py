@@ -67,6 +67,12 @@ ROWS: dict[str, tuple[tuple[str, ...], Callable[[Wanted], bool]]] = {
     "docker alone there": (("--builder", "buildah"), lambda w: w.builder == "buildah"),
     "a tag that is there": (("--force",), lambda w: w.force),
     "a smoke test": (("--smoke",), lambda w: w.smoke),
+    "no --kind": ((), lambda w: w.kind == "benchmark"),
+    "--kind training": (
+        ("--kind", "training", "--pr", "12"),
+        lambda w: w.kind == "training" and w.source.pr == 12,
+    ),
+    "--kind proxy": (("--kind", "proxy"), lambda w: w.kind == "proxy"),
 }
 
 
@@ -120,6 +126,7 @@ def test_images_hold_what_the_build_script_put_in() -> None:
         ((), Request(tpu=True, extras=("image",), elsewhere=FOR)),
         (("--device", "gpu"), Request(gpu=True, extras=("image",), elsewhere=FOR)),
         (("--device", "cpu"), Request(extras=("image",), elsewhere=FOR)),
+        (("--kind", "training"), Request(tpu=True, elsewhere=FOR)),
         (("--jax-version", "newest"), Request(jax="newest", tpu=True, extras=("image",), elsewhere=FOR)),
         (("--orbax-classes",), Request(tpu=True, extras=("image", "orbax-classes"), elsewhere=FOR)),
         (("--python", "3.13.1"), Request(tpu=True, extras=("image",), elsewhere=("3.13.1", FOR[1]))),
@@ -158,6 +165,18 @@ def test_where_it_goes_may_stand_in_the_environment(
         (("--docker-image", "a.b/c", "--base-image", "python:3.10"), "--docker-image is taken as it is"),
         (("--docker-image", "a.b/c", "--pr", "1"), "--pr would have no effect"),
         ((*TARGET, "--script-dir", ".", "--device", "tpu"), "--device would have no effect"),
+        ((*TARGET, "--script-dir", ".", "--kind", "proxy"), "--kind would have no effect"),
+        (("--docker-image", "a.b/c", "--kind", "training"), "--kind would have no effect"),
+        (
+            (*TARGET, "--kind", "proxy", "--pr", "1"),
+            "neither JAX nor Orbax in it, and --pr would have no effect",
+        ),
+        ((*TARGET, "--kind", "proxy", "--device", "tpu"), "and --device would have no effect"),
+        (
+            (*TARGET, "--kind", "training", "--orbax-classes"),
+            "no benchmarks in it, and --orbax-classes would",
+        ),
+        ((*TARGET, "--kind", "sidecar"), "--kind must be benchmark or training or proxy, not sidecar"),
         ((*TARGET, "--script-dir", "/nonexistent"), "is not a folder"),
         (("--repository", "gcr.io/p/i:v1", "--script-dir", "."), "has a tag"),
         (("--repository", "localhost:5001", "--script-dir", "."), "write localhost:5001/NAME"),

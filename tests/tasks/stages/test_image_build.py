@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from tasks.config.home import images_folder
 from tasks.config.spec import SourceSpec
 from tasks.stages.image_build import Wanted, build, ref_of
 from tasks.stages.image_context import pip_settings
-from tests.cloud.fake_index import write_orbax_source
+from tasks.stages.image_kinds import KINDS, Kind
+from tests.cloud.fake_index import add_wheel, write_orbax_source
 from tests.cloud.registry_store import Store, digest_of
 from tests.tasks.cloud.test_registry import push_image
 from tests.tasks.stages.engines import (
@@ -33,6 +35,8 @@ from tests.tasks.stages.engines import (
     wheels,
 )
 from tests.tasks.stages.test_build import git
+
+ROOT = Path(__file__).parents[3]
 
 __all__ = ["address", "engine", "lock", "locked", "registry", "store", "wanted", "wheels"]
 
@@ -108,6 +112,42 @@ def test_tensorflow_and_clu_come_only_when_asked_for(
     plain = build(wanted, registry, quiet, lock=locked)
     more = build(replace(wanted, orbax_classes=True), registry, quiet, lock=locked)
     assert b"clu==1.0" in engine.contexts[1]["requirements.txt"] and more.tag != plain.tag
+
+
+def test_an_image_of_another_kind_holds_what_that_needs(
+    wanted: Wanted, registry: Registry, engine: Engine, locked: Lock, wheels: Path, tmp_path: Path
+) -> None:
+    add_wheel(wheels, "tink", "1.16.1")
+    (tmp_path / "requirements-proxy.in").write_text("# why\ntink>=1.16\n")
+    proxy = build(replace(wanted, kind="proxy", device="tpu", smoke=True), registry, quiet, lock=locked)
+    training = build(replace(wanted, kind="training", smoke=True), registry, quiet, lock=locked)
+    first, second = engine.contexts
+    pins = first["requirements.txt"].decode()
+    assert re.findall(r"^[a-z-]+==", pins, re.MULTILINE) == ["tink=="] and "--hash=sha256:" in pins
+    assert re.fullmatch(r"proxy-[0-9a-f]{12}", proxy.tag) and (proxy.device, proxy.source) == ("", {})
+    assert proxy.versions == {"tink": "1.16.1", "python": "3.11.2"}
+    assert first["Dockerfile"].endswith(b'CMD ["python", "-m", "runtime.gcs_proxy"]\n')
+    assert b"dnsutils" not in first["Dockerfile"] and "runtime/gcs_proxy/serve.py" in first
+    assert "jax==0.9.0" in second["requirements.txt"].decode() and training.tag.startswith(
+        "training-released-cpu-0.9.0-"
+    )
+    assert second["Dockerfile"].endswith(b'CMD ["python", "-m", "runtime.training"]\n')
+    tried = [argv[argv.index("--import") + 1 :] for argv in engine.told if "--import" in argv]
+    assert [words[: words.index("--resolve")] for words in tried] == [
+        list(KINDS[kind].imports) for kind in ("proxy", "training")
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_is_tried_by_is_there(kind: Kind) -> None:
+    ours = [name for name in KINDS[kind].imports if name.startswith("runtime.")]
+    assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in ours)
+    about = KINDS[kind]
+    assert not about.command or (ROOT / about.command[-1].replace(".", "/") / "__main__.py").is_file()
+    wanted = "".join(Lock().extra(name).read_text() for name in about.extras)
+    assert about.computes or {"cryptography", "grpcio", "h11", "tink"} <= set(
+        re.findall(r"^[a-z0-9-]+", wanted, re.MULTILINE)
+    )
 
 
 def test_another_jax_is_another_image(
