@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import stat
 import threading
@@ -26,6 +27,11 @@ class KeyRing:
     def __init__(self, keys: Iterable[KeyRef], kms_endpoint: str | None = None) -> None:
         """Reads the files among them. Raises BadInput."""
         aead.register()
+        if kms_endpoint and not _is_here(kms_endpoint):
+            raise BadInput(
+                f"{kms_endpoint!r} is asked without TLS: whoever is on the way could read data keys",
+                fix="a stand-in of Cloud KMS on this machine: 127.0.0.1:PORT",
+            )
         self._endpoint, self._lock = kms_endpoint, threading.Lock()
         self._known = {key.uri: key for key in keys}
         self._ready: dict[str, aead.Aead] = {
@@ -73,6 +79,14 @@ class KeyRing:
             if uri not in self._ready:
                 self._ready[uri] = CloudKms(uri, self._endpoint)
             return self._ready[uri]
+
+
+def _is_here(endpoint: str) -> bool:
+    host = endpoint.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def make_key_file(path: Path) -> None:

@@ -156,6 +156,16 @@ def test_a_key_file_is_its_owners_alone_and_is_never_overwritten(key_file: Path)
         KeyRing([parse_key(f"file:{key_file}")])
 
 
+@pytest.mark.parametrize(
+    "endpoint", ["10.0.0.1:80", "kms.example.com:443", "127.0.0.1.evil.com:80", "[2001:db8::1]:80"]
+)
+def test_a_stand_in_of_cloud_kms_is_on_this_machine(endpoint: str) -> None:
+    with pytest.raises(BadInput, match="without TLS"):
+        KeyRing([], endpoint)
+    for here in ("127.0.0.1:80", "[::1]:80", "localhost:80"):
+        KeyRing([], here)
+
+
 def test_a_full_disk_leaves_no_half_of_a_key(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(BadInput, match="no key can be written"):
         make_key_file(tmp_path / "key.json")
