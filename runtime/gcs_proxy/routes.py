@@ -33,6 +33,14 @@ _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage",
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
 _OBJECTLESS = ("batch", "discovery", "$discovery")
 _SUBRESOURCES = ("acl", "iam")
+_VERBS = {
+    "copyTo": ("b", "", "o", ""),
+    "rewriteTo": ("b", "", "o", ""),
+    "moveTo": ("o", ""),
+    "compose": (),
+    "restore": (),
+}
+"""What is done by POST with an object, and what the path has behind it; "" is any name."""
 RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
 
@@ -150,7 +158,9 @@ def _objects(
     if len(parts) == 2:
         return Route("list" if method in ("GET", "HEAD") else "other", bucket, query=query, verb="insert")
     name = parts[2]
-    if len(parts) > 3 and method != "POST" and parts[3] not in _SUBRESOURCES:
+    if len(parts) > 3 and parts[3] in _SUBRESOURCES:
+        return Route("plain", bucket, name, query)
+    if len(parts) > 3 and method != "POST":
         name = "/".join(parts[2:])  # some clients leave the slashes of a name as they are
     if len(parts) == 3 or name != parts[2]:
         if method in ("GET", "HEAD"):
@@ -158,12 +168,18 @@ def _objects(
             return Route("media" if media else "metadata", bucket, name, query)
         kinds: dict[str, Kind] = {"DELETE": "delete", "PATCH": "change", "PUT": "change"}
         return Route(kinds.get(method, "other"), bucket, name, query, verb=method)
-    if parts[3] in ("copyTo", "rewriteTo") and len(parts) == 8 and (parts[4], parts[6]) == ("b", "o"):
+    wanted, behind = _VERBS.get(parts[3]), parts[4:]
+    if (
+        wanted is None
+        or len(behind) != len(wanted)
+        or any(word not in ("", part) for word, part in zip(wanted, behind, strict=True))
+    ):
+        # Who reads the slashes of a name otherwise than we do would take it for another place.
+        raise invalid("the path is none of the JSON API's, or a name in it has slashes that are not escaped")
+    if parts[3] in ("copyTo", "rewriteTo"):
         kind: Kind = "copy" if parts[3] == "copyTo" else "rewrite"
         return Route(kind, bucket, name, query, parts[3], to=(parts[5], parts[7]))
-    if parts[3] in _SUBRESOURCES:
-        return Route("plain", bucket, name, query)
-    to = (bucket, parts[5]) if parts[3] == "moveTo" and len(parts) == 6 else ("", "")
+    to = (bucket, parts[5]) if parts[3] == "moveTo" else ("", "")
     return Route("other", bucket, name, query, verb=parts[3], to=to)
 
 

@@ -115,6 +115,9 @@ def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store
         ("PUT", "/storage/x", b"", "no path of the JSON API"),
         ("GET", "/storage//v1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
         ("GET", "/storage/v1beta1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
+        ("POST", "/storage/v1/b/BUCKET/o/a/b/compose", b"{}", "slashes that are not escaped"),
+        ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/b/BUCKET/o/b/c", b"", "slashes that are not escaped"),
+        ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/x/BUCKET/o/b", b"", "not escaped"),
         ("GET", "http://other/storage/v1/b/BUCKET/o/x", None, "no path"),
     ],
 )
