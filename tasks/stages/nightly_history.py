@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tasks.cloud.storage import open_folder
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.fold import fold, tonight
-from tasks.history.dataset.groups import Group
+from tasks.history.dataset.groups import Group, unmeasured
 from tasks.history.dataset.lines import value_of, versions_changed
 from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Recorded, Records
@@ -24,6 +24,9 @@ from tasks.stages.nightly_record import CellEnd
 
 _MOST_NIGHTS = 90
 """Of a history that was never judged, so many nights are."""
+
+_FORGOTTEN_S = 14 * 86400.0
+"""What nobody measured for so long is not waited for: on another machine, say, it is another series."""
 
 
 @dataclass
@@ -80,7 +83,10 @@ class HistoryJudge:
                 *turns,
             ],
             list(_shifts([(one, machines[one.series]) for one in of_machines])),
-            {one.series: _why_right(one) for one in _latest(decisions) if one.standing.alert is None},
+            {
+                **_forgotten(groups_of(looked, self.thresholds), cells),
+                **{one.series: _why_right(one) for one in _latest(decisions) if one.standing.alert is None},
+            },
             [*self._rows.troubles.values(), *unread, *looked.troubles],
         )
 
@@ -98,6 +104,14 @@ class HistoryJudge:
             for run in cell.runs
             for row in self._rows.of(run)
         }
+
+
+def _forgotten(groups: Mapping[str, Group], cells: Sequence[CellEnd]) -> dict[str, str]:
+    """Returns what nobody measures any more, where every cell ran: no night will show what became of it."""
+    began = [run.began_at for cell in cells for run in cell.runs if run.began_at is not None]
+    if not began or any(cell.status != "passed" for cell in cells):
+        return {}
+    return dict.fromkeys(unmeasured(groups, max(began) - _FORGOTTEN_S), "it was not measured for two weeks")
 
 
 def _takes_turns(cell: CellEnd) -> bool:

@@ -99,6 +99,15 @@ def group_of(one: Recorded) -> str:
     return f"{one.about['machine']}/{one.about['track']}" + ("" if unit == "s" else f"/{unit}")
 
 
+def unmeasured(groups: Mapping[str, Group], since: float) -> list[str]:
+    """Returns the series that no run measured that began since then, and the machines of which none was measured."""
+    found: list[str] = []
+    for name, group in groups.items():
+        old = [one for one, member in group.members.items() if member.recorded.about["began_at"] < since]
+        found += [*old, name_of_machine(name)] if len(old) == len(group.members) else old
+    return found
+
+
 def narrowed(group: Group, series: str, known: Iterable[Decision], nights: int, most: int) -> Group:
     """Returns a group that its latest nights can be decided of in a moment: whole, or one series and some others.
 

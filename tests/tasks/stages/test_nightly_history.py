@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tasks.cloud.storage import open_folder
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.store import Dataset
 from tasks.history.night_told import NightTold, SeriesTold
 from tasks.history.verdict import Verdict
@@ -126,6 +128,18 @@ def test_without_a_history_nothing_stands_out_and_nothing_has_a_baseline(place: 
     assert judge.take_in(cells) == []
     assert judge.suspects(cells) == {}
     assert set(verdicts(judge.decide(cells))) == {Verdict.NO_BASELINE}
+
+
+def test_what_nobody_measures_any_more_is_not_wrong_for_ever(place: Place) -> None:
+    ended = cell(place.run("2026-11-29", {}))
+    (seen, *_) = rows_of_folder(open_folder(ended.runs[0].folder))
+    earlier = {"run_id": "e", "night": "e", "began_at": AT - 15 * 86400.0, "track": "released"}
+    place.dataset.append([{**seen, **earlier, "series": "save-gone", "machine": "gone"}])
+    judge = place.judge("2026-11-29")
+    told = {name: why for name, why in judge.decide([ended]).right.items() if "not measured" in why}
+    assert told.keys() == {"save-gone", name_of_machine("gone/released")}
+    did_not_run = replace(cell(title="another"), status="not_run")
+    assert told.keys().isdisjoint(judge.decide([ended, did_not_run]).right), "it may be one of that cell"
 
 
 def test_one_series_that_is_slower_stands_out_is_seen_twice_and_comes_back(place: Place) -> None:
