@@ -90,10 +90,12 @@ class Training(Benchmark):
             if newest is None:
                 raise RuntimeError("nothing was saved")
             for _ in range(given.restores):
-                with context.measure("restore", payload_bytes=pytree.held_bytes(trainer.abstract)):
+                size = pytree.held_bytes(trainer.abstract)
+                with context.measure("restore", payload_bytes=size) as block:
                     restored = restore(manager, newest, trainer)
                 check(trainer, newest, restored)
                 pytree.free(restored["state"])
+                _tell_restored(newest, block)
 
     def model(self) -> Model:
         """Returns what is trained."""
@@ -199,8 +201,12 @@ def _restored(
         restored = restore(manager, step, trainer)
     context.value("restore_after_restart", "resumed_from_step", step, "1")
     check(trainer, step, restored)
-    print(f"goes on from step {step}", flush=True)
+    _tell_restored(step, block)
     return restored["state"], block
+
+
+def _tell_restored(step: int, block: Block) -> None:
+    print(f"restored step {step} in {block.seconds:.6f} s", flush=True)
 
 
 def restore(manager: ocp.CheckpointManager, step: int, trainer: Trainer) -> Any:
@@ -229,6 +235,7 @@ def _wait(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving
 def _saved(context: Context, steps: Steps, manager: ocp.CheckpointManager, saving: Saving) -> None:
     manager.wait_until_finished()  # raises what went wrong in the background
     context.value("save", "complete_after_s", saving.seconds(), "s")
+    print(f"saved step {saving.step} in {saving.seconds():.6f} s", flush=True)
     steps.saved(saving.step)
 
 
