@@ -43,7 +43,6 @@ class FlowRunState:
     id: str
     name: str
     state_type: str
-    state_name: str
     message: str
 
     @property
@@ -203,7 +202,6 @@ def _flow_run(found: Mapping[str, Any]) -> FlowRunState:
         id=str(found["id"]),
         name=_name(found),
         state_type=str(state.get("type") or "PENDING"),
-        state_name=str(state.get("name") or "Pending"),
         message=str(state.get("message") or ""),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tasks.history.effect import Effect, measure_effect
 from tasks.history.fingerprint import difference
 from tasks.history.labels import labels
 from tasks.history.measurement import Measurement
+from tasks.history.ranks import shift
 from tasks.history.results import PointOutcome, Results
 from tasks.history.summary import combine_of
 
@@ -26,8 +27,10 @@ from tasks.history.summary import combine_of
 class Pair:
     """One series in both runs: `here` in the run in question, `there` in the one it is compared with, in `unit`.
 
-    `larger`: in which share of all pairs of repeats the value here is the larger one. `usual`: how far two runs of
-    the series differ at most in 19 of 20 cases when nothing changed, a fraction; None: not known.
+    `effect` is the median of all pairs of a repeat here and one there, with the interval of the rank test; where so few
+    repeats tell nothing by their ranks, that of the medians, with the interval of their scatter. `larger`: in which
+    share of all pairs of repeats the value here is the larger one. `usual`: how far two runs of the series differ at
+    most in 19 of 20 cases when nothing changed, a fraction; None: not known.
     """
 
     label: str
@@ -128,6 +131,11 @@ def _pair(label: str, one: Measurement, here: list[float], there: list[float], u
     ours, theirs = np.asarray(here)[:, None], np.asarray(there)
     larger = float(((ours > theirs) + (ours == theirs) / 2).mean())
     effect = measure_effect(here, [there], least)
+    both = [np.log(np.maximum(values, least)).tolist() for values in (here, there)] if effect else [[], []]
+    if effect and (found := shift(*both)):
+        effect = replace(
+            effect, effect=math.expm1(found.centre), low=math.expm1(found.low), high=math.expm1(found.high)
+        )
     return Pair(
         label, one.benchmark_key, one.operation, one.metric, one.unit, here, there, effect, larger, usual
     )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_NO_UNITS = ("", "1", "count")
 
 
 def digits(value: float) -> str:
@@ -69,7 +70,7 @@ def quantity(value: float, unit: str) -> str:
         return size(value)
     if unit == "bytes/s":
         return speed(value)
-    return digits(value)
+    return digits(value) if unit in _NO_UNITS else f"{digits(value)} {unit}"
 
 
 def between(interval: Interval | None, unit: str) -> str:

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.contract.counting import counted
+from runtime.contract.metrics import describe
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.notes import Notes
 from tasks.history.dataset.recorded import Hole, Recorded, Seen, middle
 from tasks.history.detection.baseline import ENOUGH_NIGHTS, baseline_of
 from tasks.history.detection.evidence import before
 from tasks.history.quantities import percent, plus_minus, printable, quantity
+from tasks.history.verdict import Verdict
+
+NO_VALUE = "no value of it is a positive number"
 
 _HEADINGS = ("series", "what", "track", "on", "nights", "last night", "latest")
 
@@ -49,6 +53,30 @@ class Shown:
         """Returns all runs in the order of their nights, those that gave nothing too."""
         return sorted([*self.seen, *self.holes], key=lambda found: (found.night, found.began_at))
 
+    @property
+    def standing(self) -> tuple[Verdict | None, str]:
+        """Returns where the series stands, and why; None: no verdict is given on it. One whose last night gave nothing
+        is NOT_RUN, whatever was decided before."""
+        last = self.nights[-1] if self.nights else None
+        if isinstance(last, Hole):
+            return Verdict.NOT_RUN, f"{last.night}: {last.cause or last.status.replace('_', ' ')}"
+        counting = [night.name for night in self.one.nights]
+        if last and not last.aside and last.night not in counting:
+            return Verdict.NOT_RUN, f"{last.night}: {NO_VALUE}"
+        if self.decisions:
+            latest = self.decisions[-1]
+            older = last is not None and last.night > latest.night
+            return (
+                latest.verdict,
+                f"{latest.reason}{f' (of {latest.night}, the last that counts)' if older else ''}",
+            )
+        unit, usual = (about := self.one.about)["unit"], describe(about["metric"], about["unit"]).unit
+        if unit != usual:
+            return None, f"it is in {unit}, and judged in {usual} alone"
+        if len(counting) < 2:
+            return Verdict.NO_BASELINE, "no earlier night"
+        return None, "it follows from times and memory, and these are judged"
+
     def remarks(self, found: Seen | Hole) -> list[str]:
         """Returns what people said of a run's night, but for why it is set aside."""
         said = self.notes.of(self.one.id, (found.night, found.run_id))
@@ -72,10 +100,9 @@ def show_lines(shown: Shown, last: int) -> list[str]:
         f"on {machine_words(one)}; {one.about['track']}",
         _counts(one, shown.holes),
     ]
-    if shown.decisions:
-        latest = shown.decisions[-1]
-        told.append(f"{latest.verdict.value}: {latest.reason}")
-    if level := _level(one, shown.decisions):
+    verdict, reason = shown.standing
+    told.append(f"{verdict.value if verdict else 'no verdict'}: {reason}")
+    if level := _level(shown):
         told.append(level)
     changes = [change_cells(shown, decision) for decision in shown.decisions if decision.is_change]
     rows = [_night(shown, found) for found in shown.nights[-last:]]
@@ -164,9 +191,11 @@ def shown_object(shown: Shown) -> dict[str, Any]:
         for seen in shown.seen
     ]
     decided = [_decided(one) for one in shown.decisions]
+    verdict, reason = shown.standing
     return {
         **series_object(shown.one),
-        "verdict": decided[-1]["verdict"] if decided else None,
+        "verdict": verdict.value if verdict else None,
+        "reason": reason,
         "runs": runs,
         "holes": [vars(hole) for hole in shown.holes],
         "decisions": decided,
@@ -206,7 +235,8 @@ def _counts(one: Recorded, holes: Sequence[Hole]) -> str:
     return "; ".join(told)
 
 
-def _level(one: Recorded, decisions: Sequence[Decision]) -> str:
+def _level(shown: Shown) -> str:
+    one, decisions = shown.one, shown.decisions
     if not one.nights:
         return ""
     level, scatter, since = _held_to(one, decisions)
@@ -216,7 +246,9 @@ def _level(one: Recorded, decisions: Sequence[Decision]) -> str:
     if scatter is not None:
         told.append(f"nights scatter by {plus_minus(scatter)}")
     off = percent(value_of(one.nights[-1].settled.centre) / level - 1)
-    return f"{', '.join(told)}; the latest is {off} off it" if scatter is not None else told[0]
+    last = one.nights[-1].name
+    latest = "the latest" if shown.nights[-1].night == last else last
+    return f"{', '.join(told)}; {latest} is {off} off it" if scatter is not None else told[0]
 
 
 def _held_to(one: Recorded, decisions: Sequence[Decision]) -> tuple[float | None, float | None, str]:
@@ -237,13 +269,7 @@ def _night(shown: Shown, found: Seen | Hole) -> tuple[str, ...]:
         told = f"{status}: {found.cause}" if found.cause else status
         return (found.night, "–", "", found.run_id, "; ".join([told, *remarks]))
     median = quantity(middle(found.values), found.unit) if found.run else "–"
-    aside = (
-        f"set aside: {found.aside}"
-        if found.aside
-        else ""
-        if found.run
-        else "no value of it is a positive number"
-    )
+    aside = f"set aside: {found.aside}" if found.aside else "" if found.run else NO_VALUE
     return (
         found.night,
         median,

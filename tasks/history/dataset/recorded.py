@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.history.comparison import SMALLEST_MEMORY
+from tasks.history.dataset.clocks import BACK_S, FIRST_TIME, latest_time, why_wrong
 from tasks.history.dataset.garbage import untroubled_by_garbage
 from tasks.history.dataset.latest import bounds, codes, numbers, order_of
 from tasks.history.dataset.medians import runs_of
@@ -27,13 +28,6 @@ from tasks.history.intervals import median
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_FIRST_TIME = 1420070400.0
-"""2015: whatever claims to be older was written by a machine whose clock was never set."""
-_AHEAD_S = 86400.0
-"""Seconds after now from which on a run's clock is taken to be wrong: machines' clocks differ a little."""
-_BACK_S = 3600.0
-"""A run may be collected so long before it began, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +174,10 @@ class Records:
         return numbers(self._table, "began_at")[self._order]
 
     @cached_property
+    def _collected(self) -> NDArray[np.float64]:
+        return numbers(self._table, "collected_at")[self._order]
+
+    @cached_property
     def _runs(self) -> Sequence[Run | None]:
         least = [SMALLEST_MEMORY if unit == "bytes" else 0.0 for unit in self._texts("unit")]
         return runs_of(*self._lists, np.asarray(least))
@@ -217,10 +215,8 @@ class Records:
 
     @cached_property
     def _wrong_clock(self) -> NDArray[np.bool_]:
-        began, collected = self._began, numbers(self._table, "collected_at")[self._order]
-        wrong: NDArray[np.bool_] = (
-            ~(began >= _FIRST_TIME) | (began > self._now + _AHEAD_S) | (collected < began - _BACK_S)
-        )
+        began, late = self._began, self._began > latest_time(self._now)
+        wrong: NDArray[np.bool_] = ~(began >= FIRST_TIME) | late | (self._collected < began - BACK_S)
         return wrong
 
     @cached_property
@@ -273,9 +269,11 @@ class Records:
         if self._mentioned and (note := self._notes.excluded(series, names)):
             return note.words
         if self._wrong_clock[row]:
-            return f"its clock was wrong: it began {moment_name(float(self._began[row]))}"
+            collected = float(self._collected[row])
+            return f"its clock was wrong: {why_wrong(float(self._began[row]), collected, self._now)}"
         if self._other_unit[row]:
-            return f"it is in {self._texts('unit')[row]}, the latest is not"
+            units, last = self._texts("unit"), next(end for _, end in self._bounds if row < end) - 1
+            return f"it is in {units[row]}, the latest in {units[last]}"
         return ""
 
     def _texts(self, name: str) -> Sequence[str]:

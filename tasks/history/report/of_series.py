@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from runtime.contract.roles import role_of
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.lines import Shown, change_cells, machine_words
-from tasks.history.dataset.recorded import Hole, Seen, middle
+from tasks.history.dataset.recorded import Seen, middle
 from tasks.history.fingerprint import FIELDS
 from tasks.history.intervals import median_interval
 from tasks.history.labels import mesh_label, plain
@@ -16,13 +16,12 @@ from tasks.history.report.series_page import Change, SeriesPage
 from tasks.history.report.site_page import Entry
 from tasks.history.report.spark import spark
 from tasks.history.report.trend_model import Judged, Run, Trend
-from tasks.history.verdict import Verdict
 
 
 def series_page(shown: Shown) -> SeriesPage:
     """Returns what the page of a series says."""
     one = shown.one
-    verdict, reason = _standing(shown)
+    verdict, reason = shown.standing
     return SeriesPage(
         id=one.id,
         name=one.name.split(" / "),
@@ -43,7 +42,7 @@ def series_page(shown: Shown) -> SeriesPage:
 def entry(shown: Shown, link: str) -> Entry:
     """Returns a series' line in the table of all."""
     one = shown.one
-    verdict, reason = _standing(shown)
+    verdict, reason = shown.standing
     counting = [middle(seen.values) for seen in _settled(shown)]
     latest = shown.decisions[-1] if shown.decisions else None
     level = latest.level if latest else None
@@ -59,20 +58,6 @@ def entry(shown: Shown, link: str) -> Entry:
         effect=one.latest / level - 1 if one.latest is not None and level else None,
         spark=spark(counting, level, f"{one.name}: {len(one.nights)} nights"),
     )
-
-
-def _standing(shown: Shown) -> tuple[Verdict | None, str]:
-    """Returns where a series stands; None: no verdict is given on it. One whose last night gave nothing is NOT_RUN,
-    whatever was decided before."""
-    last = shown.nights[-1] if shown.nights else None
-    if isinstance(last, Hole):
-        return Verdict.NOT_RUN, f"{last.night}: {last.cause or last.status}"
-    if shown.decisions:
-        return shown.decisions[-1].verdict, shown.decisions[-1].reason
-    nights = len(shown.one.nights)
-    if nights < 2:
-        return Verdict.NO_BASELINE, "no earlier night"
-    return None, "it follows from times and memory, and these are judged"
 
 
 def _trend(shown: Shown) -> Trend:

@@ -28,7 +28,7 @@ class Api:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return [FlowRunState(name, name, "RUNNING", "Running", "") for name in answer]
+        return [FlowRunState(name, name, "RUNNING", "") for name in answer]
 
     def cancel(self, flow_run: str) -> None:
         self.cancelled.append(flow_run)

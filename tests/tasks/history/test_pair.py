@@ -81,6 +81,21 @@ def test_what_can_be_said(
     assert (list(one.here), list(one.there)) == (list(here), list(there))
 
 
+def test_repeats_that_scatter_hide_no_difference_that_nearly_all_pairs_show() -> None:
+    """By the scatter of the medians the change lies between −84 and +146 %."""
+    there = (1.00, 1.02, 0.98, 1.05, 0.97, 1.01)
+    (one,) = pair((0.30, 0.33, 0.36, 0.90, 0.93, 0.975), there).pairs
+    assert one.larger == pytest.approx(1 / 36) and one.word == "faster"
+    assert one.effect and one.effect.low is not None and one.effect.high is not None
+    assert one.effect.low < one.effect.effect < one.effect.high < 0
+    assert one.effect.effect == pytest.approx(-0.436, abs=0.001)
+
+
+def test_with_three_repeats_each_the_scatter_tells() -> None:
+    (one,) = pair(SLOW[:3], FAST[:3]).pairs
+    assert one.word == "slower" and one.effect and one.effect.effect == pytest.approx(0.2)
+
+
 def test_little_memory_is_no_difference() -> None:
     metric = "peak_rss_over_start_bytes"
     one = compared(
