@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tasks.leases.resource import ResourceRef
     from tasks.stages.environment_desk import Desk
     from tasks.stages.environment_plan import Plan, Preview
+    from tasks.targets.environment_diff import Difference
 
 File = Annotated[str, Parameter(help="The environment: a path, or a name in configs/environments/")]
 Set = Annotated[
@@ -252,16 +253,20 @@ def _steps(planned: Plan) -> Iterator[str]:
     for step in planned.steps:
         if step.do in ("make", "change", "refuse"):
             yield f"  {step}"
-            yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in step.differences)
+            yield from (f"      {_told(one)}" for one in step.differences)
     yield from (f"  {step}" for step in planned.cluster)
     for what, fields in planned.differs.items():
         yield f"  {what} differs:"
-        yield from (f"      {one}{'' if one.can else ' (stays)'}" for one in fields)
+        yield from (f"      {_told(one)}" for one in fields)
     yield from (f"  beside it: {one}" for one in planned.beside)
     alike = sum(step.do == "keep" for step in planned.steps)
     used = sum(step.do == "use" for step in planned.steps)
     before = f", {counted(used, 'thing')} that {'were' if used > 1 else 'was'} there before" if used else ""
     yield f"nothing to do{before}" if planned.empty else f"as it should be: {counted(alike, 'thing')}{before}"
+
+
+def _told(one: Difference) -> str:
+    return str(one) if one.can else f"{one} (stays: {one.instead})"
 
 
 def _tpus(seen: Preview) -> str:

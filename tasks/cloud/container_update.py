@@ -1,8 +1,9 @@
-"""Changes of a cluster of GKE in place: one part at a time, each an operation that is waited for."""
+"""Changes of a cluster of GKE and its node pools in place: one part at a time, each an operation that is waited for."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tasks.cloud.container import Container
@@ -12,30 +13,64 @@ from tasks.cloud.container_transport import client, told
 PARTS = ("release_channel", "logging_config", "monitoring_config", "workload_identity_config")
 """Parts of a cluster that may be changed while it is there, named as in the API."""
 
+POOL_PARTS = ("autoscaling", "management", "config.labels")
+"""Those of a node pool. What is done to its nodes meanwhile disturbs nobody."""
 
-def change(
-    container: Container, location: str, name: str, part: str, value: Any, *, limit_s: float = 3600.0
-) -> None:
+MACHINE_PARTS = ("config.machine_type", "config.disk_type", "config.disk_size_gb")
+"""Those for which GKE makes the nodes of a pool anew, one after the other. No TPU slice has them changed."""
+
+
+LIMIT_S = 3600.0
+"""How long a change, and another's operation before it, are waited for."""
+
+
+def change(container: Container, location: str, name: str, part: str, value: Any) -> None:
     """Gives a cluster another value of one of its parts, and waits until it has it. Asking twice changes nothing.
 
-    Another's operation on the cluster is waited for, as long as the own one: `limit_s` seconds. Raises ContainerError.
+    Another's operation on the cluster is waited for, as long as the own one. Raises ContainerError.
     """
-    timing, until = container.timing, time.monotonic() + limit_s
     full = f"projects/{container.project}/locations/{location}/clusters/{name}"
+    request = {"name": full, "update": {f"desired_{part}": value}}
     doing = f"change {part} of cluster {name}"
-    operation = ""
+    _carried_out(container, location, doing, lambda **more: client().update_cluster(request, **more))
+
+
+def change_pool(
+    container: Container,
+    location: str,
+    cluster: str,
+    name: str,
+    part: str,
+    value: Any,
+) -> None:
+    """Gives a node pool another value of one of POOL_PARTS or MACHINE_PARTS, as `change` does."""
+    full = f"projects/{container.project}/locations/{location}/clusters/{cluster}/nodePools/{name}"
+    doing, field = f"change {part} of node pool {name}", part.rpartition(".")[2]
+
+    def ask(**more: Any) -> Any:
+        request = {"name": full, field: {"labels": value} if field == "labels" else value}
+        if part == "autoscaling":
+            return client().set_node_pool_autoscaling(request, **more)
+        if part == "management":
+            return client().set_node_pool_management(request, **more)
+        return client().update_node_pool(request, **more)
+
+    _carried_out(container, location, doing, ask)
+
+
+def _carried_out(container: Container, location: str, doing: str, ask: Callable[..., Any]) -> None:
+    timing, until, operation = container.timing, time.monotonic() + LIMIT_S, ""
     while not operation:
         try:
             with told(doing, timing.try_s):
-                request = {"name": full, "update": {f"desired_{part}": value}}
-                operation = client().update_cluster(request=request, retry=None, timeout=timing.try_s).name
+                operation = ask(retry=None, timeout=timing.try_s).name
         except (Busy, Unavailable):
             if time.monotonic() >= until:
                 raise
             time.sleep(timing.first_pause_s)
     while not (seen := container.operation(location, operation)).done:
         if time.monotonic() >= until:
-            raise Unavailable(f"cannot {doing}: it takes more than {limit_s:.0f} s")
+            raise Unavailable(f"cannot {doing}: it takes more than {LIMIT_S:.0f} s")
         time.sleep(timing.first_pause_s)
     if seen.code or seen.error:
         raise error_of_operation(seen.code, seen.error, doing)

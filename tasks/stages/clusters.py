@@ -81,11 +81,13 @@ def create(
     ttl_s: float | None = None,
     agree: Agree = lambda planned: True,
     partly: bool = False,
+    lasting: bool = False,
 ) -> Standing:
     """Makes a cluster of this name as it is wanted, or makes it so: repairs, resizes. Called again it goes on.
 
     It is kept for `ttl_s` seconds from now, None: until somebody deletes it. A new one that is interrupted or cannot
-    be had as a whole is given back, unless `partly` says to keep what there is; one that was kept before stays.
+    be had as a whole is given back, unless `partly` says to keep what could be had; one that was kept before stays,
+    and so does a `lasting` one, whatever goes wrong, as far as it is whole.
     Raises BadInput, Declined, Taken, NotWhole, NotReady, ContainerError, Leaked.
     """
     check(office, name, config)
@@ -95,12 +97,16 @@ def create(
         office.ledger, office.inventories, lease_name(office.container.project, name), None, say=office.say
     )
     until = time.time() + ttl_s if ttl_s is not None else None
+    if lasting and kept is None:
+        holding.describe(shape_of(config), None)
+        holding.stand(until)
+    stays = kept is not None or lasting
     try:
         with holding.renewing():
             try:
                 _carry_out(office, name, config, holding, agree)
             except (NotWhole, NotReady) as error:
-                if partly or kept is not None:
+                if partly or stays:
                     came = config
                     try:
                         if isinstance(error, NotWhole):
@@ -113,7 +119,7 @@ def create(
     except BaseException as ended_by:
         if holding.lease.owner is not None:
             try:
-                _back_out(office, name, config, holding, kept, ended_by)
+                _back_out(office, name, config, holding, kept, ended_by, stays=stays)
             except InfrastructureError as error:
                 told = f"cluster {name} could not be put back: {error}; do the same again"
                 if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
@@ -121,7 +127,7 @@ def create(
                 office.say(f"warning: {told}")  # what it ended by is what is told
                 raise ended_by from error
             except KeyboardInterrupt as again:
-                if kept is None:
+                if not stays:
                     raise
                 what = f"interrupted before cluster {name} was put back as it was"
                 raise Leaked(f"{what}; `slicebench reap` does that, or do the same again") from again
@@ -243,16 +249,21 @@ def _back_out(
     holding: Holding,
     kept: Lease | None,
     ended_by: BaseException,
+    *,
+    stays: bool,
 ) -> None:
-    """Puts a cluster back that was kept before, without what is half made; gives a new one back. Raises Leaked."""
-    if kept is not None:
+    """Puts a cluster back that was kept before or stays, without what is half made; gives a new one back.
+
+    Raises Leaked.
+    """
+    if stays:
         with holding.renewing():  # what is under way on it may take long
             give_back_half_made(holding, USUAL)
             _works(office, name, config, holding).settle()
             for line in bring_back(holding, USUAL):
                 office.say(line)
-        if holds_nothing(kept) or not holds_nothing(holding.lease):
-            holding.detach(kept.stands_until)
+        if (kept is not None and holds_nothing(kept)) or not holds_nothing(holding.lease):
+            holding.detach(kept.stands_until if kept is not None else holding.lease.stands_until)
             return
     made = made_under(holding.lease)
     with telling_what_stands(office.ledger, holding.lease):

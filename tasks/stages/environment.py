@@ -12,7 +12,6 @@ from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
 from tasks.cloud.buckets import Buckets
 from tasks.cloud.container_errors import Disabled, NotFound, QuotaExhausted
-from tasks.cloud.container_update import change
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
@@ -26,10 +25,11 @@ from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
+from tasks.stages.environment_changes import change_cluster
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import ASKS, Plan, differs, in_words_of_files, lacking
+from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking
 from tasks.stages.environment_quota import short_of_quota
-from tasks.targets.environment_diff import Difference, Step
+from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import Wanted, wanted
 
 _AFTER_CLUSTER = frozenset({"account role"})
@@ -180,13 +180,10 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[S
         raise BadInput(Plan("", (), (), refused, (), {}).problems)
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
-    clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), partly=True)
+    clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), lasting=True)
     for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
-    _change_cluster(desk, config)
-    for what, fields in differs(desk, config).items():
-        for field in fields:
-            desk.say(f"warning: {what} stays as it is: {field} is not changed on what is there")
+    change_cluster(desk, config)
     return steps
 
 
@@ -213,20 +210,6 @@ def _look_all_over(desk: Desk, config: EnvironmentConfig) -> None:
 def _asked(desk: Desk, config: EnvironmentConfig) -> list[Wanted]:
     """Returns what is made under the environment's own lease."""
     return [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
-
-
-def _change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
-    """Changes what of the cluster is not as wanted, and may be changed while it is there."""
-    cluster = next(one for one in wanted(config, desk.project) if one.kind == "cluster")
-    unlike = differs(desk, config).get(str(cluster), ())
-    parts: dict[str, list[Difference]] = {}
-    for one in unlike:
-        if one.can:
-            parts.setdefault(one.path.partition(".")[0], []).append(one)
-    for part, changes in sorted(parts.items()):
-        desk.say(f"change {cluster}: {'; '.join(map(str, changes))}")
-        place = cluster.scope.partition("/")[2]
-        change(desk.container, place, cluster.name, part, cluster.fields[part])
 
 
 def _bucket_step(desk: Desk, config: EnvironmentConfig) -> Step:

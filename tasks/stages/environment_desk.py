@@ -219,7 +219,9 @@ def carry_out(desk: Desk, holding: Holding, step: Step) -> None:
         holding.create(kind, wanted.scope, wanted.name, lambda: there.uid)
     for one in step.differences:
         if not one.can:
-            desk.say(f"warning: {wanted} stays as it is: {one} cannot be changed on what is there")
+            desk.say(
+                f"warning: {wanted} stays as it is: {one} cannot be changed on what is there: {one.instead}"
+            )
     _change(desk, step, there, labels)
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput, Problem
 from tasks.cloud import services
-from tasks.cloud.container_document import document
-from tasks.cloud.container_update import PARTS
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.labels import read_labels
 from tasks.config.environment import EnvironmentConfig
@@ -21,12 +19,13 @@ from tasks.config.environment_roles import Need, apis_for, needs_of, permissions
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office
 from tasks.stages.environment_beside import beside
+from tasks.stages.environment_changes import differs
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside
 from tasks.stages.environment_quota import short_of_quota
 from tasks.targets.cluster_find import find
 from tasks.targets.cluster_price import price_of
-from tasks.targets.environment_diff import Difference, Step, differences
+from tasks.targets.environment_diff import Difference, Step
 from tasks.targets.environment_wanted import Wanted, wanted
 
 _FIELDS = {
@@ -167,23 +166,6 @@ def lacking(desk: Desk, config: EnvironmentConfig) -> list[str]:
     return found
 
 
-def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
-    """Returns what of the cluster and its node pools is not as wanted, beside what `cluster create` would change."""
-    cluster = cluster_of(config, desk.project)
-    there = document(desk.project, cluster.location, config.cluster.name, desk.timing)
-    if there is None:
-        return {}
-    pools = {str(one["name"]): one for one in there.get("node_pools", ())}
-    found: dict[str, Sequence[Difference]] = {}
-    for one in wanted(config, desk.project):
-        seen = there if one.kind == "cluster" else pools.get(one.name) if one.kind == "node pool" else None
-        if seen is not None and (
-            unlike := [each for each in differences(one, seen, PARTS) if not _enough(each)]
-        ):
-            found[str(one)] = unlike
-    return found
-
-
 def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
     """Returns what is to be done inside the cluster, where it is there, and slicebench's own."""
     cluster = cluster_of(config, desk.project)
@@ -195,16 +177,6 @@ def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
     if not ours or not isinstance(office.inside, EnvironmentInside):
         return []
     return office.inside.differences(there, cluster)
-
-
-def _enough(one: Difference) -> bool:
-    """Whether a difference is none: room for more machines than are needed, or the version that a shorter one meant."""
-    if one.path.endswith("total_max_node_count"):
-        return isinstance(one.there, int) and one.there >= int(one.wanted)
-    if one.path != "initial_cluster_version":
-        return False
-    there, said = str(one.there), str(one.wanted)
-    return said in ("latest", "-", there) or there.startswith((f"{said}.", f"{said}-"))
 
 
 def _unreachable(off: Sequence[str]) -> frozenset[str]:

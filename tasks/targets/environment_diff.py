@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.cloud.things import Thing, value_at
+from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.environment_wanted import Wanted
 
 Do = Literal["make", "change", "keep", "use", "refuse"]
@@ -27,6 +28,8 @@ class Difference:
     there: Any
     wanted: Any
     can: bool
+    instead: str = ""
+    """What brings it about where the API does not."""
 
     def __str__(self) -> str:
         return f"{self.path}: {_said(self.there)} → {_said(self.wanted)}"
@@ -83,7 +86,19 @@ def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str
         if same(path, has, value) or _has_room(wanted, path, has):
             continue
         can = any(path == one or path.startswith(f"{one}.") for one in in_place)
-        yield Difference(path, has, value, can and _may_become(path, has, value))
+        can = can and _may_become(path, has, value)
+        yield Difference(path, has, value, can, "" if can else _instead(wanted))
+
+
+def _instead(wanted: Wanted) -> str:
+    """Returns what has to be done so that a field becomes as it is wanted which cannot be changed."""
+    if wanted.kind == "node pool" and wanted.name == CPU_POOL:
+        return f"delete node pool {wanted.name} in GKE, and `env up` makes it anew"
+    if wanted.kind == "node pool":
+        return "`env up` with --set tpu_pools=0, then without it, makes the pools anew"
+    if wanted.kind == "cluster":
+        return "only another cluster has it: `env down`, then `env up`"
+    return f"leave the file as it was, or name another {wanted.kind}"
 
 
 def _in_order(there: Any, wanted: Any) -> Any:

@@ -38,6 +38,13 @@ _CALLS: dict[str, tuple[service.Call, Any, str]] = {
     "ListNodePools": (service.list_node_pools, container_v1.ListNodePoolsResponse, "container.clusters.get"),
     "DeleteNodePool": (service.delete_node_pool, container_v1.Operation, "container.clusters.update"),
     "SetNodePoolSize": (service.set_node_pool_size, container_v1.Operation, "container.clusters.update"),
+    "SetNodePoolAutoscaling": (
+        service.set_node_pool_autoscaling, container_v1.Operation, "container.clusters.update",
+    ),
+    "SetNodePoolManagement": (
+        service.set_node_pool_management, container_v1.Operation, "container.clusters.update",
+    ),
+    "UpdateNodePool": (service.update_node_pool, container_v1.Operation, "container.clusters.update"),
     "GetServerConfig": (service.get_server_config, container_v1.ServerConfig, "container.clusters.get"),
     "GetOperation": (service.get_operation, container_v1.Operation, "container.operations.get"),
     "ListOperations": (

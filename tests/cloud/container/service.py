@@ -138,6 +138,39 @@ def set_node_pool_size(state: World, request: container_v1.SetNodePoolSizeReques
     return messages.operation_message(state, begun)
 
 
+def set_node_pool_autoscaling(
+    state: World, request: container_v1.SetNodePoolAutoscalingRequest
+) -> container_v1.Operation:
+    return _change_pool(state, request.name, {"autoscaling": messages.spec_of(request.autoscaling)})
+
+
+def set_node_pool_management(
+    state: World, request: container_v1.SetNodePoolManagementRequest
+) -> container_v1.Operation:
+    return _change_pool(state, request.name, {"management": messages.spec_of(request.management)})
+
+
+def update_node_pool(state: World, request: container_v1.UpdateNodePoolRequest) -> container_v1.Operation:
+    wanted = {key: value for key, value in messages.spec_of(request).items() if key != "name"}
+    machine = wanted.keys() & {"machine_type", "disk_type", "disk_size_gb"}
+    if not wanted or (machine and wanted.keys() - machine):
+        raise rules.bad("Must specify exactly one update.")
+    if "labels" in wanted:
+        wanted["labels"] = wanted["labels"].get("labels", {})
+    _, _, pool = _find_pool(state, request.name)
+    if machine and pool["spec"].get("placement_policy", {}).get("tpu_topology"):
+        raise rules.bad("Machines of a TPU slice node pool cannot be changed.")
+    return _change_pool(state, request.name, {"config": {**pool["spec"].get("config", {}), **wanted}})
+
+
+def _change_pool(state: World, full: str, fields: dict[str, Any]) -> container_v1.Operation:
+    key, name, pool = _find_pool(state, full)
+    world.refuse_if_busy(state, key)
+    pool["spec"].update(fields)
+    pool["status"] = state["clusters"][key]["status"] = "RECONCILING"
+    return messages.operation_message(state, world.begin(state, key, "UPDATE_CLUSTER", name))
+
+
 def get_server_config(
     state: World, request: container_v1.GetServerConfigRequest
 ) -> container_v1.ServerConfig:

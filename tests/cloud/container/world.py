@@ -141,6 +141,8 @@ def _finish(world: World, operation: dict[str, Any], now: float) -> None:
             pool = cluster["pools"][operation["pool"]]
             pool["spec"]["initial_node_count"] = pool["nodes"] = operation["size"]
             pool["status"] = "RUNNING"
+        case "UPDATE_CLUSTER" if operation["pool"]:
+            cluster["pools"][operation["pool"]]["status"] = "RUNNING"
     if operation["cluster"] in world["clusters"] and cluster["status"] == "RECONCILING":
         cluster["status"] = "RUNNING"
 

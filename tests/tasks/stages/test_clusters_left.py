@@ -46,7 +46,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, edge: type, call: str, do: Callab
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(edge, call, die)
-        patched.setattr(clusters, "_back_out", lambda *words: None)
+        patched.setattr(clusters, "_back_out", lambda *words, **more: None)
         do()
     owner = lease().owner
     assert owner is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.stages.environment_plan import _enough
+from tasks.stages.environment_changes import _enough
 from tasks.targets.environment_diff import Difference, differences
 from tasks.targets.environment_wanted import Wanted
 
@@ -51,4 +51,10 @@ def test_named_ranges_are_compared_by_their_names(there: Any, told: list[str]) -
     ],
 )
 def test_a_version_that_was_said_in_short_is_any_of_its_kind(there: str, said: str, enough: bool) -> None:
-    assert _enough(Difference("initial_cluster_version", there, said, can=False)) is enough
+    assert (
+        _enough(
+            Wanted("cluster", "proj/us-east5", "mine"),
+            Difference("initial_cluster_version", there, said, can=False),
+        )
+        is enough
+    )

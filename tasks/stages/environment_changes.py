@@ -1,0 +1,92 @@
+"""What of an environment's cluster and pools is not as wanted: found, changed in place where GKE can, else told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tasks.cloud.container_document import document
+from tasks.cloud.container_update import MACHINE_PARTS, PARTS, POOL_PARTS, change, change_pool
+from tasks.cloud.things import value_at
+from tasks.config.environment import EnvironmentConfig
+from tasks.config.environment_cluster import cluster_of
+from tasks.stages.environment_desk import Desk
+from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.environment_diff import Difference, differences
+from tasks.targets.environment_wanted import Wanted, wanted
+
+
+def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
+    """Returns what of the cluster and its node pools is not as wanted, beside what `cluster create` would change."""
+    return {str(one): unlike for one, _, unlike in _compared(desk, config)}
+
+
+def change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
+    """Changes what of the cluster and its node pools may be changed while they are there, and tells the rest."""
+    for one, there, unlike in _compared(desk, config):
+        parts: dict[str, list[Difference]] = {}
+        for each in unlike:
+            if each.can:
+                parts.setdefault(_part_of(one, each.path), []).append(each)
+        for part, changes in sorted(parts.items()):
+            desk.say(f"change {one}: {'; '.join(map(str, changes))}")
+            _change(desk, one, part, there)
+    for what, fields in differs(desk, config).items():
+        for field in fields:
+            desk.say(
+                f"warning: {what} stays as it is: {field} is not changed on what is there: {field.instead}"
+            )
+
+
+def _compared(
+    desk: Desk, config: EnvironmentConfig
+) -> Iterator[tuple[Wanted, Mapping[str, Any], Sequence[Difference]]]:
+    """Yields what is there and not as wanted, as it is and with the fields."""
+    cluster = cluster_of(config, desk.project)
+    there = document(desk.project, cluster.location, config.cluster.name, desk.timing)
+    if there is None:
+        return
+    pools = {str(one["name"]): one for one in there.get("node_pools", ())}
+    for one in wanted(config, desk.project):
+        seen = there if one.kind == "cluster" else pools.get(one.name) if one.kind == "node pool" else None
+        if seen is None:
+            continue
+        found = differences(one, seen, _in_place(one))
+        if unlike := [each for each in found if not _enough(one, each)]:
+            yield one, seen, unlike
+
+
+def _in_place(one: Wanted) -> Sequence[str]:
+    if one.kind == "cluster":
+        return PARTS
+    return (*POOL_PARTS, *MACHINE_PARTS) if one.name == CPU_POOL else POOL_PARTS
+
+
+def _part_of(one: Wanted, path: str) -> str:
+    return next(part for part in _in_place(one) if path == part or path.startswith(f"{part}."))
+
+
+def _change(desk: Desk, one: Wanted, part: str, there: Mapping[str, Any]) -> None:
+    value, has = value_at(one.fields, part), value_at(there, part)
+    if one.kind == "cluster":
+        change(desk.container, one.scope.partition("/")[2], one.name, part, value)
+        return
+    _, place, cluster = one.scope.split("/")
+    if isinstance(value, Mapping) and isinstance(has, Mapping):
+        value = {**has, **value}  # what nobody asks for stays as it is
+    change_pool(desk.container, place, cluster, one.name, part, value)
+
+
+def _enough(one: Wanted, unlike: Difference) -> bool:
+    """Whether a difference is none: room for more machines than are needed, or the version that a shorter one meant.
+
+    The number of CPU machines is that of their autoscaling: with how many they began says nothing.
+    """
+    if unlike.path.endswith("total_max_node_count"):
+        return isinstance(unlike.there, int) and unlike.there >= int(unlike.wanted)
+    if unlike.path == "initial_node_count":
+        return one.name == CPU_POOL
+    if unlike.path != "initial_cluster_version":
+        return False
+    there, said = str(unlike.there), str(unlike.wanted)
+    return said in ("latest", "-", there) or there.startswith((f"{said}.", f"{said}-"))

@@ -1,0 +1,125 @@
+"""Node pools of an environment: changed in place where GKE can, else told how; what is made stays on failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runtime.contract.errors import SlicebenchError
+from tasks.cloud.container_errors import Busy
+from tasks.config.environment import EnvironmentConfig
+from tasks.config.environment_cluster import cluster_of
+from tasks.leases.lease import State
+from tasks.leases.ledger import latest
+from tasks.leases.reaper import reap
+from tasks.stages.clusters import create, delete
+from tasks.stages.environment_changes import change_cluster, differs
+from tests.cloud.container.leasing import a_ledger, office, quick_inventories
+from tests.cloud.container.running import Gke
+from tests.cloud.project.leasing import desk, environment
+
+CLUSTER = "projects/proj/locations/us-east5/clusters/mine"
+ACCOUNT = '"gke-sa@proj.iam.gserviceaccount.com" → "other-sa@proj.iam.gserviceaccount.com"'
+STAYS = [
+    f"node pool cpu: config.service_account: {ACCOUNT} (delete node pool cpu in GKE, and `env up` makes it anew)",
+    f"node pool tpu-node-pool-0: config.service_account: {ACCOUNT} "
+    "(`env up` with --set tpu_pools=0, then without it, makes the pools anew)",
+]
+
+
+def make(say: Callable[[str], None] = lambda line: None, **fields: Any) -> None:
+    create(office(say), "mine", cluster_of(environment(**fields), "proj"), lasting=True)
+
+
+def told(config: EnvironmentConfig) -> list[str]:
+    """Returns what of cluster and pools is not as wanted, and what brings that about which cannot be changed."""
+    return [
+        f"{what}: {one}{f' ({one.instead})' if one.instead else ''}"
+        for what, fields in differs(desk(), config).items()
+        for one in fields
+    ]
+
+
+def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) -> None:
+    make()
+    assert told(environment()) == []
+    with gke.store.changing() as state:  # by hand
+        pools = state["clusters"][CLUSTER]["pools"]
+        pools["cpu"]["spec"]["management"]["auto_repair"] = False
+        pools["tpu-node-pool-0"]["spec"]["config"]["labels"]["theirs"] = "too"
+    wanted = environment(
+        cpu_pool={"nodes": 4, "machine_type": "n1-standard-8", "disk_gb": 300},
+        tpu={"machine_type": "ct5lp-hightpu-4t", "topology": "4x4", "multislice_group": "other"},
+        accounts={"nodes": {"name": "other-sa"}},
+    )
+    changed = [
+        "node pool cpu: management.auto_repair: nothing → true",
+        "node pool cpu: autoscaling.total_min_node_count: 3 → 4",
+        'node pool cpu: config.machine_type: "n1-standard-4" → "n1-standard-8"',
+        "node pool cpu: config.disk_size_gb: 200 → 300",
+        'node pool tpu-node-pool-0: config.labels.multislice-group: "multi-slice-group" → "other"',
+    ]
+    assert sorted(told(wanted)) == sorted([*STAYS, *changed])
+    gke.forget()
+    gke.fault("UpdateNodePool", "error", code="FAILED_PRECONDITION", message="CLUSTER_ALREADY_HAS_OPERATION")
+    said: list[str] = []
+    change_cluster(desk(said.append), wanted)
+    assert told(wanted) == STAYS
+    assert [one.partition(": config")[0] for one in said if one.startswith("warning")] == [
+        "warning: node pool cpu stays as it is",
+        "warning: node pool tpu-node-pool-0 stays as it is",
+    ]
+    slices = gke.store.read()["clusters"][CLUSTER]["pools"]["tpu-node-pool-0"]["spec"]
+    assert slices["config"]["labels"]["theirs"] == "too"
+    assert {one["method"] for one in gke.mutations()} == {
+        "SetNodePoolAutoscaling",
+        "SetNodePoolManagement",
+        "UpdateNodePool",
+    }
+
+
+def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
+    make()
+    words = "Cluster is running incompatible operation"
+    gke.fault("UpdateNodePool", "error", code="FAILED_PRECONDITION", message=words, times=1000)
+    monkeypatch.setattr("tasks.cloud.container_update.LIMIT_S", 0.1)
+    with pytest.raises(Busy, match="cannot change config.disk_size_gb of node pool cpu"):
+        change_cluster(desk(), environment(cpu_pool={"disk_gb": 300}))
+
+
+def interrupted(gke: Gke) -> None:
+    def say(line: str) -> None:
+        if line.startswith("make pool"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(say)
+
+
+def refused(gke: Gke) -> None:
+    gke.fault("CreateNodePool", "error", code="PERMISSION_DENIED", message="Required 'some.permission'")
+    with pytest.raises(SlicebenchError, match=r"some\.permission"):
+        make()
+
+
+@pytest.mark.parametrize("end", [interrupted, refused])
+def test_of_a_cluster_that_is_not_made_whole_what_is_stays_and_is_gone_on_with(gke: Gke, end: Any) -> None:
+    end(gke)
+    assert sorted(gke.pools("mine")) == ["cpu"]
+    ledger = a_ledger()
+    reap(ledger, quick_inventories(ledger))
+    gke.forget()
+    make()
+    assert [one["method"] for one in gke.mutations()] == ["CreateNodePool"]
+    delete(office(), "mine")
+    assert gke.inventory() == []
+
+
+def test_of_one_of_which_nothing_is_whole_nothing_stays(gke: Gke) -> None:
+    gke.fault("CreateCluster", "error", code="PERMISSION_DENIED", message="Required 'some.permission'")
+    with pytest.raises(SlicebenchError, match=r"some\.permission"):
+        make()
+    lease = latest(a_ledger(), "cluster-mine_proj")
+    assert lease is not None and lease.state is State.GONE and gke.inventory() == []
