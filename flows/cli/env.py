@@ -239,6 +239,7 @@ def _plain(planned: Plan) -> dict[str, Any]:
         "steps": steps,
         "cluster": list(planned.cluster),
         "differs": {what: [asdict(one) for one in fields] for what, fields in planned.differs.items()},
+        "unnamed": [{**_ref(one.ref), "goes": one.goes} for one in planned.unnamed],
         "beside": list(planned.beside),
         "problems": [str(one) for one in planned.problems],
     }
@@ -258,6 +259,9 @@ def _steps(planned: Plan) -> Iterator[str]:
     for what, fields in planned.differs.items():
         yield f"  {what} differs:"
         yield from (f"      {_told(one)}" for one in fields)
+    for each in planned.unnamed:
+        why = "the file does not name it any more"
+        yield f"  give back {each}: {why}" if each.goes else f"  {each}: {why}; it stays until `env down`"
     yield from (f"  beside it: {one}" for one in planned.beside)
     alike = sum(step.do == "keep" for step in planned.steps)
     used = sum(step.do == "use" for step in planned.steps)

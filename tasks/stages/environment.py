@@ -29,6 +29,7 @@ from tasks.stages.environment_changes import change_cluster
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
 from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking
 from tasks.stages.environment_quota import short_of_quota
+from tasks.stages.environment_unnamed import give_back_unnamed
 from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import Wanted, wanted
 
@@ -184,6 +185,7 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[S
     for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     change_cluster(desk, config)
+    give_back_unnamed(desk, config, holding)
     return steps
 
 
@@ -235,13 +237,21 @@ def _refuse_full(desk: Desk, config: EnvironmentConfig) -> None:
 
 
 def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, take: bool) -> None:
-    """Lets the bucket be no longer the lease's, so that it stays; or sees to it that it goes."""
-    ref = next((one for one in holding.lease.resources if one.kind == kinds.BUCKET and one.ours), None)
+    """Lets the bucket be no longer the lease's, so that it stays; or sees to it that it goes.
+
+    One that an earlier file named stays in any case.
+    """
+    buckets = [one for one in holding.lease.resources if one.kind == kinds.BUCKET and one.ours]
+    ref = next((one for one in buckets if one.name == config.bucket.name), None)
+    for one in buckets:
+        if one is ref and take:
+            continue
+        if one is ref:
+            _label_again(desk, config, holding, one)
+        why = "--bucket gives it back as well" if one is ref else "the file does not name it any more"
+        desk.say(f"bucket {one.name} stays: {why}")
+        holding.forget(one)
     if not take:
-        if ref is not None:
-            _label_again(desk, config, holding, ref)
-            desk.say(f"bucket {ref.name} stays: --bucket gives it back as well")
-            holding.forget(ref)
         return
     if ref is None and _own_bucket(desk, config):  # it stayed when the environment went before
         bucket = Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing))

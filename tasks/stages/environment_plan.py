@@ -23,6 +23,7 @@ from tasks.stages.environment_changes import differs
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside
 from tasks.stages.environment_quota import short_of_quota
+from tasks.stages.environment_unnamed import Unnamed, unnamed
 from tasks.targets.cluster_find import find
 from tasks.targets.cluster_price import price_of
 from tasks.targets.environment_diff import Difference, Step
@@ -66,6 +67,8 @@ class Plan:
     steps: Sequence[Step]
     cluster: Sequence[str]
     differs: Mapping[str, Sequence[Difference]]
+    unnamed: Sequence[Unnamed] = ()
+    """What was made for it and the file does not name any more."""
     beside: Sequence[str] = ()
     """What others gave or made, and people should know of: it stays."""
     short: str = ""
@@ -75,7 +78,8 @@ class Plan:
     def empty(self) -> bool:
         """Whether all is as it is wanted."""
         idle = all(step.do in ("keep", "use") for step in self.steps)
-        return idle and not (self.bootstrap or self.off or self.cluster or self.differs)
+        goes = any(one.goes for one in self.unnamed)
+        return idle and not (self.bootstrap or self.off or self.cluster or self.differs or goes)
 
     @property
     def problems(self) -> list[Problem]:
@@ -128,16 +132,19 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
     unknown = _unreachable(off)
     steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
-    others = beside(desk, config, unknown)
+    beyond = unnamed(desk, config)
+    others = beside(desk, config, unknown, [one.ref for one in beyond])
     if "container.googleapis.com" in off:
-        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, others)
+        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, beyond, others)
     office, name = desk.office(config, soon=True), config.cluster.name
     with in_words_of_files():
         planned = clusters.preview(office, name, cluster_of(config, desk.project))
     todo = [str(one) for one in planned.steps]
     todo += [f"inside {name}: {line}" for line in _inside(office, config, desk)]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
-    return Plan(record, off, missing, steps, todo, differs(desk, config), others, short)
+    anew = {f"node pool {one.name}" for one in planned.steps if one.do in ("replace pool", "remove pool")}
+    unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
+    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short)
 
 
 @contextmanager

@@ -1,0 +1,73 @@
+"""What was made for an environment and its file does not name any more: given back where nothing is lost, else told.
+
+A role goes, as the file says who may do what; so does what leads into the network or out of it. What people's data
+are in stays until the environment goes, and so does what machines still run with: an account of another name, and the
+roles of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tasks.cloud.grants import parts
+from tasks.config.environment import EnvironmentConfig
+from tasks.leases import environments as kinds
+from tasks.leases.holding import Holding
+from tasks.leases.lease import Lease, State
+from tasks.leases.ledger import latest
+from tasks.leases.resource import ResourceRef
+from tasks.stages.environment_desk import KIND_OF, Desk
+from tasks.targets.environment_wanted import email, wanted
+
+_WAYS = (kinds.FIREWALL, kinds.ROUTER)
+_CALLED = {kind: what for what, kind in KIND_OF.items()}
+
+
+@dataclass(frozen=True)
+class Unnamed:
+    """One thing of the record. `goes`: the next `up` gives it back."""
+
+    ref: ResourceRef
+    goes: bool
+
+    def __str__(self) -> str:
+        return f"{_CALLED[self.ref.kind]} {self.ref.name}"
+
+
+def unnamed(desk: Desk, config: EnvironmentConfig) -> list[Unnamed]:
+    """Returns what the record has beyond what the file names."""
+    lease = latest(desk.ledger, kinds.lease_name(desk.project, config.called))
+    return list(_beyond(desk, config, lease)) if lease is not None and lease.state is not State.GONE else []
+
+
+def give_back_unnamed(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
+    """Gives back of it what may go. Raises Leaked for what cannot be seen to be gone."""
+    for one in list(_beyond(desk, config, holding.lease)):
+        if one.goes:
+            desk.say(f"give back {one}: the file does not name it any more")
+            holding.discard(one.ref)
+
+
+def _beyond(desk: Desk, config: EnvironmentConfig, lease: Lease) -> Iterator[Unnamed]:
+    asked = {
+        (KIND_OF[one.kind], one.scope, one.name)
+        for one in wanted(config, desk.project)
+        if one.kind in KIND_OF
+    }
+    named = {email(one.name, desk.project) for one in (config.accounts.nodes, config.accounts.workloads)}
+    for ref in lease.resources:
+        if (
+            ref.ours
+            and ref.uid is not None
+            and ref.kind in _CALLED
+            and (ref.kind, ref.scope, ref.name) not in asked
+        ):
+            yield Unnamed(ref, ref.kind in _WAYS or (ref.kind in kinds.ROLES and _whose(ref) in named))
+
+
+def _whose(ref: ResourceRef) -> str:
+    """Returns the account that a role is of: for one on an account, that itself."""
+    if ref.kind == kinds.ACCOUNT_ROLE:
+        return ref.scope
+    return parts(ref.name)[1].removeprefix("serviceAccount:")
