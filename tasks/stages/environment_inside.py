@@ -26,7 +26,15 @@ from tasks.targets.environment_wanted import email, namespaces
 from tasks.targets.kube_differs import differing
 from tasks.targets.kube_install import USUAL, Waits, fetched, flavors_of, set_up
 from tasks.targets.kube_objects import name
-from tasks.targets.kube_queue_up import apply, enter, objects_of, ours, take_away_teams
+from tasks.targets.kube_queue_up import (
+    apply,
+    enter,
+    entrances_beyond,
+    objects_of,
+    ours,
+    take_away_entrances,
+    take_away_teams,
+)
 from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, MANAGED, priority_classes
 from tasks.targets.kube_room import held_in
 from tasks.targets.kube_teams import TEAM, Share, Teams, queue_for, queue_of
@@ -72,6 +80,7 @@ class EnvironmentInside(Inside):
         set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
         for _, manifest in self._entrances():
             enter(api, manifest, self.say)
+        take_away_entrances(api, self._named(), self.say)
         take_away_teams(api, {queue_of(one.team) for one in self.teams.shares}, self.say)
 
     def differences(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
@@ -98,6 +107,11 @@ class EnvironmentInside(Inside):
         for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
             if ours(queue) and name(queue) not in keep:
                 yield f"take away ClusterQueue {name(queue)}"
+        for space in entrances_beyond(api, self._named()):
+            yield f"take away LocalQueue {LOCAL_QUEUE_NAME} in {space}"
+
+    def _named(self) -> set[str]:
+        return {space for space, _ in self.spaces}
 
     def _spaces(self) -> Sequence[tuple[Kind, Object]]:
         made: list[tuple[Kind, Object]] = []

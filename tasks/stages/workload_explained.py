@@ -19,7 +19,7 @@ from tasks.cloud.kubernetes_kinds import (
     Kind,
 )
 from tasks.cloud.kubernetes_labels import JOBSET_UID
-from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link
+from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_link, metrics_link
 from tasks.explain.kube_rules import kube_troubles
 from tasks.explain.kube_scene import KubeScene
 from tasks.explain.scene import Trouble
@@ -138,6 +138,7 @@ def _links(desk: Desk, workload: str, objects: Objects) -> Iterable[tuple[str, s
         return
     place = GkePlace(desk.gke.project, desk.gke.location, desk.gke.cluster, desk.namespace)
     yield "cluster", cluster_link(place)
+    yield "metrics", metrics_link(place)
     if objects.jobs:
         yield "first Job", job_link(place, min(map(name, objects.jobs)))
     yield "logs", logs_link(place, workload)

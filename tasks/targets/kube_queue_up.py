@@ -6,11 +6,20 @@ from collections.abc import Callable, Collection, Sequence
 
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import Conflict, shortened
-from tasks.cloud.kubernetes_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, Kind, Object
+from tasks.cloud.kubernetes_kinds import (
+    ALL_NAMESPACES,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    Kind,
+    Object,
+)
 from tasks.cloud.labels import LEASE
 from tasks.targets.kube_objects import metadata, name, spec
+from tasks.targets.kube_objects import namespace as namespace_of
 from tasks.targets.kube_queues import (
     CLUSTER_QUEUE_NAME,
+    LOCAL_QUEUE_NAME,
     MANAGED,
     Flavor,
     manifests,
@@ -72,6 +81,24 @@ def take_away_teams(api: Kubernetes, keep: Collection[str], say: Say) -> None:
         if name(queue) not in keep:
             say(f"taking away the queue {name(queue)}: the team has no slices of its own any more")
             api.delete(CLUSTER_QUEUE, name(queue))  # it goes once no workload runs under it any more
+
+
+def entrances_beyond(api: Kubernetes, keep: Collection[str]) -> list[str]:
+    """Returns the namespaces beyond these in which slicebench made a queue that stands."""
+    return [
+        namespace_of(queue)
+        for queue in api.list(LOCAL_QUEUE, ALL_NAMESPACES, labels=MANAGED).items
+        if name(queue) == LOCAL_QUEUE_NAME
+        and namespace_of(queue) not in keep
+        and LEASE not in metadata(queue)["labels"]
+    ]
+
+
+def take_away_entrances(api: Kubernetes, keep: Collection[str], say: Say) -> None:
+    """Deletes the queues of namespaces that nobody names any more. What runs goes on, what waits does not get in."""
+    for space in entrances_beyond(api, keep):
+        say(f"taking away the queue {LOCAL_QUEUE_NAME} in {space}: the file does not name that any more")
+        api.delete(LOCAL_QUEUE, LOCAL_QUEUE_NAME, space)
 
 
 def _take_away_flavors(api: Kubernetes, keep: Collection[str], say: Say) -> None:

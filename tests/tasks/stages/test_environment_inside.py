@@ -183,8 +183,14 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
         assert plan(looking_inside(), wanted).empty
     who_borrowed_gives_back(api, tmp_path / "saved")
     alone = environment(teams=teams[1:], queueing=releases.queueing())
+    assert plan(looking_inside(), alone).cluster[-2:] == [
+        "inside mine: take away ClusterQueue team-training",
+        "inside mine: take away LocalQueue multislice-queue in training",
+    ]
     up(looking_inside(), alone)
     assert api.find(CLUSTER_QUEUE, "team-training") is None
+    assert api.find(LOCAL_QUEUE, "multislice-queue", "training") is None
+    assert api.find(NAMESPACE, "training") is not None, "it may hold what is somebody's"
     assert plan(looking_inside(), alone).empty
     up(looking_inside(), environment(teams=teams, queueing=releases.queueing(), tpu_pools=0))
     down(looking_inside(), wanted, bucket=True)
