@@ -10,5 +10,6 @@ from tasks.stages.nightly_run import Hands
 
 def hands(*, direct: bool) -> Hands:
     """Returns it. `direct`: without Prefect; else through its server where one is up, so that its UI can retry runs."""
-    command = [sys.executable, "-m", "flows.cli.main", "run"]
-    return Hands(command, release_run, is_held, ["--direct"] if direct else [])
+    ours = [sys.executable, "-m", "flows.cli.main"]
+    flags = ["--direct"] if direct else []
+    return Hands([*ours, "run"], release_run, is_held, flags, [*ours, "workload"])

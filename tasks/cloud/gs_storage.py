@@ -7,7 +7,6 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
@@ -24,13 +23,6 @@ _RETRY_S = 120.0
 """How long a call is repeated while the service is unavailable, throttles us, or drops the connection."""
 _LONGEST_S = _RETRY_S + sum(_CALL_S)
 _WRITER = "slicebench-writer"
-_TEXT = "text/plain; charset=utf-8"
-_KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".json": "application/json",
-    **dict.fromkeys((".log", ".txt", ".yaml"), _TEXT),
-}
-"""What a browser shows rather than puts into a file: by the ends of names."""
 
 
 def bucket_of(name: str) -> storage.Bucket:
@@ -79,12 +71,10 @@ class GsFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """See Folder."""
-        blob = self._blob(name)
-        kind = _KINDS.get(PurePosixPath(name).suffix, "application/octet-stream")
-        if kind.startswith("text/html"):  # else a public one is shown for an hour as it was before
-            blob.cache_control = "no-cache"
         with self._told("write", name):
-            blob.upload_from_string(content, content_type=kind, timeout=_CALL_S, retry=_retry())
+            self._blob(name).upload_from_string(
+                content, content_type="application/octet-stream", timeout=_CALL_S, retry=_retry()
+            )
 
     def create(self, name: str, content: bytes) -> bool:
         """See Folder."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tasks.config import duration, patterns
+from tasks.config.envfile import looks_secret
 from tasks.config.sidecar import BESIDE, Encryption, SidecarConfig
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
@@ -59,6 +61,68 @@ class Variant(BaseModel):
         }
 
 
+class Program(BaseModel):
+    """Somebody's own training program, as a workload of a target of kind gke. It resumes by itself from what it saved.
+
+    In its words and its environment {checkpoints} stands for where it is to save, {run} for what each run has to
+    itself.
+    """
+
+    model_config = _STRICT
+
+    image: str = Field(pattern=patterns.IMAGE, description="Its image; pods get its digest")
+    command: tuple[str, ...] = Field(min_length=1, description="Words of its command")
+    env: Mapping[str, str] = Field(default_factory=dict, description="Its environment; no secrets")
+    checkpoints: str = Field(
+        min_length=1,
+        description="Folder with a folder for each step: gs://…; {run} in it stands for what each run has for itself",
+    )
+    after: int = Field(
+        4, ge=0, le=1000, description="Checkpoints that it saves after the restart, before it is ended"
+    )
+    loss: str | None = Field(
+        None, description="Regular expression that finds losses in its log, with groups step and loss"
+    )
+
+    @field_validator("checkpoints")
+    @classmethod
+    def _one_for_each(cls, given: str) -> str:
+        if "{run}" not in given:
+            raise ValueError(
+                "it needs {run} in it: a run that begins must find no checkpoints of another one"
+            )
+        return given
+
+    @field_validator("env")
+    @classmethod
+    def _plain(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        if told := next((name for name in given if looks_secret(name)), None):
+            raise ValueError(
+                f"{told} sounds like a secret, which a file keeps: put it into the image's start"
+            )
+        return given
+
+    @field_validator("loss")
+    @classmethod
+    def _finds(cls, given: str | None) -> str | None:
+        try:
+            groups = set(re.compile(given or "").groupindex)
+        except re.error as error:
+            raise ValueError(f"it is no regular expression: {error}") from None
+        if given is not None and not {"step", "loss"} <= groups:
+            raise ValueError("it needs two groups, (?P<step>…) and (?P<loss>…)")
+        return given
+
+    @model_validator(mode="after")
+    def _is_told(self) -> Program:
+        told = (*self.command, *self.env.values())
+        if not any(name in text for text in told for name in ("{checkpoints}", "{run}")):
+            raise ValueError(
+                "checkpoints: nothing tells the program: write {checkpoints} into command: or env:"
+            )
+        return self
+
+
 class Limits(BaseModel):
     """How long things may take."""
 
@@ -76,8 +140,9 @@ class AcceptanceConfig(BaseModel):
 
     name: str = Field(pattern=patterns.ACCEPTANCE, description="Begins the names of its runs")
     target: str = Field("local", min_length=1, description="A name in configs/targets/, or a path from here")
-    training: str = Field(
-        "training", min_length=1, description="A suite that trains: a name in configs/suites/, or a path"
+    training: Annotated[str, Field(min_length=1)] | Program = Field(
+        "training",
+        description="A suite that trains: a name in configs/suites/, or a path; or a program of your own, on kind: gke",
     )
     output: str | None = Field(None, description="Folder for runs: a path or gs://…; checkpoints go there")
     checkpoints: int = Field(3, ge=1, le=1000, description="Complete checkpoints after which it is stopped")
@@ -101,7 +166,12 @@ class AcceptanceConfig(BaseModel):
     )
     limits: Limits = Field(default_factory=lambda: Limits.model_validate({}))
 
-    nested: ClassVar[Mapping[str, type[BaseModel]]] = {"variants": Variant, "limits": Limits, **BESIDE}
+    nested: ClassVar[Mapping[str, type[BaseModel]]] = {
+        "variants": Variant,
+        "training": Program,
+        "limits": Limits,
+        **BESIDE,
+    }
 
     @field_validator("limit", mode="before")
     @classmethod
@@ -133,6 +203,8 @@ class AcceptanceConfig(BaseModel):
         if len(self.variants) == 1 and bases:
             yield "variants: there is nothing to hold against the base: add one with encryption: or sidecar:"
         seen: dict[str, str] = {}
+        if isinstance(self.training, Program) and (self.set or self.env or self.env_file):
+            yield "training: is a program, whose environment is its own: leave set:, env: and env_file: out"
         for one in self.variants:
             same = seen.setdefault(json.dumps(one.beside, sort_keys=True), one.name)
             if same != one.name and not one.is_base:

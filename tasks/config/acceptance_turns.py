@@ -68,7 +68,7 @@ class Session:
         return f"{self.targets}/{variant.name}.yaml"
 
     def _reference(self) -> Iterator[Turn]:
-        if self.config.reference:
+        if self.config.reference and isinstance(self.config.training, str):
             yield Turn(self.config.base, None, self._run(self.config.base, REFERENCE, None))
 
     def _repeats(self) -> Iterator[Turn]:
@@ -81,8 +81,9 @@ class Session:
     def _run(self, variant: Variant, suffix: str, stop_after: int | None) -> CellRun:
         config = self.config
         target = self.target_file(variant)
+        trains = config.training if isinstance(config.training, str) else config.training.image
         fields = {
-            "suite": located(config.training, self.base),
+            "suite": located(trains, self.base),
             "target": target,
             "output": self.output,
             "run_id": f"{self.name}-{suffix}",
@@ -93,7 +94,7 @@ class Session:
             "stop_after_checkpoints": stop_after,
         }
         request = RunRequest.model_validate(fields)
-        cell = Cell(config.training, config.target, Version.model_validate({"label": variant.name}))
+        cell = Cell(trains, config.target, Version.model_validate({"label": variant.name}))
         return CellRun(str(request.run_id), cell, request)
 
 

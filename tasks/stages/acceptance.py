@@ -172,6 +172,10 @@ def _measured(doing: Doing, turn: Turn) -> RunEnd:
         request = one.request.model_copy(update={"wait_for_lock": doing.planned.wait_for_lock})
         watch = replace(doing.watch, holds=held.descriptors)
         try:
+            if not isinstance(doing.session.config.training, str):
+                from tasks.stages.acceptance_program import play_program
+
+                return play_program(doing.session, turn, doing.hands, watch, doing.say)
             return measure(replace(one, request=request), doing.hands, watch, doing.say)
         except InfrastructureError as error:
             return _not_run(doing, turn, str(error))

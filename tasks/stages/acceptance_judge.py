@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,7 +45,8 @@ def judge(
             by_variant[turn.variant.name].append(run)
     base = session.config.base.name
     shown = any(stop.get("readable") for run in by_variant[base] for stop in _stops(run))
-    trials = [_trial(one, by_variant[one.name], known, shown) for one in session.config.variants]
+    pattern = None if isinstance(session.config.training, str) else session.config.training.loss
+    trials = [_trial(one, by_variant[one.name], known, shown, pattern) for one in session.config.variants]
     found = accept(trials, base, session.config.limit)
     summary = [*table(rows(found)), "", *lines(found)]
     _report(found, session, ends, folder)
@@ -61,8 +63,10 @@ def table(cells: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _trial(variant: Variant, runs: Sequence[Folder], known: Mapping[int, float], shown: bool) -> Trial:
-    repeats = [starts_of(run) for run in runs]
+def _trial(
+    variant: Variant, runs: Sequence[Folder], known: Mapping[int, float], shown: bool, pattern: str | None
+) -> Trial:
+    repeats = [starts_of(run, pattern) for run in runs]
     stops = [stop for run in runs for stop in _stops(run)]
     stored = [
         Stored(one["step"], one["objects"], one["bytes"])
@@ -103,8 +107,9 @@ def read_past(stops: Sequence[Mapping[str, Any]]) -> Check:
     return Check(AROUND, True, f"{tried[0]} makes no sense there, nor do {len(tried) - 1} others")
 
 
-def starts_of(run: Folder) -> list[Start]:
-    """Returns the starts of training that a run's last beginning had, in order."""
+def starts_of(run: Folder, pattern: str | None = None) -> list[Start]:
+    """Returns the starts of training that a run's last beginning had, in order. `pattern` finds losses in a log."""
+    loss = re.compile(pattern) if pattern else None
     attempts = list(_since_it_began(read_json(run, ATTEMPTS_FILE) or []))
     table = _samples(run)
     found: list[Start] = []
@@ -112,11 +117,22 @@ def starts_of(run: Folder) -> list[Start]:
     for attempt in attempts:
         start = start_of(measurements(table, {0: attempt["n"]}), newest) if table is not None else Start()
         log = (run.read(log_file(attempt["n"], 0)) or b"").decode(errors="replace")
-        told = read_log(log.splitlines())[0]
-        # One that was killed leaves no samples, and what it said until then.
+        told = read_log(log.splitlines(), loss)[0]
+        # One that was killed leaves no samples, and what it said until then; so do programs of others.
+        start = start if start.saves or start.losses else told
         found.append(replace(start, losses=start.losses or told.losses, newest=newest))
-        newest = (attempt.get("reached") or {}).get("saved")
+        newest = _newest(run, attempt)
     return found
+
+
+def _newest(run: Folder, attempt: Attempt) -> int | None:
+    """Returns the newest step that was complete when an attempt was over: by what it said, or by the store where it
+    had no time to say it.
+    """
+    heard = (attempt.get("reached") or {}).get("saved")
+    stop = read_json(run, stopped_file(attempt["n"])) if attempt.get("stopped") else None
+    committed = stop.get("committed") or () if isinstance(stop, dict) else ()
+    return max((step for step in (heard, *committed) if step is not None), default=None)
 
 
 def _since_it_began(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
@@ -146,7 +162,7 @@ def _report(found: Any, session: Session, ends: Sequence[CellEnd], folder: Folde
 
     facts = {
         "target": session.config.target,
-        "training": session.config.training,
+        "training": session.turns()[0].run.cell.suite,
         "stopped after": counted(session.config.checkpoints, "complete checkpoint"),
         **{end.title: f"{end.status.replace('_', ' ')}, {end.runs[0].folder}" for end in ends if end.runs},
     }

@@ -14,15 +14,22 @@ from typing import Any
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.yamlfile import load, place_of, read_text
 from tasks.cloud.local_storage import replacing
-from tasks.config.acceptance import Variant
+from tasks.config.acceptance import Program, Variant
 from tasks.config.acceptance_turns import Session, Turn
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import root_of
 from tasks.config.locate import locate
 from tasks.config.nightly_cells import located
 from tasks.config.spec import RunSpec
+from tasks.config.target import TargetConfig
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
+from tasks.targets.beside import uncovered
 from tasks.targets.open import open_target
+from tasks.targets.target_file import checked_target
+
+NAME = "accept-0123456789"
+"""As long as what workloads of an acceptance are called."""
 
 _BESIDE = ("encryption", "sidecar")
 
@@ -37,6 +44,8 @@ class Planned:
 
 def plan_session(session: Session, file: str) -> Planned:
     """Returns what a session takes, having asked nobody. Raises BadInput, with all problems, having made nothing."""
+    if isinstance(session.config.training, Program):
+        return _plan_program(session, file, session.config.training)
     problems: list[Problem] = []
     found: list[RunSpec] = []
     with _drafts(session) as drafted:
@@ -56,6 +65,38 @@ def plan_session(session: Session, file: str) -> Planned:
     locks = open_target(spec.target).plan(spec).locks
     wait = session.config.wait_for_lock if locks else "0s"
     return Planned(places_of(session.config.target, spec.target), wait)
+
+
+def _plan_program(session: Session, file: str, program: Program) -> Planned:
+    """Returns the same for a program of somebody's own: a workload on each variant's target, checked offline."""
+    from tasks.stages.workload_create import Wanted, check_offline, submission_of
+
+    problems: list[Problem] = []
+    config: TargetConfig | None = None
+    with _drafts(session) as drafted:
+        for turn in _one_of_each(session):
+            place, draft = _place(file, session, turn.variant), drafted[turn.variant.name]
+            if turn.variant.is_encrypting and not program.checkpoints.startswith("gs://"):
+                what = f"variant {turn.variant.name}: {program.checkpoints} is a folder, before which no proxy stands"
+                problems.append(Problem("error", place, what, fix="write checkpoints: gs://BUCKET/{run}"))
+            elif turn.variant.encryption and (why := uncovered(turn.variant.encryption, program.checkpoints)):
+                problems.append(
+                    Problem("error", place, f"variant {turn.variant.name}: {why}", fix="add its bucket")
+                )
+            try:
+                config = checked_target(Path(draft))
+                if not isinstance(config, GkeTargetConfig):
+                    raise BadInput(
+                        f"target {session.config.target} is of kind {config.kind}, and a program runs in pods",
+                        fix="name one of kind gke, or a suite as training:",
+                    )
+                wanted = Wanted(NAME, program.image, program.command, program.env)
+                check_offline(config, submission_of(wanted, config))
+            except BadInput as refusal:
+                problems += [_placed(one, turn, place, draft) for one in refusal.problems]
+    if problems or config is None:
+        raise BadInput(list(dict.fromkeys(problems)))
+    return Planned(places_of(session.config.target, config), "0s")
 
 
 def write_targets(session: Session) -> None:

@@ -70,6 +70,7 @@ class RunEnd:
 @dataclass(frozen=True)
 class Hands:
     """By what a run is made, and what gives back in its stead. `flags` go with every command.
+    `workload`: what commands about workloads begin with.
 
     `release` takes a run's id, its lease's name and why; `is_held` the first two, and says whether a run goes on.
     """
@@ -78,6 +79,7 @@ class Hands:
     release: Callable[[str, str, str], None]
     is_held: Callable[[str, str], bool]
     flags: Sequence[str] = ()
+    workload: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 

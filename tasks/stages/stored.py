@@ -31,6 +31,9 @@ _LEAD = re.compile(
 )
 """Files without which nobody finds the arrays of a checkpoint: Orbax's, OCDBT's, Zarr's, axlearn's."""
 
+_DONE = re.compile(r"^[^/]+/(commit_success\.txt|index)$")
+"""What is written into a checkpoint's folder last: by Orbax, by axlearn."""
+
 _MAGIC = (
     b"\x0c\xdb\x3a\x2a",
     b"\x0c\xdb\x20\xde",
@@ -55,7 +58,8 @@ class StoredCheckpoint:
 class Stored:
     """All of them, by step. `looked`: how many objects were read; `readable`: those whose content is no secret.
 
-    `tried`: the files that lead to its arrays, `opened` those of them that say so to who reads the store itself.
+    `committed`: steps that say of themselves to be complete. `tried`: the files that lead to arrays, `opened` those of
+    them that say so to who reads the store itself.
     """
 
     checkpoints: Sequence[StoredCheckpoint] = ()
@@ -63,17 +67,19 @@ class Stored:
     readable: Sequence[str] = ()
     tried: Sequence[str] = ()
     opened: Sequence[str] = ()
+    committed: Sequence[int] = ()
 
 
 def stored_in(folder: Folder, place: str) -> Stored:
     """Returns what lies in a folder below `folder`, read as anybody reads it who has the right to: past any proxy."""
-    sizes = {name.removeprefix(f"{place}/"): size for name, size in sizes_in(folder, place)}
+    below = f"{place}/" if place else ""
+    sizes = {name.removeprefix(below): size for name, size in sizes_in(folder, place)}
     looked, budget, readable = 0, _ALL_LOOKS, list[str]()
     tried: dict[str, bool] = {}
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
         if not size or step_of(name) is None or min(size, _WHOLE) > budget:
             continue
-        content = folder.read(f"{place}/{name}", 0 if size <= _WHOLE else -_END) or b""
+        content = folder.read(f"{below}{name}", 0 if size <= _WHOLE else -_END) or b""
         budget -= len(content)
         looked += 1
         if tells(content):
@@ -81,7 +87,9 @@ def stored_in(folder: Folder, place: str) -> Stored:
         if _LEAD.fullmatch(name):
             tried[name] = opens(name, content)
     opened = sorted(name for name, does in tried.items() if does)
-    return Stored(checkpoints_of(sizes.items()), looked, sorted(readable), sorted(tried), opened)
+    committed = sorted({step for name in sizes if _DONE.search(name) and (step := step_of(name)) is not None})
+    found = checkpoints_of(sizes.items())
+    return Stored(found, looked, sorted(readable), sorted(tried), opened, committed)
 
 
 def checkpoints_of(sizes: Iterable[tuple[str, int]]) -> list[StoredCheckpoint]:

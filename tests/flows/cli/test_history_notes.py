@@ -134,13 +134,6 @@ def test_the_history_is_kept_small_and_young(history: Dataset, capsys: pytest.Ca
     assert shown(capsys)["nights"] == 15 or shown(capsys)["nights"] == 14
 
 
-def test_a_machine_of_too_few_series_is_not_said_to_be_quiet(
-    history: Dataset, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["history", "machine-"]) == 0
-    assert "INCONCLUSIVE: it takes 8 series to tell a machine by" in capsys.readouterr().out
-
-
 @pytest.fixture
 def slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight series of one machine with twenty quiet nights, and three in which all take a tenth longer."""

@@ -20,7 +20,7 @@ from runtime.training import program
 from runtime.training.__main__ import main
 from runtime.training.transformer import Transformer
 from tasks.history.acceptance_log import read_log
-from tests.runtime.benchmarks.test_training import Trainings
+from tests.runtime.benchmarks.test_training import Trainings, stopped
 from tests.runtime.test_steps import Teller
 
 GENERATOR = "runtime.benchmarks.transformer.TransformerTraining"
@@ -30,7 +30,7 @@ MESH = "mesh_config: {mesh_axes: [data, model], ici_parallelism: {data: 4, model
 
 def _options(directory: Path, train_steps: int) -> TransformerOptions:
     return TransformerOptions(
-        train_steps=train_steps, save_interval_steps=6, directory=str(directory),
+        train_steps=train_steps, save_interval_steps=10, directory=str(directory),
         layers=2, width=16, heads=2, vocabulary=32, sequence=8, batch=2,
     )  # fmt: skip
 
@@ -52,18 +52,23 @@ def compiled_fast() -> Iterator[None]:
 
 @pytest.mark.usefixtures("compiled_fast")
 def test_it_learns_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    options = f"train_steps: 14, save_interval_steps: 6, {SIZES}"
+    options = f"train_steps: 24, save_interval_steps: 10, {SIZES}"
     whole = Transformers(tmp_path / "whole", options)
     assert whole.go(Teller()).status == "passed"
     losses = [loss for told in whole.losses().values() for loss in told]
-    assert len(losses) == 14
+    assert len(losses) == 24
     assert losses[0] == pytest.approx(math.log(32), rel=0.3), "it knows nothing yet"
     assert np.mean(losses[-4:]) < np.mean(losses[:4]) - 0.1
+    broken = Transformers(tmp_path / "broken", options)
+    broken.killed("trained", 13)
+    assert broken.go(Teller(), stopped(10, 13)).status == "passed"
+    assert broken.losses() == whole.losses()
+    assert broken.samples("recovery")["resumed_from_step"] == 10
     told: list[str] = []
-    program.train(_options(tmp_path / "program", train_steps=8), 2, 0, told.append)
-    program.train(_options(tmp_path / "program", train_steps=14), 2, 0, told.append)
+    program.train(_options(tmp_path / "program", train_steps=12), 2, 0, told.append)
+    program.train(_options(tmp_path / "program", train_steps=24), 2, 0, told.append)
     first, second = read_log(told)
-    assert (first.resumed, second.resumed) == (None, 6)
+    assert (first.resumed, second.resumed) == (None, 10)
     assert {step: {loss} for step, loss in {**first.losses, **second.losses}.items()} == whole.losses()
     assert [len(one.saves) for one in (first, second)] == [2, 1]
     assert whole.samples("save")["payload_bytes"] == 4 + 3 * 4 * (

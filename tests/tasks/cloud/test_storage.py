@@ -13,7 +13,6 @@ from google.cloud import storage as google_storage
 
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from tasks.cloud import local_storage
-from tasks.cloud.gs_storage import bucket_of
 from tasks.cloud.named_file import write_named
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable, read_json
 from tasks.stages.cluster_kubeconfig import write_kubeconfig
@@ -199,25 +198,6 @@ def test_a_bucket_that_is_not_there(gcs_bucket: str) -> None:
     problem = probe_writable(open_folder(f"{gcs_bucket}-absent/x"))
     assert problem is not None
     assert "buckets create" in problem.why
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "cache"),
-    [
-        ("series/index.html", "text/html; charset=utf-8", "no-cache"),
-        ("night.json", "application/json", None),
-        ("run.log", "text/plain; charset=utf-8", None),
-        ("samples.parquet", "application/octet-stream", None),
-    ],
-)
-def test_a_browser_shows_what_lies_in_a_bucket(
-    gcs_bucket: str, name: str, kind: str, cache: str | None
-) -> None:
-    folder = open_folder(f"{gcs_bucket}/runs")
-    folder.write(name, b"before")
-    folder.write(name, b"after")
-    there = bucket_of(gcs_bucket.removeprefix("gs://")).get_blob(f"runs/{name}")
-    assert there is not None and (there.content_type, there.cache_control) == (kind, cache)
 
 
 def test_lost_reply_of_create_counts_as_ours(gcs_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

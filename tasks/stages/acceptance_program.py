@@ -1,0 +1,233 @@
+"""One run of somebody's own training program in an acceptance: a workload that is created, deleted, and created again.
+
+It leaves in its folder what a run of ours leaves: attempts, logs, what lay in the store when it was stopped, and how it
+ended. A run that was begun and did not come to its end begins anew, with a place of its own for its checkpoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runtime.contract.counting import counted
+from runtime.contract.disruption import Restart
+from runtime.contract.errors import ExitCode, InfrastructureError, Interrupted
+from tasks.cloud.storage import Folder, open_folder, read_json
+from tasks.config.acceptance import Program
+from tasks.config.acceptance_turns import Session, Turn
+from tasks.history.acceptance_log import read_log
+from tasks.stages.context import Say
+from tasks.stages.files import ATTEMPTS_FILE, OUTCOME_FILE, log_file
+from tasks.stages.nightly_child import ChildEnd, Given, deadline, play
+from tasks.stages.nightly_run import Hands, RunEnd, Watch, settled
+from tasks.stages.stopping import Stopped, stopped_file
+from tasks.stages.stored import stored_in
+
+_PASSES = "passes.json"
+_LOOK_EVERY_S = 1.0
+_PREFIX = re.compile(r"^\[(?P<pod>[^\]]+)\] (?P<text>.*)$")
+
+
+class _Over(Exception):
+    """The run came to an end that proves nothing."""
+
+
+@dataclass
+class _Heard:
+    """What the first pod of a workload says, read from the log of the command that follows it."""
+
+    log: Path
+    loss: re.Pattern[str] | None
+    lines: list[str] = field(default_factory=list)
+    saves: int = 0
+    resumed: bool = False
+    _pod: str = ""
+    _read: int = 0
+    _looked: float = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Takes in what is new."""
+        if not self.log.exists() or (not at_once and time.monotonic() - self._looked < _LOOK_EVERY_S):
+            return
+        self._looked = time.monotonic()
+        with self.log.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        found = [
+            said for line in whole.decode(errors="replace").splitlines() if (said := _PREFIX.match(line))
+        ]
+        if found and not self._pod:
+            self._pod = found[0]["pod"]
+        mine = [said["text"] for said in found if said["pod"] == self._pod]
+        self.lines += mine
+        starts = read_log(mine, self.loss)
+        self.saves += sum(len(start.saves) for start in starts)
+        self.resumed = self.resumed or any(start.resumed is not None for start in starts)
+
+
+@dataclass(frozen=True)
+class Play:
+    """A run that is played. `place`: where its checkpoints lie, `id`: what stands for {run}, `name`: its workload's."""
+
+    turn: Turn
+    program: Program
+    hands: Hands
+    watch: Watch
+    say: Say
+    folder: Folder
+    place: str
+    id: str
+    name: str
+
+    @property
+    def target(self) -> str:
+        """Returns the target file of its variant."""
+        return self.turn.run.request.target
+
+    def create(self) -> list[str]:
+        """Returns the command that submits the workload and follows it."""
+        program, known = self.program, {"checkpoints": self.place, "run": self.id}
+        env = [f"--env={name}={_filled(value, known)}" for name, value in program.env.items()]
+        words = [*self.hands.workload, "create", self.name, "--target", self.target, "--image", program.image]
+        # It is to be stopped the hard way: no time to save anything before.
+        words += [
+            "--grace",
+            "1s",
+            "--deadline",
+            f"{int(self.watch.limit_s)}s",
+            *env,
+            "--wait",
+            "--json",
+            "--",
+        ]
+        return [*words, *(_filled(word, known) for word in program.command)]
+
+    def delete(self) -> list[str]:
+        """Returns the command that deletes it, and waits until its pods are gone."""
+        return [*self.hands.workload, "delete", self.name, "--target", self.target, "--force", "--json"]
+
+
+def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: Say) -> RunEnd:
+    """Makes a run, or says how it ended. Whatever happens there, it is told by what is returned."""
+    if (ended := settled(turn.run)) is not None:
+        say(f"{turn.run.run_id}: ended already, nothing was done")
+        return ended
+    program = session.config.training
+    assert isinstance(program, Program)
+    folder = open_folder(f"{session.output}/{turn.run.run_id}")
+    before = read_json(folder, _PASSES)
+    number = int(before["passes"]) + 1 if isinstance(before, Mapping) else 1
+    own = f"{turn.run.run_id}-{number}"
+    place = _filled(program.checkpoints, {"run": own})
+    name = f"accept-{hashlib.sha256(turn.run.run_id.encode()).hexdigest()[:10]}"
+    run = Play(turn, program, hands, watch, say, folder, place, own, name)
+    began = time.time()
+    folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": place}).encode())
+    if number > 1:
+        _deleted(run)
+    code, cause = ExitCode.DONE, ""
+    try:
+        _both_starts(run)
+    except _Over as over:
+        code, cause = ExitCode.WORKLOAD_FAILED, str(over)
+    except (InfrastructureError, Interrupted) as error:
+        code, cause = error.exit_code, str(error)
+    finally:
+        left = _deleted(run)
+    if left:
+        code, cause = ExitCode.LEAKED, left
+    causes = [cause] if cause else []
+    told = {"run_id": turn.run.run_id, "exit_code": int(code), "causes": causes, "verdict": None}
+    took = {"finished_at": time.time(), "took_s": time.time() - began}
+    folder.write(OUTCOME_FILE, json.dumps(told | took, indent=1).encode())
+    ended = settled(turn.run)
+    return ended or RunEnd(turn.run.run_id, folder.uri, turn.run.cell.target, "not_run", int(code), causes)
+
+
+def _both_starts(run: Play) -> None:
+    """Trains until the checkpoints are complete, stops, and trains on. Raises _Over, or what ends all."""
+    asked = run.turn.run.request.stop_after_checkpoints or 1
+    run.say(f"{run.turn.run.run_id}: workload {run.name} begins, with checkpoints in {run.place}")
+    first = _started(run, 1, asked)
+    if first.saves < asked:
+        raise _Over(f"it was over after {counted(first.saves, 'checkpoint')}, before it could be stopped")
+    if left := _deleted(run):
+        raise InfrastructureError(left)
+    stored = stored_in(open_folder(run.place), "")
+    complete = list(stored.committed) or [one.step for one in stored.checkpoints]
+    if not complete:
+        raise _Over(f"it told of {counted(first.saves, 'save')}, and no checkpoint lies in {run.place}")
+    reached = Restart(0, complete[-1], complete[-1], point=0)
+    stopped = Stopped(1, asked, time.time(), complete, reached)
+    run.folder.write(stopped_file(1), json.dumps({**asdict(stopped), **asdict(stored)}, indent=1).encode())
+    attempts: list[dict[str, Any]] = [
+        {"n": 1, "counts": True, "restart": None, "stopped": True, "end": "preempted", "reached": asdict(reached)},
+        {"n": 2, "counts": True, "restart": asdict(reached), "stopped": False, "end": ""},
+    ]  # fmt: skip
+    run.folder.write(ATTEMPTS_FILE, json.dumps(attempts, indent=1).encode())
+    run.say(
+        f"{run.turn.run.run_id}: deleted with steps {', '.join(map(str, complete))} complete; started again"
+    )
+    second = _started(run, 2, run.program.after)
+    if second.saves < run.program.after and not second.resumed:
+        raise _Over("started again, it was over before it restored or saved anything")
+
+
+def _started(run: Play, number: int, saves: int) -> _Heard:
+    """Starts the workload and listens until it has saved so often. Raises what ends all, and keeps what it said."""
+    log = run.watch.logs / f"{run.turn.run.run_id}-{number}.log"
+    log.unlink(missing_ok=True)
+    heard = _Heard(log, re.compile(run.program.loss) if run.program.loss else None)
+    over = deadline(run.watch.limit_s, run.watch.stop)
+
+    def until() -> bool:
+        heard.look()
+        return over() or (heard.saves >= saves and (saves > 0 or heard.resumed))
+
+    given = Given(log, run.hands.environ, run.watch.holds)
+    child = play(run.create(), given, until=until, stop_s=run.watch.stop_s)
+    heard.look(at_once=True)
+    run.folder.write(log_file(number, 0), "\n".join([*heard.lines, ""]).encode())
+    if run.watch.stop.is_set():
+        raise Interrupted(f"the {run.watch.what} was interrupted")
+    if not child.cut and child.code in (ExitCode.BAD_INPUT, ExitCode.INFRASTRUCTURE):
+        raise InfrastructureError(_said(child))
+    if not child.cut and child.code and heard.saves < saves:
+        raise _Over(f"start {number} ended with exit code {child.code}: {_said(child)}")
+    if child.cut and over():
+        raise InfrastructureError(
+            f"start {number} was cut at its deadline: {counted(heard.saves, 'save')} by then"
+        )
+    return heard
+
+
+def _deleted(run: Play) -> str:
+    """Deletes the workload if it is there; returns what is wrong where that is not proven."""
+    log = run.watch.logs / f"{run.turn.run.run_id}-delete.log"
+    over = deadline(run.watch.stop_s, threading.Event())
+    child = play(run.delete(), Given(log, run.hands.environ), until=over, stop_s=run.watch.stop_s)
+    said = _said(child)
+    gone = not child.code or (child.code == ExitCode.BAD_INPUT and "there is no workload" in said)
+    return "" if gone else f"workload {run.name} may still be there: {said}"
+
+
+def _said(child: ChildEnd) -> str:
+    lines = [line for line in child.said.splitlines() if line.strip()]
+    return str(
+        child.told.get("error") or (lines[-1].removeprefix("slicebench: ") if lines else "without a word")
+    )
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    for name, value in known.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

@@ -1,0 +1,55 @@
+"""Stands in for `slicebench workload create` and `delete`, and for a program that trains in its pods.
+
+The folder PROGRAM_STUB says what it does (`does`: nothing, and it does right; anew: it does not resume;
+ends: after one checkpoint; broken: the command fails; stays: it cannot be deleted) and hears of `calls`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> int:
+    words, told = sys.argv[1:], Path(os.environ["PROGRAM_STUB"])
+    with (told / "calls").open("a") as calls:
+        calls.write(f"{words[0]} {words[1]}\n")
+    does = (told / "does").read_text() if (told / "does").exists() else ""
+    if words[0] == "delete":
+        print("it cannot be deleted" if does == "stays" else "deleted", file=sys.stderr)
+        return 3 if does == "stays" else 0
+    if does == "broken":
+        print("slicebench: the cluster refuses it", file=sys.stderr)
+        return 2
+    stopped: list[int] = []
+    signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
+    folder = Path(words[-1])
+    saved = sorted(int(path.name) for path in folder.iterdir()) if folder.exists() else []
+    step = -10
+    if saved and does != "anew":
+        step = saved[-1]
+        say(f"restored step {step} in 0.5 s")
+    while not stopped:
+        for trained in range(step + 1, step + 11):
+            say(f"step {trained}: loss {1.0 / (trained + 20)!r}")
+        step += 10
+        (folder / str(step)).mkdir(parents=True, exist_ok=True)
+        (folder / str(step) / "_METADATA").write_text(json.dumps({"plain": True}))
+        (folder / str(step) / "commit_success.txt").write_text("done")
+        say(f"saved step {step} in 0.25 s")
+        if does == "ends":
+            return 0
+        time.sleep(0.05)
+    return 130
+
+
+def say(text: str) -> None:
+    print(f"[pod-0] {text}\n[pod-1] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Acceptances of somebody's own program: created, deleted and created again, by a stand-in of those commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runtime.contract.errors import BadInput
+from tasks.stages.acceptance import open_acceptance, play_acceptance
+from tasks.stages.acceptance_plan import plan_session
+from tasks.stages.acceptance_record import AcceptanceRecord
+from tasks.stages.nightly_run import Hands
+
+STUB = Path(__file__).with_name("program_stub.py")
+KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+
+
+class Programs:
+    """A folder with an acceptance of a program, and what the commands that play it were called for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file(self, **fields: Any) -> str:
+        (self.folder / "there.yaml").write_text(
+            "kind: gke\ncontext: c\ntype: cpu\nnodes: 1\nqueue: null\npriority: null\n"
+        )
+        program = {
+            "image": f"registry.invalid/train@sha256:{'0' * 64}",
+            "command": ["train", "{checkpoints}"],
+            "checkpoints": f"{self.folder}/saved/{{run}}",
+            "after": 2,
+        }
+        proxy = {"name": "p", "image": f"registry.invalid/proxy@sha256:{'1' * 64}", "port": 9080}
+        content = {
+            "name": "own",
+            "target": "./there.yaml",
+            "training": program | fields.pop("training", {}),
+            "output": str(self.folder / "runs"),
+            "checkpoints": 2,
+            "variants": [{"name": "none"}, {"name": "proxy", "sidecar": proxy}],
+        }
+        path = self.folder / "a.yaml"
+        path.write_text(yaml.safe_dump(content | fields))
+        return str(path)
+
+    def play(self, does: str = "") -> AcceptanceRecord:
+        (self.folder / "does").write_text(does)
+        file = self.file()
+        session = open_acceptance(file, None, datetime(2026, 11, 30, tzinfo=UTC))
+        environ = {**os.environ, "PROGRAM_STUB": str(self.folder)}
+        workload = [sys.executable, "-S", "-E", str(STUB)]
+        hands = Hands([], lambda *_: None, lambda *_: False, workload=workload, environ=environ)
+        return play_acceptance(session, file, hands, lambda line: None)
+
+    @property
+    def calls(self) -> list[str]:
+        return [line.split()[0] for line in (self.folder / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
+
+
+def test_a_program_is_deleted_and_created_again_under_the_same_name(own: Programs) -> None:
+    record = own.play()
+    assert own.calls == ["create", "delete", "create", "delete"] * 2
+    assert len({line for line in (own.folder / "calls").read_text().splitlines() if "create" in line}) == 2
+    assert [(cell.title, cell.status) for cell in record.cells] == [
+        ("none · 1", "passed"),
+        ("proxy · 1", "passed"),
+    ]
+    assert record.found is not None
+    for variant in record.found["variants"]:
+        went_on, losses = variant["checks"]
+        assert (went_on["passed"], went_on["told"][:9]) == (True, "from step")
+        assert losses["passed"] is not False
+        assert variant["objects"] == 2
+        saves = next(one for one in variant["operations"] if one["operation"] == "save")
+        assert len(saves["seconds"]) >= 4 and saves["median_s"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "cause"),
+    [
+        ("anew", 1, ""),
+        ("ends", 1, "it was over after 1 checkpoint"),
+        ("broken", 3, "the cluster refuses it"),
+        ("stays", 5, "may still be there: it cannot be deleted"),
+    ],
+)
+def test_what_does_not_go_well_is_told(own: Programs, does: str, code: int, cause: str) -> None:
+    record = own.play(does)
+    assert record.exit_code == code, record
+    assert cause in record.cells[0].cause
+    if does == "anew":
+        assert record.found is not None and "began anew" in record.found["variants"][0]["checks"][0]["told"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"target": "local"}, "a program runs in pods"),
+        ({"training": {"checkpoints": "/there"}}, "it needs {run} in it"),
+        ({"training": {"command": ["train"]}}, "nothing tells the program"),
+        ({"training": {"loss": "loss (.*)"}}, "needs two groups"),
+        ({"training": {"loss": "(("}}, "no regular expression"),
+        ({"training": {"env": {"MY_TOKEN": "x"}}}, "sounds like a secret"),
+        ({"training": {"command": []}}, "command"),
+        ({"set": ["a=1"]}, "whose environment is its own"),
+        (
+            {"variants": [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": KEY}}}]},
+            "before which no proxy stands",
+        ),
+        (
+            {
+                "training": {"checkpoints": "gs://other/{run}"},
+                "variants": [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": KEY}}}],
+            },
+            "is in no place that encryption: has a key for",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    own: Programs, fields: dict[str, Any], told: str
+) -> None:
+    file = own.file(**fields)
+    with pytest.raises(BadInput) as refused:
+        plan_session(open_acceptance(file, "x"), file)
+    problems = [one for one in refused.value.problems if told in str(one)]
+    assert problems, [str(one) for one in refused.value.problems]
+    assert not (own.folder / "runs").exists() and not (own.folder / "calls").exists()
