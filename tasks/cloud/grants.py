@@ -18,8 +18,6 @@ from tasks.cloud.waits import tried
 
 On = Literal["project", "account", "bucket"]
 
-_GIVEN = "given"
-
 
 @dataclass(frozen=True)
 class Given:
@@ -48,7 +46,7 @@ class Grants:
             one.get("role") == role and member in one.get("members", ()) and not one.get("condition")
             for one in policy.get("bindings", ())
         )
-        return Thing(_GIVEN, {"role": role, "member": member}) if given else None
+        return Thing(f"{name} on {scope}", {"role": role, "member": member}) if given else None
 
     def given(self, scope: str) -> list[Given]:
         """Returns all roles on one thing; none where it is not there. Raises ContainerError."""

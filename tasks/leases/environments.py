@@ -127,6 +127,8 @@ class ThingInventory:
             there = sort.look(ref.scope, ref.name) if sort is not None else None
         if there is None:
             return None
+        if ref.uid is not None and self.kind in ROLES:  # a role is what it says
+            return replace(ref, uid=there.uid)
         if ref.uid is not None:
             return ref if ref.uid == there.uid else None
         return replace(ref, uid=there.uid) if self._is_ours(there) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tasks.cloud.grants import Grants
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases.claim import claim
 from tasks.stages.environment import down
@@ -9,6 +10,7 @@ from tasks.stages.environment_beside import beside
 from tasks.stages.environment_desk import KIND_OF, carry_out
 from tasks.stages.environment_unnamed import give_back_unnamed, unnamed
 from tasks.targets.environment_wanted import wanted
+from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import desk, environment, inventories
@@ -63,3 +65,22 @@ def test_what_the_file_does_not_name_any_more_goes_or_is_told(project: Gke) -> N
     assert "bucket artifacts stays: the file does not name it any more" in said
     assert project.project_inventory()["buckets"] == ["artifacts"]
     assert project.store.read()["project"]["objects"]
+
+
+def test_a_role_that_somebody_else_had_given_hides_none_of_those_that_go(project: Gke) -> None:
+    at = desk()
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
+    held.stand(None)
+    theirs = f"roles/logging.logWriter for {NODES}"
+    for one in wanted(environment(), "proj"):
+        if one.kind in ("service account", "role"):
+            if one.name == theirs:
+                Grants("project", QUICK).make("proj", theirs, {}, {})
+            carry_out(at, held, at.step(environment(), one))
+    held.fall()
+    done = held.release("it goes")
+    assert len(done.deleted) == 7
+    left = [one for one in project.project_inventory()["roles"] if "serviceAccount" in one]
+    assert [one.split(": ")[1] for one in left] == ["roles/logging.logWriter"], (
+        "that of the other stays, of nobody now"
+    )
