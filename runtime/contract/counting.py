@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_SAYS_WHO = re.compile(r"worker \d+: ")
+
 
 def counted(number: int, noun: str) -> str:
     """Returns a number and what it counts: `1 benchmark`, `2 benchmarks`. For nouns that take an s."""
@@ -15,3 +19,8 @@ def which(index: int, of: int = 0, name: str = "") -> str:
     """
     told = f"benchmark {index + 1}" + (f" of {of}" if of else "")
     return f"{told} ({name})" if name else told
+
+
+def said_by(who: str, cause: str) -> str:
+    """Returns a cause with who says it; one that all workers agreed on says by itself whose it is."""
+    return cause if _SAYS_WHO.match(cause) else f"{who}: {cause}"

@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
+from runtime.contract.counting import said_by
 from runtime.supervision.messages import Left
 from runtime.supervision.processes import STOPPED, UNINTERRUPTIBLE
 from runtime.supervision.session import CONSEQUENCE, KILLED, SAID, SILENT, Seat, Witness
@@ -31,7 +32,8 @@ def of_failure(seat: Seat, point: int, cause: str, workers: int) -> Witness:
     """Returns the account of a worker that said why its point failed."""
     rank = CONSEQUENCE if is_consequence(cause) else SAID
     cause = " ".join(cause.split())[:_LONGEST_CAUSE] or "no reason given"
-    return Witness(seat.worker, point, f"worker {seat.worker}: {cause}" if workers > 1 else cause, rank)
+    told = said_by(f"worker {seat.worker}", cause) if workers > 1 else cause
+    return Witness(seat.worker, point, told, rank)
 
 
 def of_exit(seat: Seat, left: Left) -> Witness:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
+from runtime.contract.counting import said_by
 from runtime.contract.results import PointResult
 from runtime.contract.suite import Point
 from tasks.history.results import PointOutcome, Trouble, WorkerPoint
@@ -112,12 +113,11 @@ def _cause(workers: Sequence[WorkerPoint]) -> str:
     if not workers:
         return ""
     first = workers[0]
-    who = f"worker {first.worker}: " if first.blamed is None else ""
-    if len({worker.cause for worker in workers}) == 1 and len(workers) > 1:
-        numbers = ", ".join(str(worker.worker) for worker in workers)
-        return f"workers {numbers}: {first.cause}" if who else first.cause
-    others = f" (and {len(workers) - 1} more)" if len(workers) > 1 else ""
-    return f"{who}{first.cause}{others}"
+    agreed = len({worker.cause for worker in workers}) == 1 and len(workers) > 1
+    numbers = ", ".join(str(worker.worker) for worker in workers)
+    who = f"workers {numbers}" if agreed else f"worker {first.worker}"
+    others = f" (and {len(workers) - 1} more)" if len(workers) > 1 and not agreed else ""
+    return (said_by(who, first.cause) if first.blamed is None else first.cause) + others
 
 
 def _plain(value: Any) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.supervision.session import Seat, Witness
-from runtime.supervision.verdict import is_consequence, name_workers, root
+from runtime.supervision.verdict import is_consequence, name_workers, of_failure, root
 
 ECHOES = [
     "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that "
@@ -43,6 +43,18 @@ def test_the_first_true_cause_wins() -> None:
     echo, late, later = Witness(0, 1, "echo", 3), Witness(1, 1, "late", 1), Witness(2, 1, "later", 1)
     assert root([echo, late, later]) is late
     assert root([echo]) is echo
+
+
+@pytest.mark.parametrize(
+    ("cause", "workers", "told"),
+    [
+        ("no space", 2, "worker 1: no space"),
+        ("no space", 1, "no space"),
+        ("worker 0: no checkpoint at a: b", 2, "worker 0: no checkpoint at a: b"),
+    ],
+)
+def test_who_failed_is_said_once(cause: str, workers: int, told: str) -> None:
+    assert of_failure(Seat(1), 0, cause, workers).cause == told
 
 
 def test_places_are_told_in_words() -> None:

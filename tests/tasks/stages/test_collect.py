@@ -95,6 +95,17 @@ def test_a_point_passes_only_if_it_passed_everywhere(tmp_path: Path) -> None:
     assert (point.status, point.cause) == ("failed", "worker 1: restored leaf 'a' differs")
 
 
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [("no space", "workers 0, 1: no space"), ("worker 0: no checkpoint", "worker 0: no checkpoint")],
+)
+def test_what_failed_everywhere_is_told_once(tmp_path: Path, cause: str, told: str) -> None:
+    run = make_run(tmp_path)
+    write_parts(run.folder, [], [make_result(one, status="failed", cause=cause) for one in (0, 1)])
+    (point,) = collect(run).points
+    assert point.cause == told
+
+
 def test_a_file_cut_short_is_told_and_the_rest_is_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write_parts(run.folder, make_samples(TWO_WORKERS), [make_result(0), make_result(1)])
