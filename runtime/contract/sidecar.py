@@ -13,6 +13,8 @@ STORE_VARIABLES = ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL")
 BACKEND_VARIABLE, BACKEND_PAST_PROXIES = "TENSORSTORE_GCS_BACKEND", "gcs_grpc"
 """With this value TensorStore speaks gRPC, which no proxy of HTTP gets to see."""
 
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
 SIDECAR_VARIABLE = "SLICEBENCH_SIDECAR"
 """Environment variable with what a manifest records of the sidecar (JSON). Of keys their names, nothing else."""
 
@@ -27,7 +29,8 @@ SIDECAR_LOG = "sidecar.log"
 
 
 AT_VARIABLE, CERTIFICATES_VARIABLE = "SLICEBENCH_SIDECAR_AT", "SLICEBENCH_SIDECAR_CERTIFICATES"
-"""Environment variables of a pod whose kubelet has started the sidecar: its HOST:PORT, and its folder."""
+"""Environment variables of a pod whose kubelet has started the sidecar: HOST:PORT of {port} and of {forward}, with a
+comma between, and its folder."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class Sidecar:
     alone, and taken away once it is up. `port`: where it listens, None: where nobody else does. `guards`: it must not
     be gone around. `image` and `certificates` are for pods: what it runs in, if not the workers' image, and its folder.
 
-    Words in braces stand for what only the host knows: {port}, {admin} (another free port), {address} (where to listen
-    so that whoever asks whether it is up gets through: everywhere in pods, else on loopback), {python} (the worker's),
-    {store} (Cloud Storage, as its clients would find it), {files}, and {certificates}, a folder for them.
+    Words in braces stand for what only the host knows: {port}, {admin} and {forward} (free ports), {address} (where to
+    listen so that whoever asks whether it is up gets through: everywhere in pods, else on loopback), {python} (the
+    worker's), {store} (Cloud Storage, as its clients would find it), {files}, and {certificates}, a folder for them.
     """
 
     name: str
@@ -69,6 +72,15 @@ def filled(text: str, known: Mapping[str, str | int]) -> str:
 def store_of(environment: Mapping[str, str]) -> str:
     """Returns where clients would find Cloud Storage."""
     return next((environment[name] for name in STORE_VARIABLES if environment.get(name)), GOOGLE)
+
+
+def straight(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables by which programs reach loopback by no other proxy, where the environment names any."""
+    if not any(environment.get(name) or environment.get(name.upper()) for name in _PROXIES):
+        return {}
+    known = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    value = ",".join(filter(None, (known, "127.0.0.1", "localhost")))
+    return {"no_proxy": value, "NO_PROXY": value}
 
 
 def way_around(environment: Mapping[str, str]) -> str:

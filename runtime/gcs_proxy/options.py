@@ -50,6 +50,7 @@ class Settings:
     forward: ForwardSettings | None = None
     processes: int = 1
     md5: bool = False
+    login: bool = False
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +85,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--upstream-ca",
         metavar="FILE",
         help="certificates of authorities that are trusted besides the system's",
+    )
+    parser.add_argument(
+        "--login",
+        action="store_true",
+        help="requests without a token get this machine's own (application default credentials), where the store is "
+        "asked over TLS",
     )
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
@@ -154,6 +161,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         _forward(given, environ),
         given.processes,
         given.md5,
+        given.login,
     )
 
 

@@ -24,6 +24,7 @@ from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.hosts import INTERCEPTED
 from runtime.gcs_proxy.keys import KeyRing
+from runtime.gcs_proxy.login import Login
 from runtime.gcs_proxy.observing import Log, Observer
 from runtime.gcs_proxy.options import Settings
 from runtime.gcs_proxy.peers import Peers, for_peers
@@ -94,7 +95,8 @@ def serve(told: Settings) -> NoReturn:
 
 def _gateway(told: Settings, prefix: str = "") -> Gateway:
     ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint)
-    pool = Pool(parse_origin(told.upstream), told.upstream_ca)
+    origin = parse_origin(told.upstream)
+    pool = Pool(origin, told.upstream_ca, login=Login() if told.login and origin.scheme == "https" else None)
     budget = Budget((told.buffer_mib << 20) // told.processes)
     gate = Gateway(told.key_map, ring, pool, budget, sessions=Sessions(prefix))
     gate.always_md5 = told.md5

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from runtime.contract.errors import BadInput
+from runtime.gcs_proxy.login import Login
 from runtime.gcs_proxy.messages import Request, Response, receive_response, request_head
 from runtime.gcs_proxy.refusal import Refused, unavailable
 from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
@@ -118,9 +119,17 @@ def _keeps(response: Response) -> bool:
 class Pool:
     """Connections to one store."""
 
-    def __init__(self, origin: Origin, ca_file: str | None = None, tls: ssl.SSLContext | None = None) -> None:
-        """`ca_file`: who is trusted besides the system's authorities; `tls` knows that already. Raises BadInput."""
-        self.origin = origin
+    def __init__(
+        self,
+        origin: Origin,
+        ca_file: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        login: Login | None = None,
+    ) -> None:
+        """`ca_file`: who is trusted besides the system's authorities; `tls` knows that already. `login`: whose token
+        requests without one get. Raises BadInput.
+        """
+        self.origin, self._login = origin, login
         self._lock, self._idle = threading.Lock(), list[Wire]()
         self._tls = tls
         if origin.scheme == "https" and tls is None:
@@ -139,7 +148,8 @@ class Pool:
         self, method: str, target: str, headers: Headers, length: int | None = 0, *, chunked: bool = False
     ) -> Exchange:
         """Begins a request whose body has `length` bytes (None: no body at all). Raises Refused (503)."""
-        fields = [("Host", self.origin.authority), *headers.end_to_end()]
+        given = self._login.added(headers) if self._login else headers
+        fields = [("Host", self.origin.authority), *given.end_to_end()]
         if chunked:
             fields.append(("Transfer-Encoding", "chunked"))
         elif length is not None and (length or method not in ("GET", "HEAD", "DELETE", "OPTIONS")):

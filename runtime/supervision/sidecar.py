@@ -28,6 +28,7 @@ from runtime.contract.sidecar import (
     Sidecar,
     filled,
     store_of,
+    straight,
     way_around,
 )
 from runtime.supervision import processes
@@ -62,7 +63,8 @@ class Beside:
             "address": LOOPBACK,
         }
         if AT_VARIABLE in os.environ:  # a kubelet has started it
-            self._known["port"] = os.environ[AT_VARIABLE].rpartition(":")[2]
+            ports = [at.rpartition(":")[2] for at in os.environ[AT_VARIABLE].split(",")]
+            self._known |= dict(zip(("port", "forward"), ports, strict=False))
             self._known["certificates"] = os.environ.get(CERTIFICATES_VARIABLE, "")
 
     @property
@@ -76,7 +78,8 @@ class Beside:
         if self._job.sidecar is None:
             return {}
         records = {RECORDS_VARIABLE: str(Path(self._job.scratch, RECORDS_FOLDER))}
-        return {**records, **self._filled(self._sidecar.workload_env)}
+        more = self._filled(self._sidecar.workload_env)
+        return {**records, **more, **straight({**self._given, **more})}
 
     def is_up(self) -> bool:
         """Starts it at first, and says whether it answers.
@@ -131,7 +134,7 @@ class Beside:
         if not sidecar.command:
             return
         Path(str(self._known["certificates"])).mkdir(parents=True, exist_ok=True)
-        self._known |= dict(zip(("port", "admin"), _free_ports(sidecar), strict=True))
+        self._known |= dict(zip(("port", "admin", "forward"), _free_ports(sidecar), strict=True))
         self._lay_out()
         environment = {
             **self._given,
@@ -190,9 +193,9 @@ class Beside:
         return f": {Redaction.of_environment(self._given)(last)[:500]}" if last else ""
 
 
-def _free_ports(sidecar: Sidecar) -> tuple[int, int]:
+def _free_ports(sidecar: Sidecar) -> list[int]:
     """Returns where it may listen. Raises InfrastructureError where its own port is somebody else's."""
-    with socket.socket() as one, socket.socket() as other:
+    with socket.socket() as one, socket.socket() as other, socket.socket() as third:
         if sidecar.port is not None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -202,7 +205,8 @@ def _free_ports(sidecar: Sidecar) -> tuple[int, int]:
                 f"port {sidecar.port} of {sidecar.name} cannot be had: {error.strerror}; end what listens there"
             ) from error
         other.bind((LOOPBACK, 0))
-        return one.getsockname()[1], other.getsockname()[1]
+        third.bind((LOOPBACK, 0))
+        return [bound.getsockname()[1] for bound in (one, other, third)]
 
 
 def _answers(where: str) -> bool:

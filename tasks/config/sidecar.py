@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -59,6 +59,14 @@ class Encryption(BaseModel):
         (), description="Keys that objects may still be wrapped by, for reading only"
     )
     enabled: bool = Field(True, description="Whether anything is encrypted; if not, all passes through")
+    face: Literal["reverse", "forward"] = Field(
+        "reverse",
+        description="How workers are led to it: by its address, or as well by https_proxy and certificates, for "
+        "programs that know a proxy alone",
+    )
+    allow: tuple[Annotated[str, Field(pattern=patterns.ONE_WORD)], ...] = Field(
+        (), description="Hosts that workers may reach besides by face: forward, HOST, HOST:PORT or *.DOMAIN"
+    )
 
     @field_validator("by_place")
     @classmethod
@@ -80,6 +88,12 @@ class Encryption(BaseModel):
             raise ValueError(
                 "keys: names no bucket, so nothing would be encrypted: write keys: {my-bucket: projects/…}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _allows_by_a_proxy(self) -> Encryption:
+        if self.allow and self.face != "forward":
+            raise ValueError("allow: is for face: forward, without which workers reach all hosts")
         return self
 
     @property

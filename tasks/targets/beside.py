@@ -81,11 +81,15 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         return f"file:{{files}}/{key.path.name}" if key.uri in carried else f"file:{key.path}"
 
     command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
-    command += ["--admin", "{address}:{admin}", "--upstream", "{store}"]
+    command += ["--admin", "{address}:{admin}", "--upstream", "{store}", "--login"]
     for old in encryption.all_keys[len(encryption.key_map.keys) :]:
         command += ["--old-key", told(old)]
     if not encryption.enabled:
         command += ["--no-encryption"]
+    if encryption.face == "forward":
+        command += ["--certificates", "{certificates}", "--forward", "127.0.0.1:{forward}"]
+        for host in encryption.allow:
+            command += ["--allow", host]
     return Sidecar(
         name=ENCRYPTION,
         command=command,
@@ -103,11 +107,24 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
             **dict.fromkeys(STORE_VARIABLES, _URL),
             # gcsfs would look for a service of Google's, over gRPC, at the port of the proxy.
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+            **(_forward() if encryption.face == "forward" else {}),
         },
         ready="http://127.0.0.1:{admin}/readyz",
         files={key.path.name: _content(key) for key in carried.values() if key.path is not None},
         guards=encryption.enabled,
     )
+
+
+def _forward() -> dict[str, str]:
+    """Returns what leads programs to the forward face that heed no address of a store. gcsfs, which knows no proxy,
+    and what else heeds one, goes by that: both faces are one proxy."""
+    trusted = "{certificates}/ca-bundle.pem"
+    names = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "TENSORSTORE_CA_BUNDLE")
+    return {
+        **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:{forward}"),
+        "grpc_proxy": "",  # or JAX's own connections would go there
+        **dict.fromkeys(names, trusted),
+    }
 
 
 def _other(config: SidecarConfig) -> Sidecar:

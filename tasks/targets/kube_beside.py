@@ -18,13 +18,14 @@ from runtime.contract.sidecar import (
     Sidecar,
     filled,
     store_of,
+    straight,
 )
 from tasks.targets.kube_submission import Object, Parts, Submission, given, literal, literals, variables
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
-PORT, ADMIN = 9081, 9082
+PORT, ADMIN, FORWARD = 9081, 9082, 9080
 KEYS, CERTIFICATES = "/var/run/slicebench/keys", "/var/run/slicebench/certificates"
 
 
@@ -50,7 +51,7 @@ def parts(config: GkeTargetConfig, submission: Submission) -> Parts:
         mounts.append({"name": "keys", "mountPath": KEYS})
     parts.sidecars.append(_container(config, submission, sidecar, known, mounts))
     parts.env |= {
-        AT_VARIABLE: f"127.0.0.1:{known['port']}",
+        AT_VARIABLE: f"127.0.0.1:{known['port']},127.0.0.1:{known['forward']}",
         CERTIFICATES_VARIABLE: str(known["certificates"]),
     }
     return parts
@@ -62,7 +63,8 @@ def workload_env(config: GkeTargetConfig, submission: Submission) -> dict[str, s
     if sidecar is None or submission.supervised:
         return {}
     known = _known(config, submission, sidecar)
-    return literals({name: filled(value, known) for name, value in sidecar.workload_env.items()})
+    more = {name: filled(value, known) for name, value in sidecar.workload_env.items()}
+    return literals({**more, **straight({**config.env, **submission.env, **more})})
 
 
 def told(sidecar: Sidecar | None) -> Sidecar | None:
@@ -93,7 +95,7 @@ def _container(
             secrets,
             literals({name: filled(value, known) for name, value in sidecar.env.items()}),
         ),
-        ports=[{"containerPort": known["port"]}, {"containerPort": known["admin"]}],
+        ports=[{"containerPort": known[name]} for name in ("port", "admin", "forward")],
         startupProbe=_probe(sidecar, known),
         volumeMounts=mounts,
     )
@@ -121,9 +123,11 @@ def _shares(sidecar: Sidecar) -> bool:
 
 def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) -> dict[str, str | int]:
     port = sidecar.port or PORT
+    admin, forward = [one for one in (ADMIN, FORWARD, PORT) if one != port][:2]
     return {
         "port": port,
-        "admin": ADMIN if port != ADMIN else PORT,
+        "admin": admin,
+        "forward": forward,
         "address": "0.0.0.0",
         "python": "python",
         "store": store_of({**config.env, **submission.env}),

@@ -31,7 +31,7 @@ H100 = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b
 
 # field → two targets that differ in it alone.
 BESIDE_FIELDS = {
-    *(f"encryption.{name}" for name in ("by_place", "old_keys", "enabled")),
+    *(f"encryption.{name}" for name in ("by_place", "old_keys", "enabled", "face", "allow")),
     *(f"sidecar.{name}" for name in ("name", "image", "command", "env", "port", "certificates", "ready")),
     "sidecar.workload_env",
 }

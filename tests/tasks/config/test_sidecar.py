@@ -52,6 +52,8 @@ def test_a_choice_of_workers_leaves_it_as_it_is(tmp_path: Path) -> None:
         ("encryption:\n  keys: {bkt: 'file:/a/k', '*': 'file:/b/k'}\n", "have the same name"),
         ("encryption:\n  keys: {bkt: 'file:/k'}\n  old_keys: [x]\n", ":5:14: "),
         ("encryption:\n  key: {bkt: 'file:/k'}\n", ":4:3: unknown key 'key', did you mean 'keys'?"),
+        ("encryption:\n  keys: {bkt: 'file:/k'}\n  face: both\n", ":5:3: face must be reverse or forward"),
+        ("encryption:\n  keys: {bkt: 'file:/k'}\n  allow: [a.com]\n", "allow: is for face: forward"),
         (
             "encryption:\n  keys: {bkt: 'file:/k'}\nsidecar: {name: x, command: [x]}\n",
             "encryption: and sidecar: would both stand between workers and storage",

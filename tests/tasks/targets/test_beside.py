@@ -11,7 +11,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Job
-from runtime.contract.sidecar import filled
+from runtime.contract.sidecar import filled, straight
 from runtime.gcs_proxy.keys import make_key_file
 from runtime.gcs_proxy.options import add_options, settings
 from tasks.config.sidecar import Encryption
@@ -56,6 +56,38 @@ def test_the_proxy_takes_what_it_is_told(key: Path, elsewhere: bool) -> None:
     assert made.files == ({"key.json": key.read_text()} if elsewhere else {})
     assert filled(made.ready, KNOWN) == "http://127.0.0.1:4002/readyz"
     assert filled(made.workload_env["STORAGE_EMULATOR_HOST"], KNOWN) == "http://127.0.0.1:4001"
+
+
+def test_programs_that_know_a_proxy_alone_are_led_there_too() -> None:
+    encryption = {"keys": {"bkt": KMS}, "face": "forward", "allow": ["huggingface.co", "*.pypi.org:443"]}
+    made = beside(target(encryption=encryption), elsewhere=False)
+    assert made is not None
+    known = {**KNOWN, "forward": 4003}
+    words = [filled(word, known) for word in made.command]
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    told = settings(parser.parse_args(words[3:]), dict(made.env))
+    assert told.forward is not None and told.forward.listen == ("127.0.0.1", 4003)
+    assert told.forward.certificates == Path("/shared") and len(told.forward.allowed) >= 2
+    env = {name: filled(value, known) for name, value in made.workload_env.items()}
+    assert env["https_proxy"] == env["HTTPS_PROXY"] == "http://127.0.0.1:4003"
+    assert env["SSL_CERT_FILE"] == env["REQUESTS_CA_BUNDLE"] == "/shared/ca-bundle.pem"
+    assert env["grpc_proxy"] == "" and env["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:4001"
+    assert "http_proxy" not in env
+
+
+@pytest.mark.parametrize(
+    ("env", "no_proxy"),
+    [
+        ({}, None),
+        ({"no_proxy": "a"}, None),
+        ({"HTTP_PROXY": "http://corp"}, "127.0.0.1,localhost"),
+        ({"https_proxy": "http://corp", "NO_PROXY": "metadata"}, "metadata,127.0.0.1,localhost"),
+    ],
+)
+def test_no_other_proxy_stands_between(env: dict[str, str], no_proxy: str | None) -> None:
+    told = straight(env)
+    assert (told.get("no_proxy"), told.get("NO_PROXY")) == (no_proxy, no_proxy)
 
 
 def test_it_may_pass_everything() -> None:
