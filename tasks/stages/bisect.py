@@ -20,7 +20,7 @@ from tasks.config.request import RunRequest
 from tasks.history.bisection import Measure, Next, next_step
 from tasks.history.comparison import SMALLEST_MEMORY
 from tasks.history.dataset.recorded import Seen
-from tasks.history.detection.baseline import baseline_of
+from tasks.history.detection.baseline import scatter_of as scatter_of_nights
 from tasks.history.detection.series import run_of
 from tasks.stages.bisect_row import Build, Ends
 from tasks.stages.context import Say
@@ -62,8 +62,8 @@ Run = Callable[[Build, int], Tried]
 def scatter_of(ends: Ends) -> float:
     """Returns what runs of an unchanged build of the series scatter by, of logarithms, as its good nights tell."""
     nights = [night for night in ends.shown.one.nights if night.name <= ends.good.night]
-    baseline = baseline_of(nights)
-    return math.sqrt(baseline.variance) if baseline else USUAL_SCATTER
+    scatter = scatter_of_nights(nights)
+    return math.sqrt(scatter.variance) if scatter else USUAL_SCATTER
 
 
 def bisect(builds: Sequence[Build], scatter: float, run: Run, say: Say) -> Bisected:

@@ -11,7 +11,7 @@ from tasks.cloud.storage import Folder, open_folder
 from tasks.config.home import history_uri
 from tasks.history.comparison import SeriesKey
 from tasks.history.dataset.rows import series_id
-from tasks.history.detection.baseline import baseline_of
+from tasks.history.detection.baseline import scatter_of
 from tasks.history.intervals import t_quantile
 from tasks.history.pair import Comparison, compared, incomparable
 from tasks.history.reading import load_results
@@ -67,8 +67,8 @@ def usual_of(results: Results, folder: Folder, history: str | None) -> Usual:
     for one in results.measurements:
         key = one.benchmark_key, one.operation, one.metric
         series = known.get(series_id(*key, results.fingerprint, track))
-        baseline = baseline_of(series.nights) if series else None
-        if baseline:
-            reach = t_quantile(baseline.degrees) * math.sqrt(2 * baseline.variance)
+        scatter = scatter_of(series.nights) if series else None
+        if scatter:
+            reach = t_quantile(scatter.degrees) * math.sqrt(2 * scatter.variance)
             found[key] = math.expm1(reach)
     return Usual(found, tuple(looked.troubles))

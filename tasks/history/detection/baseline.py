@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,21 @@ def baseline_of(nights: Sequence[Night], earlier: Sequence[Night] = ()) -> Basel
     )
 
 
+class Scatter(NamedTuple):
+    """How far runs of a series scatter: their variance, of logarithms, worth so many degrees of freedom."""
+
+    variance: float
+    degrees: int
+
+
+def scatter_of(nights: Sequence[Night]) -> Scatter | None:
+    """Returns what runs scatter by around whatever levels these nights had; None where they are too few."""
+    scatter, degrees = _around_levels(_centres(nights[-MOST_NIGHTS:]))
+    if degrees < _ENOUGH_DEGREES:
+        return None
+    return Scatter(max(float(scatter @ scatter) / degrees, _SMALLEST), degrees)
+
+
 def enough(nights: Sequence[Night]) -> bool:
     """Says whether so many of these nights are no spikes that a level can be told from them alone."""
     return int(_without_strays(_centres(nights[-MOST_NIGHTS:])).sum()) >= ENOUGH_NIGHTS
@@ -74,24 +90,23 @@ def _of_new_level(nights: Sequence[Night], earlier: Sequence[Night]) -> Baseline
 
     Where its own nights scatter more than the earlier ones did, that is what counts.
     """
-    scatter, degrees = _around_levels(_centres(earlier))
-    if degrees < _ENOUGH_DEGREES:
+    known = scatter_of(earlier)
+    if known is None:
         return None
-    squares, centres = float(scatter @ scatter), _centres(nights)
-    near = np.abs(centres - np.median(centres)) <= _STRAY * math.sqrt(max(squares / degrees, _SMALLEST))
-    chosen = (
-        centres[near] if near.any() else centres[:1]
-    )  # two nights far apart: the level began with the first
+    centres = _centres(nights)
+    near = np.abs(centres - np.median(centres)) <= _STRAY * math.sqrt(known.variance)
+    # Two nights far apart: the level began with the first.
+    chosen = centres[near] if near.any() else centres[:1]
     own = float(((chosen - chosen.mean()) ** 2).sum())
     alone = own / (len(chosen) - 1) if len(chosen) > 1 else 0.0
-    degrees += len(chosen) - 1
+    degrees = known.degrees + len(chosen) - 1
     return Baseline(
         centre=float(chosen.mean()),
-        variance=max((squares + own) / degrees, alone, _SMALLEST),
+        variance=max((known.variance * known.degrees + own) / degrees, alone),
         degrees=float(degrees),
         nights=len(chosen),
         spread=_usual_spread((*earlier, *nights)),
-        correlation=_correlation(scatter),
+        correlation=_correlation(_around_levels(_centres(earlier))[0]),
     )
 
 

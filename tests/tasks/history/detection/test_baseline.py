@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tasks.history.detection.baseline import Baseline, baseline_of
+from tasks.history.detection.baseline import Baseline, baseline_of, scatter_of
 from tasks.history.detection.moderation import moderated
 from tasks.history.detection.series import run_of
 from tests.tasks.history.detection.nights import drawn
@@ -60,6 +60,9 @@ def test_a_level_of_few_nights_scatters_as_the_levels_before_it_did() -> None:
     levels = [drawn(n, 30, 0.01, within=0.0, mean=mean) for n, mean in enumerate((0.0, 0.3, -0.2))]
     earlier = (*levels[0], *levels[1], *levels[2])
     few = drawn(9, 3, 0.01, within=0.0, mean=0.5)
+    scatter = scatter_of(earlier)
+    assert scatter and math.sqrt(scatter.variance) == pytest.approx(0.01, rel=0.2) and scatter.degrees > 70
+    assert scatter_of(earlier[:7]) is None
     assert baseline_of(few) is None and baseline_of(few, earlier[:5]) is None
     found = baseline_of(few, earlier)
     assert found and (found.nights, found.centre) == (3, pytest.approx(0.5, abs=0.02))
