@@ -30,11 +30,7 @@ def series_page(shown: Shown) -> SeriesPage:
         verdict=verdict,
         reason=reason,
         trend=_trend(shown),
-        changes=[
-            Change(decision.night, decision.told, _change_words(shown, decision))
-            for decision in shown.decisions
-            if decision.is_change
-        ],
+        changes=[_change(shown, decision) for decision in shown.decisions if decision.is_change],
         facts=_facts(shown),
     )
 
@@ -104,6 +100,11 @@ def _judged(shown: Shown, decision: Decision) -> Judged:
         words=_change_words(shown, decision) if decision.told else "",
         in_alert=decision.standing.alert is not None,
     )
+
+
+def _change(shown: Shown, decision: Decision) -> Change:
+    night, told, *_ = change_cells(shown, decision)
+    return Change(night, told, _change_words(shown, decision))
 
 
 def _change_words(shown: Shown, decision: Decision) -> str:

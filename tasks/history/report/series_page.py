@@ -24,7 +24,7 @@ MEANS: Mapping[Verdict, str] = {
     Verdict.REGRESSED: "It got worse, its runs agree, and it has not recovered since.",
     Verdict.IMPROVED: "It got better; that becomes the level once it has lasted.",
     Verdict.INCONCLUSIVE: "So far the nights cannot tell whether anything changed.",
-    Verdict.NO_BASELINE: "There is no earlier night to compare with.",
+    Verdict.NO_BASELINE: "There is no earlier night of its level to compare with.",
     Verdict.NOT_RUN: "The latest night gave no value.",
 }
 NOT_JUDGED = "not judged"
