@@ -22,6 +22,7 @@ NAMES = (
     "follow",
     "workload",
     "detection",
+    "levels",
     "found",
     "public",
     "history",

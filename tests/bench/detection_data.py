@@ -64,6 +64,32 @@ def stepped(noise: Noise, size: float, *, history: int, series: int, changed: in
     return _repeated(centres, noise, generator, history, onset)
 
 
+def levelled(
+    noise: Noise,
+    moved: float,
+    step: float,
+    after: int,
+    *,
+    history: int,
+    nights: int,
+    series: int,
+    seed: int,
+    spikes: float = 0.0,
+) -> Drawn:
+    """Returns series of which every fifth is another by `moved` from the first judged night on, and slower by `step` so
+    many nights `after`; negative: never."""
+    generator = np.random.default_rng(seed)
+    shape = (series, history + nights, RUNS)
+    centres = generator.normal(0, noise.between, shape)
+    centres += np.where(generator.random(shape) < spikes, generator.uniform(0.05, 0.5, shape), 0)
+    centres[::5, history:] += np.log1p(moved)
+    onset = np.full(series, -1)
+    if after >= 0:
+        centres[::5, history + after :] += np.log1p(step)
+        onset[::5] = history + after
+    return _repeated(centres, noise, generator, history, onset)
+
+
 def mixed(kind: str, noise: Noise, *, history: int, nights: int, series: int, seed: int) -> Drawn:
     """Returns series of which every fifth gets slower by a rule named in KINDS, in a night of its own."""
     generator = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,10 @@ def ours(drawn: Drawn) -> Alarms:
     return played(drawn)[0]
 
 
-def played(drawn: Drawn, accepted: int = -1) -> tuple[Alarms, list[int]]:
+def played(drawn: Drawn, accepted: Collection[int] = ()) -> tuple[Alarms, list[int]]:
     """Returns the alarms of the series, and the nights in which there was one of the whole machine.
 
-    `accepted`: a night from which on all series' values are expected, as somebody says.
+    `accepted`: series whose values since the first night that is judged are expected, as somebody says.
     """
     runs = _runs(drawn)
     told = [[Night(str(n), (row[n][0],)) for n in range(drawn.begin) if row[n]] for row in runs]
@@ -43,8 +44,10 @@ def played(drawn: Drawn, accepted: int = -1) -> tuple[Alarms, list[int]]:
     of_machine = []
     for n in range(drawn.begin, drawn.values.shape[1]):
         there = [one for one, row in enumerate(runs) if row[n]]
-        if n == accepted:
-            standings = [Standing(level=str(n)) for _ in runs]
+        if n == drawn.begin:
+            standings = [
+                Standing(level=str(n)) if one in accepted else Standing() for one in range(len(runs))
+            ]
         for one in there:
             told[one].append(Night(str(n), (runs[one][n][0],)))
         first = {str(one): series_of(told[one], standings[one]) for one in there}
