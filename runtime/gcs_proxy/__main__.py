@@ -41,7 +41,11 @@ def _failed(code: ExitCode, error: Exception) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m runtime.gcs_proxy", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m runtime.gcs_proxy",
+        description=__doc__,
+        epilog="What it is told when it serves: serve --help. All of it is in docs/gcs_proxy.md.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     proxy = commands.add_parser("serve", help="serve the proxy; so it does without a command")
     add_options(proxy)

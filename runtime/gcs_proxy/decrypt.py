@@ -19,6 +19,7 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
 
     Raises BadInput, Malformed, KeyDenied, KeyUnavailable.
     """
+    _refuse_what_is_no_file(sealed, output)
     told = _resource(resource)
     bucket, name = told["bucket"], told["name"]
     found = envelope.read(told.get("metadata") or {})
@@ -26,12 +27,26 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
     opener = Opener(keys.data_key(found, bucket, name), found.object_id, found.layout, plain)
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        with sealed.open("rb") as source, partial.open("wb") as target:
+        # What was encrypted is for its owner alone, as the key is.
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as target, sealed.open("rb") as source:
             for part in opened(opener, _segments(source, found.layout.segment_bytes)):
                 target.write(part)
         partial.replace(output)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _refuse_what_is_no_file(sealed: Path, output: Path) -> None:
+    """The plaintext takes the place of what has its name: a device or a link would be gone."""
+    if not sealed.is_file():
+        raise BadInput(
+            f"{sealed} is no file that is there", fix="download the object as it lies in the bucket"
+        )
+    if output.is_symlink() or (output.exists() and not output.is_file()):
+        raise BadInput(f"{output} is no file: the plaintext would take its place", fix="--output FILE")
+    if not output.parent.is_dir():
+        raise BadInput(f"there is no folder {output.parent}", fix="--output FILE, in a folder that is there")
 
 
 def _segments(source: BinaryIO, size: int) -> Iterator[bytes]:

@@ -74,7 +74,7 @@ def _other(gate: Gateway, client: Client, about: Route) -> None:
 
 
 def _upload(gate: Gateway, client: Client, about: Route) -> None:
-    if not gate.key_map.touches(about.bucket):
+    if not gate.key_map.touches(about.bucket) and not (about.xml and _copied(client)):
         pass_through(gate, client)
     elif about.xml:
         if key := gate.key_map.key(about.bucket, about.name):

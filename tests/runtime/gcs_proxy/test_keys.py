@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -209,6 +210,28 @@ def test_the_command_decrypts_by_a_file_that_it_made(tmp_path: Path) -> None:
     command = stored(tmp_path, found, data_key, b"hello")
     assert main([*command, "--key", f"file:{tmp_path}/k.json"]) == 0
     assert (tmp_path / "plain").read_bytes() == b"hello"
+
+
+def test_the_command_puts_plaintext_in_the_place_of_files_alone(
+    tmp_path: Path, key_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = parse_key(f"file:{key_file}")
+    data_key, found = KeyRing([key]).new(key, "bkt", "a")
+    command = [*stored(tmp_path, found, data_key, b"hello"), "--key", f"file:{key_file}"]
+    output = tmp_path / "plain"
+    assert main(command) == main(command) == 0
+    assert output.stat().st_mode & 0o777 == 0o600
+    output.unlink()
+    for make in (lambda: os.mkfifo(output), lambda: output.symlink_to("/dev/stdout"), output.mkdir):
+        make()
+        before = output.lstat()
+        assert main(command) == 2 and "is no file" in capsys.readouterr().err
+        assert output.lstat().st_ino == before.st_ino
+        output.rmdir() if output.is_dir() else output.unlink()
+    command[command.index("--output") + 1] = f"{tmp_path}/none/plain"
+    assert main(command) == 2 and "no folder" in capsys.readouterr().err
+    (tmp_path / "sealed").unlink()
+    assert main(command) == 2 and "is no file" in capsys.readouterr().err
 
 
 def test_the_command_decrypts_by_cloud_kms(tmp_path: Path, kms: Kms) -> None:
