@@ -41,13 +41,17 @@ class _Over(Exception):
 
 @dataclass
 class _Heard:
-    """What the first pod of a workload says, read from the log of the command that follows it."""
+    """What the first pod of a workload says, read from the log of the command that follows it.
+
+    `left`: it said all that was waited for, and its workload was deleted: what is wrong with that; empty: nothing.
+    """
 
     log: Path
     loss: re.Pattern[str] | None
     lines: list[str] = field(default_factory=list)
     saves: int = 0
     resumed: bool = False
+    left: str | None = None
     _pod: str = ""
     _read: int = 0
     _looked: float = 0.0
@@ -134,15 +138,15 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": place}).encode())
     if number > 1:
         _deleted(run)
-    code, cause = ExitCode.DONE, ""
+    code, cause, gone = ExitCode.DONE, "", False
     try:
-        _both_starts(run)
+        gone = _both_starts(run)
     except _Over as over:
         code, cause = ExitCode.WORKLOAD_FAILED, str(over)
     except (InfrastructureError, Interrupted) as error:
         code, cause = error.exit_code, str(error)
     finally:
-        left = _deleted(run)
+        left = "" if gone else _deleted(run)
     if left:
         code, cause = ExitCode.LEAKED, left
     causes = [cause] if cause else []
@@ -153,14 +157,17 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     return ended or RunEnd(turn.run.run_id, folder.uri, turn.run.cell.target, "not_run", int(code), causes)
 
 
-def _both_starts(run: Play) -> None:
-    """Trains until the checkpoints are complete, stops, and trains on. Raises _Over, or what ends all."""
+def _both_starts(run: Play) -> bool:
+    """Trains until the checkpoints are complete, stops, and trains on; returns whether its workload is gone by then.
+
+    Raises _Over, or what ends all.
+    """
     asked = run.turn.run.request.stop_after_checkpoints or 1
     run.say(f"{run.turn.run.run_id}: workload {run.name} begins, with checkpoints in {run.place}")
     first = _started(run, 1, asked)
     if first.saves < asked:
         raise _Over(f"it was over after {counted(first.saves, 'checkpoint')}, before it could be stopped")
-    if left := _deleted(run):
+    if first.left is None and (left := _deleted(run)):  # it came to its end just then
         raise InfrastructureError(left)
     stored = stored_in(open_folder(run.place), "")
     complete = list(stored.committed) or [one.step for one in stored.checkpoints]
@@ -180,6 +187,7 @@ def _both_starts(run: Play) -> None:
     second = _started(run, 2, run.program.after)
     if second.saves < run.program.after and not second.resumed:
         raise _Over("started again, it was over before it restored or saved anything")
+    return second.left == ""
 
 
 def _started(run: Play, number: int, saves: int) -> _Heard:
@@ -191,12 +199,19 @@ def _started(run: Play, number: int, saves: int) -> _Heard:
 
     def until() -> bool:
         heard.look()
-        return over() or (heard.saves >= saves and (saves > 0 or heard.resumed))
+        if heard.saves >= saves and (saves > 0 or heard.resumed):
+            # While it is followed: what it says until it is gone is what losses after the restart are held against.
+            heard.left = _deleted(run)
+        return heard.left is not None or over()
 
     given = Given(log, run.hands.environ, run.watch.holds)
     child = play(run.create(), given, until=until, stop_s=run.watch.stop_s)
     heard.look(at_once=True)
     run.folder.write(log_file(number, 0), "\n".join([*heard.lines, ""]).encode())
+    if heard.left:
+        raise InfrastructureError(heard.left)
+    if heard.left is not None:
+        return heard
     if run.watch.stop.is_set():
         raise Interrupted(f"the {run.watch.what} was interrupted")
     if not child.cut and child.code in (ExitCode.BAD_INPUT, ExitCode.INFRASTRUCTURE):

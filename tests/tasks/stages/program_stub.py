@@ -20,6 +20,7 @@ def main() -> int:
         calls.write(f"{words[0]} {words[1]}\n")
     does = (told / "does").read_text() if (told / "does").exists() else ""
     if words[0] == "delete":
+        time.sleep(0.3)  # meanwhile it trains, and tells of it
         print("it cannot be deleted" if does == "stays" else "deleted", file=sys.stderr)
         return 3 if does == "stays" else 0
     if does == "broken":
@@ -33,14 +34,16 @@ def main() -> int:
     if saved and does != "anew":
         step = saved[-1]
         say(f"restored step {step} in 0.5 s")
+        say(f"step {step + 1}: loss {1.0 / (step + 21)!r}")
     while not stopped:
-        for trained in range(step + 1, step + 11):
+        for trained in range(step + 2, step + 11):
             say(f"step {trained}: loss {1.0 / (trained + 20)!r}")
         step += 10
         (folder / str(step)).mkdir(parents=True, exist_ok=True)
         (folder / str(step) / "_METADATA").write_text(json.dumps({"plain": True}))
         (folder / str(step) / "commit_success.txt").write_text("done")
         say(f"saved step {step} in 0.25 s")
+        say(f"step {step + 1}: loss {1.0 / (step + 21)!r}")
         if does == "ends":
             return 0
         time.sleep(0.05)
