@@ -26,6 +26,7 @@ NAMES = (
     "found",
     "public",
     "history",
+    "proxy",
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
