@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from runtime.contract.errors import BadInput
-from runtime.gcs_proxy.refusal import unavailable
+from runtime.gcs_proxy.refusal import Refused, unavailable
 from runtime.gcs_proxy.wire import Headers
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_SIGNATURES = frozenset(("x-goog-signature", "x-amz-signature", "signature"))
 
 
 class Login:
@@ -28,9 +31,9 @@ class Login:
                 f"--login finds no credentials here: {error}", fix="gcloud auth application-default login"
             ) from error
 
-    def added(self, headers: Headers) -> Headers:
-        """Returns fields with a token, where they have none. Raises Refused (503) where none can be got."""
-        if headers.has("authorization"):
+    def added(self, target: str, headers: Headers) -> Headers:
+        """Returns fields with a token, where nothing says who asks. Raises Refused (503) where none can be got."""
+        if headers.has("authorization") or _is_signed(target):
             return headers
         import google.auth
 
@@ -42,3 +45,26 @@ class Login:
                     raise unavailable(f"no token for the store can be got: {error}") from error
             token = self._credentials.token
         return Headers([*headers, ("Authorization", f"Bearer {token}")])
+
+
+def refuse_pages(headers: Headers) -> None:
+    """Raises Refused for what a web page asks by a browser on this machine: it is not to have the machine's rights."""
+    # A page whose name was made to lead here asks for itself, and no field but Host tells it.
+    if headers.has("origin") or headers.has("sec-fetch-site") or not _is_here(headers.get("host")):
+        raise Refused(
+            403, "forbidden", "with --login, this proxy answers programs of its machine, and no web pages"
+        )
+
+
+def _is_here(authority: str) -> bool:
+    try:
+        host = urlsplit(f"//{authority}").hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_signed(target: str) -> bool:
+    """Tells whether a URL says who asks: the store takes one word on that alone."""
+    query = parse_qsl(target.partition("?")[2], keep_blank_values=True)
+    return any(name.lower() in _SIGNATURES for name, _ in query)

@@ -24,12 +24,12 @@ from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.hosts import INTERCEPTED
 from runtime.gcs_proxy.keys import KeyRing
-from runtime.gcs_proxy.login import Login
+from runtime.gcs_proxy.login import Login, refuse_pages
 from runtime.gcs_proxy.observing import Log, Observer
 from runtime.gcs_proxy.options import Settings
 from runtime.gcs_proxy.peers import Peers, for_peers
 from runtime.gcs_proxy.processes import TOLD, block_signals, run_several
-from runtime.gcs_proxy.server import Answer, Server
+from runtime.gcs_proxy.server import Answer, Client, Server
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.session_store import Sessions
 from runtime.gcs_proxy.upstream import Pool, parse_origin
@@ -115,7 +115,12 @@ def _work(
     def watched(how: Answer) -> Answer:
         return lambda client: observer.watch(client, how)
 
-    servers = [Server(sockets.reverse, watched(lambda client: answer(gate, client, peers)))]
+    def at_its_address(client: Client) -> None:
+        if told.login:
+            refuse_pages(client.request.headers)
+        answer(gate, client, peers)
+
+    servers = [Server(sockets.reverse, watched(at_its_address))]
     if sockets.forward and told.forward and authority:
         forward = Forward(gate, authority, told.forward.allowed, observer.watch, observer.say, peers)
         servers.append(Server(sockets.forward, watched(forward.answer)))

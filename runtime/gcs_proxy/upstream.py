@@ -148,7 +148,7 @@ class Pool:
         self, method: str, target: str, headers: Headers, length: int | None = 0, *, chunked: bool = False
     ) -> Exchange:
         """Begins a request whose body has `length` bytes (None: no body at all). Raises Refused (503)."""
-        given = self._login.added(headers) if self._login else headers
+        given = self._login.added(target, headers) if self._login else headers
         fields = [("Host", self.origin.authority), *given.end_to_end()]
         if chunked:
             fields.append(("Transfer-Encoding", "chunked"))

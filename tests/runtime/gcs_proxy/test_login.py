@@ -10,11 +10,13 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.gcs_proxy import serve
-from runtime.gcs_proxy.login import Login
+from runtime.gcs_proxy.login import Login, refuse_pages
 from runtime.gcs_proxy.options import add_options, settings
 from runtime.gcs_proxy.refusal import Refused
 from runtime.gcs_proxy.upstream import Origin, Pool
 from runtime.gcs_proxy.wire import Headers
+
+TARGET = "/storage/v1/b/bkt/o/a?alt=media&name=Signature"
 
 
 class Credentials:
@@ -40,12 +42,42 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> Credentials:
 
 def test_who_has_no_token_gets_the_machines(credentials: Credentials) -> None:
     login = Login()
-    assert login.added(Headers([("Range", "bytes=0-1")])).get("authorization") == "Bearer token-1"
-    assert login.added(Headers()).all("authorization") == ["Bearer token-1"], "while it is valid"
+    assert login.added(TARGET, Headers([("Range", "bytes=0-1")])).get("authorization") == "Bearer token-1"
+    assert login.added(TARGET, Headers()).all("authorization") == ["Bearer token-1"], "while it is valid"
     credentials.valid = False
-    assert login.added(Headers()).get("authorization") == "Bearer token-2"
+    assert login.added(TARGET, Headers()).get("authorization") == "Bearer token-2"
     own = Headers([("authorization", "Bearer mine")])
-    assert login.added(own).all("authorization") == ["Bearer mine"]
+    assert login.added(TARGET, own).all("authorization") == ["Bearer mine"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["X-Goog-Signature=0a", "alt=media&x-goog-signature=0a", "Signature=x&Expires=1", "X-Amz-Signature="],
+)
+def test_what_is_signed_by_its_address_gets_no_token(credentials: Credentials, query: str) -> None:
+    assert not Login().added(f"/bkt/a?{query}", Headers()).has("authorization")
+    assert credentials.count == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_page"),
+    [
+        ([("Host", "127.0.0.1:9081")], False),
+        ([("Host", "localhost:9081"), ("Sec-Fetch-Mode", "cors")], False),  # as programs of Node say
+        ([("Host", "[::1]:9081")], False),
+        ([("Host", "127.0.0.1:9081"), ("Origin", "https://example.com")], True),
+        ([("Host", "127.0.0.1:9081"), ("Sec-Fetch-Site", "cross-site")], True),
+        ([("Host", "127.0.0.1.example.com:9081")], True),
+        ([("Host", "[")], True),
+        ([], True),
+    ],
+)
+def test_web_pages_have_not_the_rights_of_the_machine(fields: list[tuple[str, str]], is_page: bool) -> None:
+    if is_page:
+        with pytest.raises(Refused, match="no web pages"):
+            refuse_pages(Headers(fields))
+    else:
+        refuse_pages(Headers(fields))
 
 
 def test_without_a_token_nothing_is_asked(credentials: Credentials) -> None:
