@@ -10,8 +10,9 @@ from typing import Any
 
 from runtime.contract.counting import counted
 from runtime.contract.metrics import describe
-from tasks.history.dataset.decision import Decision
+from tasks.history.dataset.decision import LEAST, Decision
 from tasks.history.dataset.notes import Notes
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Hole, Recorded, Seen, middle
 from tasks.history.detection.baseline import ENOUGH_NIGHTS, baseline_of
 from tasks.history.detection.evidence import before
@@ -104,6 +105,7 @@ def show_lines(shown: Shown, last: int) -> list[str]:
     told.append(f"{verdict.value if verdict else 'no verdict'}: {reason}")
     if level := _level(shown):
         told.append(level)
+    told += _with_machine(shown.decisions)
     changes = [change_cells(shown, decision) for decision in shown.decisions if decision.is_change]
     rows = [_night(shown, found) for found in shown.nights[-last:]]
     return [
@@ -249,6 +251,18 @@ def _level(shown: Shown) -> str:
     last = one.nights[-1].name
     latest = "the latest" if shown.nights[-1].night == last else last
     return f"{', '.join(told)}; {latest} is {off} off it" if scatter is not None else told[0]
+
+
+def _with_machine(decisions: Sequence[Decision]) -> list[str]:
+    """Says what the whole machine was off by, where that is why a series stands at its level."""
+    latest = decisions[-1] if decisions else None
+    if latest is None or latest.shift is None:
+        return []
+    last = latest.shift if latest.shift_again is None else latest.shift_again
+    if abs(last) < LEAST:
+        return []
+    where = name_of_machine(latest.group)
+    return [f"the whole machine is {percent(last)} off, and the level with it: slicebench history {where}"]
 
 
 def _held_to(one: Recorded, decisions: Sequence[Decision]) -> tuple[float | None, float | None, str]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 from tasks.history.dataset.decision import Decision
+from tasks.history.detection.common import Shift
 from tasks.history.detection.machine import Machine, Taken, Together, accepted
 from tasks.history.detection.night import Shown
 from tasks.history.quantities import percent
@@ -53,7 +54,7 @@ def machine_decision(
     plain = before.standing == after.standing == Machine().standing
     if plain and not after.expected and not any(together.taken):
         return None
-    verdict, reason = _verdict(after, together, night)
+    verdict, reason = _verdict(after, together, night, shown.least)
     shift, reach = together.shift, _REACH * (together.shift.error if together.shift else 0.0)
     return Decision(
         night=night,
@@ -66,6 +67,7 @@ def machine_decision(
         effect=math.expm1(together.size) if shift else None,
         low=math.expm1(together.size - reach) if shift else None,
         high=math.expm1(together.size + reach) if shift else None,
+        probability=_chance(shift) if shift and verdict is Verdict.INCONCLUSIVE else None,
         window=2
         if together.confirmed and together.again is None
         else 1,  # else the night before told nothing yet
@@ -77,7 +79,7 @@ def machine_decision(
     )
 
 
-def _verdict(after: Machine, together: Together, night: str) -> tuple[Verdict, str]:
+def _verdict(after: Machine, together: Together, night: str, least: float) -> tuple[Verdict, str]:
     alert, shift = after.standing.alert, together.shift
     if alert:
         since = "" if alert.began == night else f" since {alert.began}"
@@ -91,7 +93,14 @@ def _verdict(after: Machine, together: Together, night: str) -> tuple[Verdict, s
     words = f"{percent(math.expm1(shift.size))} together"
     if together.again is not None and not together.confirmed:
         return Verdict.PASS, f"{words} at first, {percent(math.expm1(together.again))} when some ran again"
-    return Verdict.PASS, f"{words}; two runs must agree on it, and on more than counts"
+    if not together.confirmed and abs(shift.size) >= least:
+        return Verdict.INCONCLUSIVE, f"{words} in one run: whether that is chance a second one would tell"
+    return Verdict.PASS, f"{words}: less than what counts"
+
+
+def _chance(shift: Shift) -> float:
+    """Returns how likely chance alone makes all move so far."""
+    return math.erfc(abs(shift.size) / shift.error / math.sqrt(2))
 
 
 def _told(before: Machine, after: Machine, together: Together, *, accept: bool) -> str:

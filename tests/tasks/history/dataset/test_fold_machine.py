@@ -110,6 +110,16 @@ def test_without_second_runs_the_second_night_says_so() -> None:
     assert told(decisions) == {MACHINE: {1: "regressed"}} and of(decisions, MACHINE, 1).window == 2
 
 
+def test_one_run_in_which_all_are_off_is_open_and_no_pass() -> None:
+    found = of(folded(machine((6,))), MACHINE, 0)
+    assert (found.verdict.value, found.is_open) == ("INCONCLUSIVE", True) and "in one run" in found.reason
+    little = of(folded(machine((1.6,))), MACHINE, 0)
+    assert (little.verdict.value, little.is_open) == (
+        "PASS",
+        False,
+    ) and "less than what counts" in little.reason
+
+
 def test_what_second_runs_do_not_show_is_no_alert_and_harms_no_baseline() -> None:
     decisions = folded(machine((6.0, 0.0), *[(0.0,)] * 12))
     assert told(decisions) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tasks.history.dataset.decision import Decision
 from tasks.history.dataset.lines import Shown, show_lines, shown_object
 from tasks.history.dataset.notes import Notes
+from tasks.history.dataset.of_machine import name_of_machine
 from tasks.history.dataset.recorded import Hole, Recorded, Seen
 from tasks.history.detection.series import Night, Run
 from tasks.history.detection.standing import Standing
@@ -60,3 +62,17 @@ def test_the_newest_night_says_where_a_series_stands(found: Shown, verdict: str,
 def test_of_which_night_the_distance_from_the_level_is() -> None:
     assert show_lines(shown(), 5)[4] == "level 1.00 s, nights scatter by ± 1.0 %; the latest is +0.0 % off it"
     assert "; 02 is +0.0 % off it" in show_lines(shown(HOLE), 5)[4]
+
+
+@pytest.mark.parametrize(
+    ("off", "again", "words"),
+    [(0.2, 0.2, "+20 %"), (0.2, 0.1, "+10 %"), (0.2, 0.0, ""), (0.01, None, ""), (None, None, "")],
+)
+def test_a_level_that_went_with_the_whole_machine_names_it(
+    off: float | None, again: float | None, words: str
+) -> None:
+    lines = show_lines(shown(decisions=(replace(DECIDED, shift=off, shift_again=again),)), 5)
+    told = (
+        f"the whole machine is {words} off, and the level with it: slicebench history {name_of_machine('g')}"
+    )
+    assert lines[5] == (told if words else "")
