@@ -106,3 +106,19 @@ def parse_range(text: str) -> ByteRange | None:
     if last and int(last) < int(first):
         return None
     return ByteRange(int(first), int(last) if last else None)
+
+
+def sealed_range(wanted: ByteRange | None, layout: Layout, plain: int | None) -> str:
+    """Returns the range of the segments that hold what is wanted of `plain` bytes; nothing for the whole object."""
+    if wanted is None:
+        return ""
+    if wanted.suffix is not None:
+        within = wanted.within(plain) if plain is not None else None
+        if within is None:
+            return ""
+        first, last = within[0], None
+    else:
+        first, last = wanted.first or 0, wanted.last
+    begin = first // layout.capacity * layout.segment_bytes
+    end = "" if last is None else (last // layout.capacity + 1) * layout.segment_bytes - 1
+    return f"bytes={begin}-{end}"

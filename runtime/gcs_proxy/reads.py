@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 
 from runtime.gcs_proxy import envelope
-from runtime.gcs_proxy.format import SEGMENT_BYTES, ByteRange, Layout, parse_range
+from runtime.gcs_proxy.format import SEGMENT_BYTES, ByteRange, Layout, parse_range, sealed_range
 from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.passing import asked_of_store, relay, without_conditions
-from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable
+from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable, unsatisfied
 from runtime.gcs_proxy.resources import parse
 from runtime.gcs_proxy.routes import Route, object_path, with_query
 from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
@@ -43,11 +43,14 @@ def read(gate: Gateway, client: Client, route: Route) -> None:
                 client.answer(no.status, no.headers, no.content, no.reason)
                 return
             if known is None:
-                _refused(gate, client, response)
-                return
+                known = _refused(gate, client, response, route, pinned)
+                if known is None:
+                    return
+                pinned = known.generation
+                continue
             found = response.headers.get("x-goog-generation") or pinned
             if found == known.generation and question.fits(known):
-                _answer(gate, client, response, known, wanted)
+                _answer(gate, client, route, response, known, wanted)
                 return
         # It is of another generation than was thought, or laid out otherwise: that one is asked for.
         pinned = found or known.generation
@@ -73,7 +76,7 @@ class _Question:
         headers = asked_of_store(client.request.headers)
         # Else a service that knows what is stored as gzip would unpack it, and what we sealed is no gzip.
         headers.fields.append(("Accept-Encoding", "gzip" if self._encoding else "identity"))
-        if span := _sealed_range(wanted, self._layout, known):
+        if span := sealed_range(wanted, self._layout, known.plain_size if known else None):
             headers.fields.append(("Range", span))
         self._bytes = gate.pool.open(client.request.method, _target(client, route, pinned), headers, None)
         self._metadata: Exchange | None = None
@@ -146,44 +149,47 @@ def _learnt(gate: Gateway, client: Client, route: Route, pinned: str) -> Known |
     return gate.learn(parse(told.content), route.bucket, route.name) if told.ok else None
 
 
-def _sealed_range(wanted: ByteRange | None, layout: Layout, known: Known | None) -> str:
-    """Returns the range of the segments that hold what is wanted; nothing for the whole object."""
-    if wanted is None:
-        return ""
-    if wanted.suffix is not None:
-        within = wanted.within(known.plain_size) if known else None
-        if within is None:
-            return ""
-        first, last = within[0], None
-    else:
-        first, last = wanted.first or 0, wanted.last
-    begin = first // layout.capacity * layout.segment_bytes
-    end = "" if last is None else (last // layout.capacity + 1) * layout.segment_bytes - 1
-    return f"bytes={begin}-{end}"
-
-
-def _refused(gate: Gateway, client: Client, response: Response) -> None:
-    """Sends on what is not 2xx, as it is; of an unsatisfied range its size is the plaintext's."""
+def _refused(gate: Gateway, client: Client, response: Response, route: Route, pinned: str) -> Known | None:
+    """Sends on what is not 2xx; returns what to ask for where the store tells of another object. Raises Refused."""
     found = _CONTENT_RANGE.fullmatch(response.headers.get("content-range"))
     if response.status != 416 or not found:
         relay(gate, client, response)
-        return
-    raise _unsatisfied(Layout().plain_size(int(found[2])))
+        return None
+    there, known = int(found[2]), _learnt(gate, client, route, pinned)
+    if known is None:
+        raise unavailable("the store does not say what the object is")
+    if known.sealed_size == there:
+        raise _unsatisfied(gate, client, route, known)
+    if known.generation == pinned:
+        raise corrupt(f"the object has {there} bytes, and {known.sealed_size} by its metadata")
+    return known
 
 
-def _unsatisfied(size: int) -> Refused:
-    refused = Refused(416, "requestedRangeNotSatisfiable", "Request range not satisfiable")
-    refused.headers = [("Content-Range", f"bytes */{size}")]
-    return refused
+def _unsatisfied(gate: Gateway, client: Client, route: Route, known: Known) -> Refused:
+    """Returns the refusal of a range behind the end. Raises Refused (422) where the last segment is not the end's.
+
+    Clients take `bytes */0` for a whole object of nothing: of one that was cut it is not to be said.
+    """
+    layout = known.envelope.layout
+    last = layout.count(known.plain_size) - 1
+    headers = without_conditions(client.request.headers)
+    encoding = "gzip" if known.encoding else "identity"
+    headers.fields += [("Accept-Encoding", encoding), ("Range", f"bytes={last * layout.segment_bytes}-")]
+    told = gate.pool.ask("GET", _target(client, route, known.generation), headers, limit=layout.segment_bytes)
+    if told.status != 206:
+        raise unavailable(f"the store answered {told.status} when it was asked for the object's end")
+    opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
+    _opened(opener, None, last, memoryview(told.content))
+    return unsatisfied(known.plain_size)
 
 
 def _answer(
-    gate: Gateway, client: Client, response: Response, known: Known, wanted: ByteRange | None
+    gate: Gateway, client: Client, route: Route, response: Response, known: Known, wanted: ByteRange | None
 ) -> None:
     plain, layout = known.plain_size, known.envelope.layout
     within = wanted.within(plain) if wanted else (0, plain - 1)
     if within is None:
-        raise _unsatisfied(plain)
+        raise _unsatisfied(gate, client, route, known)
     first, last = within
     headers = _shown(response, known)
     if wanted:

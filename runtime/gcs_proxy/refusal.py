@@ -30,6 +30,13 @@ def corrupt(message: str) -> Refused:
     return Refused(422, "encryptedObjectNotAuthentic", message)
 
 
+def unsatisfied(size: int) -> Refused:
+    """A range that begins behind the end of `size` bytes."""
+    refused = Refused(416, "requestedRangeNotSatisfiable", "Request range not satisfiable")
+    refused.headers = [("Content-Range", f"bytes */{size}")]
+    return refused
+
+
 def denied(message: str) -> Refused:
     """A key that is not to be had."""
     return Refused(403, "encryptionKeyDenied", message)

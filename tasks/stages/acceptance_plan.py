@@ -24,7 +24,7 @@ from tasks.config.spec import RunSpec
 from tasks.config.target import TargetConfig
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
-from tasks.targets.beside import uncovered
+from tasks.targets.beside import key_files, uncovered
 from tasks.targets.open import open_target
 from tasks.targets.target_file import checked_target
 
@@ -97,6 +97,18 @@ def _plan_program(session: Session, file: str, program: Program) -> Planned:
     if problems or config is None:
         raise BadInput(list(dict.fromkeys(problems)))
     return Planned(places_of(session.config.target, config), "0s")
+
+
+def refuse_bad_keys(session: Session, file: str) -> None:
+    """Raises BadInput for key files that are not on this machine, or that others may read: its runs want them late."""
+    problems = [
+        replace(one, place=_place(file, session, variant), what=f"variant {variant.name}: {one.what}")
+        for variant in session.config.variants
+        if variant.encryption
+        for one in key_files(variant.encryption)
+    ]
+    if problems:
+        raise BadInput(problems)
 
 
 def write_targets(session: Session) -> None:

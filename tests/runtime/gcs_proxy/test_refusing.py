@@ -66,6 +66,21 @@ def test_a_cut_between_segments_is_found_at_the_end(proxy: Proxy, store: Store, 
     assert proxy.read(bucket, "x", "-5").status == 422
 
 
+@pytest.mark.parametrize("left", [0, 1, 40, S, 2 * S])
+@pytest.mark.parametrize("wanted", ["0-9", "-5", f"{2 * C}-"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_no_range_of_an_object_that_was_cut_is_said_not_to_be(
+    proxy: Proxy, store: Store, bucket: str, left: int, wanted: str, is_known: bool
+) -> None:
+    proxy.upload(bucket, "x", CONTENT)
+    if is_known:
+        proxy.read(bucket, "x")
+    sealed = store.raw(bucket, "x")
+    store.spoil(bucket, "x", sealed[:left])
+    told = proxy.read(bucket, "x", wanted)
+    assert told.status == 422 or told.content == CONTENT[:10], told
+
+
 def test_an_object_in_anothers_place_is_refused(proxy: Proxy, store: Store, bucket: str) -> None:
     for name in ("a", "b", "c"):
         proxy.upload(bucket, name, CONTENT)

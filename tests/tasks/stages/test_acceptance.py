@@ -199,6 +199,18 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert not (here.folder / "runs").exists() and here.calls == []
 
 
+def test_key_files_are_looked_at_before_anything_is_made(
+    here: Acceptances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.stages.acceptance._unfinished", lambda session: None)
+    own = {"name": "own", "encryption": {"keys": {"bkt": f"file:{here.folder}/none.json"}}}
+    with pytest.raises(BadInput, match=r"variant own: .*none\.json") as refused:
+        here.play(output="gs://bkt/runs", variants=[{"name": "none"}, own])
+    (problem,) = refused.value.problems
+    assert problem.place is not None and problem.fix
+    assert here.calls == []
+
+
 def test_what_ran_is_judged_by_what_it_wrote(here: Acceptances, tmp_path: Path) -> None:
     file = here.file()
     session = open_acceptance(file, "x", NOW)
