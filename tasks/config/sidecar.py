@@ -146,7 +146,10 @@ class SidecarConfig(BaseModel):
     )
     env: _Variables = Field(default_factory=dict, description="Its environment; no secrets")
     port: int | None = Field(
-        None, gt=0, lt=65536, description="Where it listens, on loopback; not given: {port} is a free one"
+        None,
+        gt=0,
+        lt=65536,
+        description="Where it listens, in pods at {address}; not given: {port} is a free one",
     )
     certificates: _Folder | None = Field(
         None, description="Folder in pods that it shares with the workers; {certificates} elsewhere, too"

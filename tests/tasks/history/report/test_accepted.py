@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tasks.history.acceptance import Acceptance, Trial, accept
+from tasks.history.acceptance import Acceptance, Check, Trial, accept
 from tasks.history.report.accepted import answer, render_accepted
 from tests.tasks.history.test_acceptance import NO, OPEN, STEADY, YES, of_the_facts, times, trial
 
@@ -49,6 +49,12 @@ def test_an_outlier_does_not_squeeze_the_rest() -> None:
     assert '<path class="dot save hollow"' in page, "it stands at the edge of the axis"
     places = [float(x) for x in re.findall(r'<circle class="dot save" cx="([\d.]+)"', page)]
     assert max(places) - min(places) > 300
+
+
+def test_whether_it_was_proved_stands_before_what_was_seen() -> None:
+    said = Check("the loss goes on", False, "step 12: 2.5, not 2.25; " * 9)
+    page = render_accepted(accept([trial("none", STEADY, STEADY, said)]), "t")
+    assert re.search(r'<td[^>]* class="words"><span class="chip bad">no</span><small>step 12', page)
 
 
 def test_what_lies_in_the_bucket() -> None:
