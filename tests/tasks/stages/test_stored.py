@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import struct
 import zlib
 from pathlib import Path
@@ -35,17 +36,20 @@ def test_objects_and_bytes_are_counted_by_checkpoint() -> None:
     assert checkpoints_of(sizes) == [StoredCheckpoint(2, 1, 1), StoredCheckpoint(10, 2, 12)]
 
 
+_RANDOM = random.Random(0)  # tests have the same names in each process
+
+
 @pytest.mark.parametrize(
     ("content", "readable"),
     [
         (json.dumps({"item_handlers": "x"}).encode(), True),
-        (b"\x0c\xdb\x3a\x2a" + os.urandom(100), True),
-        (b"\x28\xb5\x2f\xfd" + os.urandom(9000), True),
+        (b"\x0c\xdb\x3a\x2a" + _RANDOM.randbytes(100), True),
+        (b"\x28\xb5\x2f\xfd" + _RANDOM.randbytes(9000), True),
         (struct.pack("<4000f", *(i / 4000 for i in range(4000))), True),
         (bytes(100_000), True),
-        (os.urandom(50), False),
-        (os.urandom(4096), False),
-        (os.urandom(1 << 20), False),
+        (_RANDOM.randbytes(50), False),
+        (_RANDOM.randbytes(4096), False),
+        (_RANDOM.randbytes(1 << 20), False),
         (b"", False),
     ],
 )
