@@ -47,10 +47,14 @@ class Login:
         return Headers([*headers, ("Authorization", f"Bearer {token}")])
 
 
-def refuse_pages(headers: Headers) -> None:
-    """Raises Refused for what a web page asks by a browser on this machine: it is not to have the machine's rights."""
+def refuse_pages(headers: Headers, *, here: bool = True) -> None:
+    """Raises Refused for what a web page asks by a browser on this machine: it is not to have the machine's rights.
+
+    `here`: it was asked at an address of this machine, not for a host that is stood in for.
+    """
     # A page whose name was made to lead here asks for itself, and no field but Host tells it.
-    if headers.has("origin") or headers.has("sec-fetch-site") or not _is_here(headers.get("host")):
+    elsewhere = here and not _is_here(headers.get("host"))
+    if headers.has("origin") or headers.has("sec-fetch-site") or elsewhere:
         raise Refused(
             403, "forbidden", "with --login, this proxy answers programs of its machine, and no web pages"
         )

@@ -115,20 +115,19 @@ def _work(
     def watched(how: Answer) -> Answer:
         return lambda client: observer.watch(client, how)
 
-    def at_its_address(client: Client) -> None:
-        if told.login:
-            refuse_pages(client.request.headers)
-        answer(gate, client, peers)
+    def watched_within(client: Client, how: Answer) -> None:
+        observer.watch(client, _for_programs(how, told, here=False))
 
+    at_its_address = _for_programs(lambda client: answer(gate, client, peers), told)
     servers = [Server(sockets.reverse, watched(at_its_address))]
     if sockets.forward and told.forward and authority:
-        forward = Forward(gate, authority, told.forward.allowed, observer.watch, observer.say, peers)
+        forward = Forward(gate, authority, told.forward.allowed, watched_within, observer.say, peers)
         servers.append(Server(sockets.forward, watched(forward.answer)))
     if sockets.admin:
         servers.append(Server(sockets.admin, admin.answer))
     if peers:
-        passed_on = for_peers(watched(lambda client: answer(gate, client)), admin.answer_peer)
-        servers.append(Server(sockets.peers[index], passed_on))
+        of_peers = watched(_for_programs(lambda client: answer(gate, client), told))
+        servers.append(Server(sockets.peers[index], for_peers(of_peers, admin.answer_peer)))
     for server in servers:
         threading.Thread(target=server.serve, daemon=True).start()
     if peers:
@@ -139,6 +138,16 @@ def _work(
         server.close()
     for server in servers:
         server.wait(deadline - time.monotonic())
+
+
+def _for_programs(how: Answer, told: Settings, *, here: bool = True) -> Answer:
+    """Returns what answers no web pages where the machine's token is lent: every port that lends it needs that."""
+
+    def answer_programs(client: Client) -> None:
+        refuse_pages(client.request.headers, here=here)
+        how(client)
+
+    return answer_programs if told.login else how
 
 
 def listening(address: tuple[str, int]) -> socket.socket:

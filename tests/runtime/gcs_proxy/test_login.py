@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import threading
+from pathlib import Path
 from typing import Any
 
 import google.auth
@@ -10,11 +12,16 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.gcs_proxy import serve
+from runtime.gcs_proxy.authority import Authority, Published
+from runtime.gcs_proxy.hosts import INTERCEPTED
 from runtime.gcs_proxy.login import Login, refuse_pages
 from runtime.gcs_proxy.options import add_options, settings
 from runtime.gcs_proxy.refusal import Refused
 from runtime.gcs_proxy.upstream import Origin, Pool
 from runtime.gcs_proxy.wire import Headers
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy
+from tests.runtime.gcs_proxy.test_forward import STORAGE, through
 
 TARGET = "/storage/v1/b/bkt/o/a?alt=media&name=Signature"
 
@@ -78,6 +85,33 @@ def test_web_pages_have_not_the_rights_of_the_machine(fields: list[tuple[str, st
             refuse_pages(Headers(fields))
     else:
         refuse_pages(Headers(fields))
+
+
+def test_none_of_its_ports_answers_web_pages(store: Store, bucket: str, tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    words = ["--no-encryption", "--login", "--processes", "2", "--certificates", str(tmp_path)]
+    told = settings(parser.parse_args([*words, "--upstream", store.url]), {})
+    reverse, forward, *peers = [serve.listening(("127.0.0.1", 0)) for _ in range(4)]
+    authority, over = Authority(INTERCEPTED), threading.Event()
+    Published(tmp_path, authority)
+    sockets = serve.Sockets(reverse, None, forward, peers)
+    working = threading.Thread(target=serve._work, args=(told, sockets, authority, 0, over))
+    working.start()
+    try:
+        objects, page = f"/storage/v1/b/{bucket}/o", {"Origin": "https://example.com"}
+        for listener in (reverse, peers[0]):
+            proxy = Proxy(serve.url_of(listener), tmp_path / "none")
+            assert proxy.ask("GET", objects).status == 200
+            assert proxy.ask("GET", objects, headers=page).status == 403
+            assert proxy.ask("GET", objects, headers={"Host": "rebound.example.com"}).status == 403
+        proxy.forward = serve.url_of(forward)
+        assert through(proxy, STORAGE, "GET", objects).status == 200
+        assert through(proxy, STORAGE, "GET", objects, **page).status == 403
+    finally:
+        over.set()
+        working.join()
+        peers[1].close()
 
 
 def test_without_a_token_nothing_is_asked(credentials: Credentials) -> None:
