@@ -6,9 +6,9 @@ ended. A run that was begun and did not come to its end begins anew, with a plac
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
+import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -128,11 +128,9 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     program = session.config.training
     assert isinstance(program, Program)
     folder = open_folder(f"{session.output}/{turn.run.run_id}")
-    before = read_json(folder, _PASSES)
-    number = int(before["passes"]) + 1 if isinstance(before, Mapping) else 1
+    number, name = next_pass(folder)
     own = f"{turn.run.run_id}-{number}"
     place = _filled(program.checkpoints, {"run": own})
-    name = f"accept-{hashlib.sha256(turn.run.run_id.encode()).hexdigest()[:10]}"
     run = Play(turn, program, hands, watch, say, folder, place, own, name)
     began = time.time()
     folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": place}).encode())
@@ -155,6 +153,17 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     folder.write(OUTCOME_FILE, json.dumps(told | took, indent=1).encode())
     ended = settled(turn.run)
     return ended or RunEnd(turn.run.run_id, folder.uri, turn.run.cell.target, "not_run", int(code), causes)
+
+
+def next_pass(folder: Folder) -> tuple[int, str]:
+    """Returns the number of the pass that begins in a run's folder, from 1, and the name of the run's workload.
+
+    Nobody else's has that name, even if sessions are called alike: it is deleted whatever becomes of creating it.
+    """
+    before = read_json(folder, _PASSES)
+    if isinstance(before, Mapping):
+        return int(before["passes"]) + 1, str(before["workload"])
+    return 1, f"accept-{secrets.token_hex(5)}"
 
 
 def _both_starts(run: Play) -> bool:

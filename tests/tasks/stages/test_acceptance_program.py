@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ import pytest
 import yaml
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.storage import open_folder
 from tasks.stages.acceptance import open_acceptance, play_acceptance
-from tasks.stages.acceptance_plan import plan_session
+from tasks.stages.acceptance_plan import NAME, plan_session
+from tasks.stages.acceptance_program import next_pass
 from tasks.stages.acceptance_record import AcceptanceRecord
 from tasks.stages.nightly_run import Hands
 
@@ -85,6 +88,15 @@ def test_a_program_is_deleted_and_created_again_under_the_same_name(own: Program
         assert variant["objects"] == 2
         saves = next(one for one in variant["operations"] if one["operation"] == "save")
         assert len(saves["seconds"]) >= 4 and saves["median_s"] == 0.25
+
+
+def test_runs_that_are_called_alike_have_workloads_of_other_names(tmp_path: Path) -> None:
+    mine, others = (open_folder(f"{tmp_path}/{whose}/own-1-none-1") for whose in ("mine", "others"))
+    (number, name), (_, other) = next_pass(mine), next_pass(others)
+    assert number == 1 and len(name) == len(NAME)
+    assert name != other, "what one deletes would be the other's"
+    mine.write("passes.json", json.dumps({"passes": 1, "workload": name, "checkpoints": "x"}).encode())
+    assert next_pass(mine) == (2, name), "what a killed one left has to be found"
 
 
 @pytest.mark.parametrize(
