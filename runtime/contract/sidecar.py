@@ -46,7 +46,8 @@ class Sidecar:
 
     Words in braces stand for what only the host knows: {port}, {admin} and {forward} (free ports), {address} (where to
     listen so that whoever asks whether it is up gets through: everywhere in pods, else on loopback), {python} (the
-    worker's), {store} (Cloud Storage, as its clients would find it), {files}, and {certificates}, a folder for them.
+    worker's), {lend} (own or all: whose programs may have the machine's token), {store} (Cloud Storage, as its clients
+    would find it), {files}, and {certificates}, a folder for them.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Sidecar:
     ready: str = ""
     ready_s: float = 60.0
     port: int | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     guards: bool = False
     image: str = ""
     certificates: str = ""

@@ -168,7 +168,9 @@ def _write(path: Path, content: bytes) -> None:
     """Others may read it: programs of other users are to trust what it says."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        beside.unlink(missing_ok=True)
+        # Made anew: a file that somebody else has laid there would stay his, and what is trusted with it.
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()

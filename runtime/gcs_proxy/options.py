@@ -12,6 +12,7 @@ from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, DAYS
 from runtime.gcs_proxy.hosts import NEEDED, Place, parse_place
+from runtime.gcs_proxy.neighbours import is_told
 from runtime.gcs_proxy.upstream import GOOGLE, parse_origin
 
 KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
@@ -22,6 +23,8 @@ KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
     "PROXY_CERT_PATH",
 )
 _MOST, _LEAST_MIB = 64, 4
+OWN, ALL = "own", "all"
+"""Whose programs get the machine's token: those of the proxy's user, or whoever gets through."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Settings:
     forward: ForwardSettings | None = None
     processes: int = 1
     md5: bool = False
-    login: bool = False
+    login: str = ""
+    """OWN, ALL, or nobody's."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +92,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--login",
-        action="store_true",
+        nargs="?",
+        const=OWN,
+        default="",
+        choices=(OWN, ALL),
         help="requests without a token get this machine's own (application default credentials), where the store is "
-        "asked over TLS",
+        f"Google's; {OWN}, or no word: those of this user's programs; {ALL}: of whoever gets through",
     )
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
@@ -143,6 +150,10 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         raise BadInput(
             "there is no key map: nothing would be encrypted",
             fix=f"--key-map 'BUCKET:KEY', {KEY_MAP}, or --no-encryption",
+        )
+    if given.login == OWN and not is_told():
+        raise BadInput(
+            "this system does not tell whose programs connect", fix=f"--login {ALL}, if nobody else is here"
         )
     if not 1 <= given.processes <= _MOST:
         raise BadInput(f"--processes is from 1 to {_MOST}")

@@ -22,13 +22,14 @@ from runtime.gcs_proxy.authority import Authority, Published
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.forward import Forward
 from runtime.gcs_proxy.gateway import Gateway
-from runtime.gcs_proxy.hosts import INTERCEPTED
+from runtime.gcs_proxy.hosts import INTERCEPTED, is_store
 from runtime.gcs_proxy.keys import KeyRing
 from runtime.gcs_proxy.login import Login, refuse_pages
 from runtime.gcs_proxy.observing import Log, Observer
-from runtime.gcs_proxy.options import Settings
+from runtime.gcs_proxy.options import OWN, Settings
 from runtime.gcs_proxy.peers import Peers, for_peers
 from runtime.gcs_proxy.processes import TOLD, block_signals, run_several
+from runtime.gcs_proxy.refusal import Refused
 from runtime.gcs_proxy.server import Answer, Client, Server
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.session_store import Sessions
@@ -96,7 +97,9 @@ def serve(told: Settings) -> NoReturn:
 def _gateway(told: Settings, prefix: str = "") -> Gateway:
     ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint)
     origin = parse_origin(told.upstream)
-    pool = Pool(origin, told.upstream_ca, login=Login() if told.login and origin.scheme == "https" else None)
+    # The token is for Cloud Storage: another service that is named in its place must not see it.
+    lends = bool(told.login) and origin.scheme == "https" and is_store(origin.host)
+    pool = Pool(origin, told.upstream_ca, login=Login() if lends else None)
     budget = Budget((told.buffer_mib << 20) // told.processes)
     gate = Gateway(told.key_map, ring, pool, budget, sessions=Sessions(prefix))
     gate.always_md5 = told.md5
@@ -141,10 +144,15 @@ def _work(
 
 
 def _for_programs(how: Answer, told: Settings, *, here: bool = True) -> Answer:
-    """Returns what answers no web pages where the machine's token is lent: every port that lends it needs that."""
+    """Returns what answers no web pages, and nobody else's programs, where the machine's token is lent.
+
+    Every port that lends it needs that.
+    """
 
     def answer_programs(client: Client) -> None:
         refuse_pages(client.request.headers, here=here)
+        if told.login == OWN and not client.wire.of_this_user:
+            raise Refused(403, "forbidden", "with --login, this proxy answers programs of its own user alone")
         how(client)
 
     return answer_programs if told.login else how

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import select
 import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator
+
+from runtime.gcs_proxy.neighbours import is_of_this_user
 
 HEAD_LIMIT = 64 << 10
 """The longest head that is read; more is an attack, or no HTTP."""
@@ -157,6 +160,11 @@ class Wire:
         finally:
             self.sock.settimeout(patience)
         return True
+
+    @functools.cached_property
+    def of_this_user(self) -> bool:
+        """Whether a program of this process's user has the other end."""
+        return is_of_this_user(self.sock)
 
     @property
     def pending(self) -> bool:

@@ -104,7 +104,8 @@ def read_past(stops: Sequence[Mapping[str, Any]]) -> Check:
         return Check(AROUND, False, f"{opened[0]} was read past the proxy")
     if not tried:
         return Check(AROUND, None, "no file was found that leads to a checkpoint's arrays")
-    return Check(AROUND, True, f"{tried[0]} makes no sense there, nor do {len(tried) - 1} others")
+    told = f"{tried[0]} makes no sense there"
+    return Check(AROUND, True, f"{told}, nor do {len(tried) - 1} others" if tried[1:] else told)
 
 
 def starts_of(run: Folder, pattern: str | None = None) -> list[Start]:

@@ -146,8 +146,8 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     finally:
         left = "" if gone else _deleted(run)
     if left:
-        code, cause = ExitCode.LEAKED, left
-    causes = [cause] if cause else []
+        code = ExitCode.LEAKED
+    causes = list(dict.fromkeys(one for one in (cause, left) if one))
     told = {"run_id": turn.run.run_id, "exit_code": int(code), "causes": causes, "verdict": None}
     took = {"finished_at": time.time(), "took_s": time.time() - began}
     folder.write(OUTCOME_FILE, json.dumps(told | took, indent=1).encode())

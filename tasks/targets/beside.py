@@ -81,7 +81,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         return f"file:{{files}}/{key.path.name}" if key.uri in carried else f"file:{key.path}"
 
     command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
-    command += ["--admin", "{address}:{admin}", "--upstream", "{store}", "--login"]
+    command += ["--admin", "{address}:{admin}", "--upstream", "{store}", "--login", "{lend}"]
     for old in encryption.all_keys[len(encryption.key_map.keys) :]:
         command += ["--old-key", told(old)]
     if not encryption.enabled:

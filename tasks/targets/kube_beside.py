@@ -130,6 +130,7 @@ def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) ->
         "forward": forward,
         "address": "0.0.0.0",
         "python": "python",
+        "lend": "all",  # in a pod nobody else connects, and containers may have users of their own
         "store": store_of({**config.env, **submission.env}),
         "files": KEYS,
         "certificates": sidecar.certificates or CERTIFICATES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import google.auth
 import pytest
 
 from runtime.contract.errors import BadInput
-from runtime.gcs_proxy import serve
+from runtime.gcs_proxy import neighbours, serve
 from runtime.gcs_proxy.authority import Authority, Published
 from runtime.gcs_proxy.hosts import INTERCEPTED
 from runtime.gcs_proxy.login import Login, refuse_pages
@@ -114,6 +115,25 @@ def test_none_of_its_ports_answers_web_pages(store: Store, bucket: str, tmp_path
         peers[1].close()
 
 
+def test_programs_of_other_users_are_refused(
+    store: Store, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser, objects = argparse.ArgumentParser(), f"/storage/v1/b/{bucket}/o"
+    add_options(parser)
+    monkeypatch.setattr(neighbours, "owner", lambda *_: os.geteuid() + 1)
+    for word, status in (("own", 403), ("all", 200)):
+        told = settings(parser.parse_args(["--no-encryption", "--login", word, "--upstream", store.url]), {})
+        reverse, over = serve.listening(("127.0.0.1", 0)), threading.Event()
+        sockets = serve.Sockets(reverse, None, None, [])
+        working = threading.Thread(target=serve._work, args=(told, sockets, None, 0, over))
+        working.start()
+        try:
+            assert Proxy(serve.url_of(reverse), tmp_path / "none").ask("GET", objects).status == status
+        finally:
+            over.set()
+            working.join()
+
+
 def test_without_a_token_nothing_is_asked(credentials: Credentials) -> None:
     credentials.broken = True
     pool = Pool(Origin("https", "127.0.0.1", 1), login=Login())
@@ -132,9 +152,16 @@ def test_a_machine_without_credentials_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("url", "does"), [("https://storage.googleapis.com", True), ("http://127.0.0.1:1", False)]
+    ("url", "does"),
+    [
+        ("https://storage.googleapis.com", True),
+        ("https://storage-mine.p.googleapis.com", True),
+        ("http://127.0.0.1:1", False),
+        ("https://127.0.0.1:1", False),
+        ("https://store.example.com", False),
+    ],
 )
-def test_no_token_goes_without_tls(credentials: Credentials, url: str, does: bool) -> None:
+def test_no_token_goes_without_tls_or_to_others(credentials: Credentials, url: str, does: bool) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)
     told = settings(parser.parse_args(["--no-encryption", "--login", "--upstream", url]), {})
