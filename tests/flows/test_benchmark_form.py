@@ -105,11 +105,13 @@ def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:
 
 
 def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has() -> None:
+    from flows.acceptance import acceptance
     from flows.environment import environment
     from flows.nightly import nightly
     from flows.reap import reap
 
     flows = {
+        "flows/acceptance.py:acceptance": acceptance,
         "flows/environment.py:environment": environment,
         "flows/benchmark.py:benchmark": benchmark,
         "flows/nightly.py:nightly": nightly,
@@ -122,6 +124,7 @@ def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has(
         names.add(f"{flow.name}/{deployment['name']}")
         assert set(deployment.get("parameters", {})) <= set(inspect.signature(flow.fn).parameters)
     assert names == {
+        "acceptance/adhoc",
         "benchmark/adhoc",
         "environment/down",
         "environment/up",
@@ -133,8 +136,10 @@ def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has(
 def test_reaper_and_nights_are_in_pools_of_their_own() -> None:
     # Both would wait for benchmarks that wait for their place.
     deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
-    pools = {deployment["name"]: deployment["work_pool"]["name"] for deployment in deployments}
+    pools = {deployment["entrypoint"]: deployment["work_pool"]["name"] for deployment in deployments}
     assert len(set(pools.values())) == 3
+    benchmarks = pools["flows/benchmark.py:benchmark"]
+    assert [flow for flow, pool in pools.items() if pool == benchmarks] == ["flows/benchmark.py:benchmark"]
 
 
 def test_a_schedule_says_its_time_zone_and_weeknights_come_one_at_a_time() -> None:

@@ -82,7 +82,7 @@ def test_what_kueue_never_queued_is_told_as_that(home: Path, capsys: pytest.Capt
         (
             "cluster bench#0d5e8f21 of mine in us-east5-b/default",
             ["--cluster", "bench", "--location", "us-east5-b", "--project", "mine"],
-            3,
+            4,
         ),
     ],
 )

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
         ("run q --operation-deadline-s=-5", "--operation-deadline-s must be a number greater than 0, not -5"),
         (
             "run q --operation-deadline-s nan",
-            "--operation-deadline-s must be a number, not nan",
+            "--operation-deadline-s must be a finite number, not nan",
         ),
         ("run q --run-deadline-s soon", "--run-deadline-s must be a number, not soon"),
         ("run q --keep maybe", "--keep must be never, on_failure or always, not maybe"),
@@ -39,7 +39,8 @@ ROOT = Path(__file__).parents[3]
         ("runs --last x", "--last must be a whole number, not x, see slicebench runs --help"),
         (
             "schema nosuch",
-            "KIND must be suite or target or nightly or environment, not nosuch, see slicebench schema --help",
+            "KIND must be suite or target or nightly or acceptance or environment, not nosuch, "
+            "see slicebench schema --help",
         ),
         ("tpu list --nosuch", "Unknown option: --nosuch, see slicebench tpu list --help"),
         ("up --port 99999", "--port must be between 1 and 65535, not 99999"),

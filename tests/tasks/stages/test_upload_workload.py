@@ -12,6 +12,7 @@ from runtime.contract.names import SECRET_NAMES_VARIABLE, SOURCE_VARIABLE
 from runtime.contract.redaction import REDACTED
 from runtime.manifest import environment
 from tasks.config.request import RunRequest
+from tasks.config.target import LocalTargetConfig
 from tasks.stages.context import Run
 from tasks.stages.prepare import resolve
 from tasks.stages.upload import workload_of
@@ -36,6 +37,7 @@ def test_workers_learn_the_commit_that_was_built_and_which_names_are_secret() ->
         deadlines=Deadlines(),
         debug_dumps=False,
         local_directory=None,
+        target=LocalTargetConfig(kind="local"),
     )
     run = cast(Run, SimpleNamespace(spec=cast(Any, spec), folder=SimpleNamespace(uri="/runs/r")))
     image = Image("venv", "k1", "/venv/bin/python", {"commit": "abc"})

@@ -19,7 +19,14 @@ from tasks.config.target import LocalTargetConfig
 from tasks.targets.beside import beside, key_files, recorded, uncovered
 
 KMS = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
-KNOWN = {"lend": "own", "port": 4001, "admin": 4002, "python": "/py", "store": "https://store", "files": "/secret"}
+KNOWN = {
+    "lend": "own",
+    "port": 4001,
+    "admin": 4002,
+    "python": "/py",
+    "store": "https://store",
+    "files": "/secret",
+}
 KNOWN |= {"certificates": "/shared", "address": "127.0.0.1"}
 
 

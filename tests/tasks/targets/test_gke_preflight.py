@@ -66,17 +66,21 @@ def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         workload_create, "never", lambda *told, local: fits if local else []
     )  # not asked for again
-    workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}), said.append)  # type: ignore[arg-type]
+    workload_create.check(
+        cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}, kept={}), said.append
+    )  # type: ignore[arg-type]
     assert [one.partition(" (")[0] for one in said] == [
         "warning: queue q of context c takes nothing at present",
         "warning: it may never fit",
     ]
     fits = [Problem("error", None, "it never fits")]
     with pytest.raises(BadInput, match="it never fits"):
-        workload_create.check(cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}), said.append)  # type: ignore[arg-type]
+        workload_create.check(
+            cluster, config(queue="q"), SimpleNamespace(name="n", secrets={}, kept={}), said.append
+        )  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="has no queue other"):
         workload_create.check(
-            cluster, config(queue="other"), SimpleNamespace(name="n", secrets={}), said.append
+            cluster, config(queue="other"), SimpleNamespace(name="n", secrets={}, kept={}), said.append
         )  # type: ignore[arg-type]
 
 
