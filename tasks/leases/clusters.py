@@ -18,6 +18,7 @@ from tasks.cloud.container_transport import ENDPOINT_VARIABLE
 from tasks.cloud.labels import Labelled, read_labels
 from tasks.cloud.timing import Timing
 from tasks.leases.inventory import Found, Pace
+from tasks.leases.lease import Lease
 from tasks.leases.ledger import Ledger
 from tasks.leases.resource import CLUSTER as CLUSTER
 from tasks.leases.resource import POOL as POOL
@@ -174,6 +175,12 @@ def reference(cluster: Cluster) -> ResourceRef:
 def pool_reference(pool: Pool) -> ResourceRef:
     """Returns a node pool as a lease knows it."""
     return ResourceRef(POOL, f"{pool.project}/{pool.location}/{pool.cluster}", pool.name, pool.uid)
+
+
+def is_unmarked(lease: Lease | None, there: Cluster) -> bool:
+    """Whether a lease made a cluster that does not say so any more, for somebody took its labels away."""
+    made = [ref for ref in lease.resources if ref.kind == CLUSTER and ref.ours] if lease else []
+    return read_labels(there.labels) is None and any(ref.uid and ref.uid == there.uid for ref in made)
 
 
 def lease_name(project: str, name: str) -> str:

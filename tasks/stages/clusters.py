@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud.container_model import Cluster
-from tasks.cloud.labels import read_labels
+from tasks.cloud.labels import labels_for, read_labels
 from tasks.cloud.resource_names import problem_with
 from tasks.config.as_flags import Flags
 from tasks.config.cluster import ClusterConfig
 from tasks.config.findings import checked
 from tasks.leases.claim import claim
-from tasks.leases.clusters import lease_name
+from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.lease import HELD, Lease
 from tasks.leases.ledger import latest
@@ -32,7 +33,7 @@ from tasks.targets.cluster_book import shape_of, sized
 from tasks.targets.cluster_check import against
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
-from tasks.targets.cluster_plan import ClusterPlan, plan
+from tasks.targets.cluster_plan import ClusterPlan, labelling, plan
 from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_requests import check_requests
 from tasks.targets.kube_install import NotReady
@@ -57,6 +58,9 @@ def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
     lease = latest(office.ledger, lease_name(office.container.project, name))
     held = lease.lease_id if lease and lease.state in HELD else ""
     there = find(office.container, name, config.location)
+    unmarked = there is not None and bool(held) and is_unmarked(lease, there)
+    if there is not None and unmarked:
+        there = replace(there, labels=labels_for(held, office.ledger.id))
 
     def mine(labels: Mapping[str, str]) -> bool:
         labelled = read_labels(labels)
@@ -70,7 +74,8 @@ def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
         _ready(office, config)
     except InfrastructureError as error:
         office.say(f"warning: it would not be made now: {error}")
-    return plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
+    planned = plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
+    return labelling(planned, there) if there is not None and unmarked else planned
 
 
 def create(

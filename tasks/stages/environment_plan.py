@@ -16,6 +16,8 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
 from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
+from tasks.leases.clusters import is_unmarked, lease_name
+from tasks.leases.ledger import latest
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office
 from tasks.stages.environment_beside import beside
@@ -180,7 +182,8 @@ def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
     if there is None or there.state == "ERROR" or not config.queueing.install:
         return []
     labelled = read_labels(there.labels)
-    ours = labelled is not None and labelled.ledger_id == desk.ledger.id
+    lease = latest(desk.ledger, lease_name(desk.project, config.cluster.name))
+    ours = is_unmarked(lease, there) if labelled is None else labelled.ledger_id == desk.ledger.id
     if not ours or not isinstance(office.inside, EnvironmentInside):
         return []
     return office.inside.differences(there, cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from runtime.contract.errors import InfrastructureError
@@ -17,8 +17,9 @@ from tasks.cloud.container_errors import (
 )
 from tasks.cloud.container_fields import Fields
 from tasks.cloud.container_model import Cluster, Pool
+from tasks.cloud.labels import EXPIRES
 from tasks.config.cluster import ClusterConfig
-from tasks.leases.clusters import CLUSTER, POOL, pool_reference, reference
+from tasks.leases.clusters import CLUSTER, POOL, is_unmarked, pool_reference, reference
 from tasks.leases.holding import Holding
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
@@ -26,7 +27,7 @@ from tasks.targets.cluster_asked import CLUSTER_S, POOL_S, Asked
 from tasks.targets.cluster_book import Book
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_placing import placed
-from tasks.targets.cluster_plan import ClusterPlan, Step, plan
+from tasks.targets.cluster_plan import ClusterPlan, Step, labelling, plan
 from tasks.targets.cluster_requests import (
     CPU_POOL,
     check_requests,
@@ -74,6 +75,7 @@ class Works:
     limit_s: float | None = None
     beside: bool = False
     _apart: bool = field(default=False, init=False)
+    _unmarked: bool = field(default=False, init=False)
     _failed: dict[str, ContainerError] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -83,8 +85,10 @@ class Works:
         )
 
     def look(self) -> Cluster | None:
-        """Returns the cluster of this name, in whatever location. Raises BadInput when there are several."""
-        return find(self.container, self.name, self._book.location())
+        """Returns the cluster of this name, with labels that somebody took away. BadInput where there are several."""
+        there = find(self.container, self.name, self._book.location())
+        self._unmarked = there is not None and is_unmarked(self.holding.lease, there)
+        return replace(there, labels=self._labels(there.labels)) if there and self._unmarked else there
 
     def plan(self, there: Cluster | None) -> ClusterPlan:
         """Returns what is to be done. Raises BadInput where something of another stands in the way."""
@@ -94,9 +98,10 @@ class Works:
             self.ask_busy(there) if self.ask_busy and there is not None and there.state != "ERROR" else None
         )
         ours = there is None or self._book.is_mine(there.labels)
-        return plan(
+        planned = plan(
             self.name, self.config, there, lambda pool: self._book.is_mine(pool.labels), busy, ours=ours
         )
+        return labelling(planned, there) if there is not None and self._unmarked else planned
 
     def settle(self) -> None:
         """Ends what an earlier try left: waits for its operations, and finds out what of its intents is there."""
@@ -143,6 +148,8 @@ class Works:
             case "replace cluster":
                 self._give_back(CLUSTER, self._book.scope, step.name)
                 self._make_cluster()
+            case "label cluster":
+                self.container.set_labels(self._book.location(), step.name, self._labels)
             case "make policy":
                 placed(self.holding, self.container, self.config)
             case "make pool":
@@ -156,6 +163,11 @@ class Works:
                 self._resize_pool(step.name)
             case "wait for":
                 self._await_made(step.name)
+
+    def _labels(self, there: Mapping[str, str]) -> Mapping[str, str]:
+        """Returns labels with ours, but for one that would say when this process's term ends."""
+        ours = self.holding.resource_labels
+        return {**there, **{key: ours[key] for key in ours if key != EXPIRES}}
 
     def _make_cluster(self) -> None:
         labels = self.holding.resource_labels

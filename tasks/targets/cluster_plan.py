@@ -16,6 +16,7 @@ from tasks.targets.cluster_requests import CPU_POOL, pool_name
 Do = Literal[
     "make cluster",
     "replace cluster",
+    "label cluster",
     "make policy",
     "make pool",
     "replace pool",
@@ -79,6 +80,14 @@ def plan(
     """
     planned = _plan(name, config, there, mine, busy, ours)
     return replace(planned, capacity=config.capacity if config.type else "")
+
+
+def labelling(planned: ClusterPlan, there: Cluster) -> ClusterPlan:
+    """Returns the same with the labels of the cluster written again first, unless that is made anew."""
+    if any(step.do == "replace cluster" for step in planned.steps):
+        return planned
+    label = Step("label cluster", there.name, "somebody took its labels away")
+    return replace(planned, steps=(label, *planned.steps))
 
 
 def _plan(

@@ -14,7 +14,7 @@ from tasks.config.environment_cluster import cluster_of
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
-from tasks.stages.clusters import create, delete
+from tasks.stages.clusters import create, delete, preview
 from tasks.stages.environment_changes import change_cluster, differs
 from tests.cloud.container.leasing import a_ledger, office, quick_inventories
 from tests.cloud.container.running import Gke
@@ -78,6 +78,23 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
         "SetNodePoolManagement",
         "UpdateNodePool",
     }
+
+
+def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gke) -> None:
+    make()
+    with gke.store.changing() as state:
+        spec = state["clusters"][CLUSTER]["spec"]
+        labels, spec["resource_labels"] = spec["resource_labels"], {"theirs": "too"}
+    planned = preview(office(), "mine", cluster_of(environment(), "proj"))
+    assert list(map(str, planned.steps)) == ["label cluster mine (somebody took its labels away)"]
+    gke.forget()
+    make()
+    assert [one["method"] for one in gke.mutations()] == ["SetLabels"]
+    again = gke.store.read()["clusters"][CLUSTER]["spec"]["resource_labels"]
+    assert again == {"theirs": "too", **{key: value for key, value in labels.items() if "expires" not in key}}
+    assert list(preview(office(), "mine", cluster_of(environment(), "proj")).steps) == []
+    delete(office(), "mine")
+    assert gke.inventory() == []
 
 
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
