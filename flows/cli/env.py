@@ -255,6 +255,7 @@ def _steps(planned: Plan) -> Iterator[str]:
         if step.do in ("make", "change", "refuse"):
             yield f"  {step}"
             yield from (f"      {_told(one)}" for one in step.differences)
+    yield from (f"  refuse {one.what}" for one in planned.against)
     yield from (f"  {step}" for step in planned.cluster)
     for what, fields in planned.differs.items():
         yield f"  {what} differs:"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
-from tasks.cloud.labels import read_labels
-from tasks.leases.clusters import lease_name
+from tasks.cloud.labels import labels_for, read_labels
+from tasks.config.cluster import ClusterConfig
+from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.inventory import Inventories
-from tasks.leases.lease import Lease, State
+from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger, latest
 from tasks.stages.cluster_inside import Inside, Nodes
-from tasks.targets.cluster_find import find
+from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import Say
 from tasks.targets.cluster_requests import CPU_POOL
+
+Mine = Callable[[Mapping[str, str]], bool]
+"""Knows by labels what a lease made."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,27 @@ def existing(office: Office, name: str, location: str = "") -> Cluster:
         known = ", ".join(sorted(one.name for one in office.container.clusters())) or "none at all"
         raise BadInput(f"there is no cluster {name!r} in {office.container.project}", fix=f"there is {known}")
     return there
+
+
+def seen(office: Office, name: str, config: ClusterConfig) -> tuple[Cluster | None, Mine, bool]:
+    """Returns a cluster with its labels, what knows its lease by these, and whether somebody took them away.
+
+    Raises Others for what of it may not be worked on.
+    """
+    lease = latest(office.ledger, lease_name(office.container.project, name))
+    held = lease.lease_id if lease and lease.state in HELD else ""
+    there = find(office.container, name, config.location)
+    unmarked = there is not None and bool(held) and is_unmarked(lease, there)
+    if there is not None and unmarked:
+        there = replace(there, labels=labels_for(held, office.ledger.id))
+
+    def mine(labels: Mapping[str, str]) -> bool:
+        labelled = read_labels(labels)
+        return bool(labelled and (labelled.lease_id, labelled.ledger_id) == (held, office.ledger.id))
+
+    if there is not None:
+        refuse_others(there, config, mine, beside=False)
+    return there, mine, unmarked
 
 
 def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud.container_model import Cluster
-from tasks.cloud.labels import labels_for, read_labels
 from tasks.cloud.resource_names import problem_with
 from tasks.config.as_flags import Flags
 from tasks.config.cluster import ClusterConfig
 from tasks.config.findings import checked
 from tasks.leases.claim import claim
-from tasks.leases.clusters import is_unmarked, lease_name
+from tasks.leases.clusters import lease_name
 from tasks.leases.holding import Holding
 from tasks.leases.lease import HELD, Lease
 from tasks.leases.ledger import latest
@@ -27,11 +25,10 @@ from tasks.leases.resource import ResourceRef
 from tasks.leases.standing import give_back_half_made, holds_nothing
 from tasks.leases.stopped import refuse_unproven, telling_what_stands
 from tasks.stages.by_name import give_back
-from tasks.stages.cluster_standing import Office, Standing, describe, existing
+from tasks.stages.cluster_standing import Office, Standing, describe, existing, seen
 from tasks.stages.cluster_used import goes_on_in
 from tasks.targets.cluster_book import shape_of, sized
 from tasks.targets.cluster_check import against
-from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import NotWhole, Works
 from tasks.targets.cluster_plan import ClusterPlan, labelling, plan
 from tasks.targets.cluster_price import price_of
@@ -55,21 +52,9 @@ class Declined(BadInput):
 def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
     """Returns what `create` would do, having checked what it checks. Asks the API, and changes nothing anywhere."""
     check(office, name, config)
-    lease = latest(office.ledger, lease_name(office.container.project, name))
-    held = lease.lease_id if lease and lease.state in HELD else ""
-    there = find(office.container, name, config.location)
-    unmarked = there is not None and bool(held) and is_unmarked(lease, there)
-    if there is not None and unmarked:
-        there = replace(there, labels=labels_for(held, office.ledger.id))
-
-    def mine(labels: Mapping[str, str]) -> bool:
-        labelled = read_labels(labels)
-        return bool(labelled and (labelled.lease_id, labelled.ledger_id) == (held, office.ledger.id))
-
+    there, mine, unmarked = seen(office, name, config)
     busy = office.inside.busy(there) if there and there.state != "ERROR" and office.inside else None
     ours = there is None or mine(there.labels)
-    if there is not None:
-        refuse_others(there, config, mine, beside=False)
     try:
         _ready(office, config)
     except InfrastructureError as error:

@@ -27,7 +27,7 @@ from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_changes import change_cluster
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking
+from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, others_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
 from tasks.targets.environment_diff import Step
@@ -177,8 +177,9 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[S
     if office.inside is not None:  # what is put into the cluster may have to be fetched from far away
         office.inside.ready(cluster_of(config, desk.project))
     steps = [desk.step(config, one) for one in _asked(desk, config)]
-    if refused := [step for step in steps if step.do == "refuse"]:
-        raise BadInput(Plan("", (), (), refused, (), {}).problems)
+    refused, against = [step for step in steps if step.do == "refuse"], others_in(office, config, desk)
+    if refused or against:
+        raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), lasting=True)

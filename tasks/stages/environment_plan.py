@@ -19,14 +19,15 @@ from tasks.config.environment_roles import Need, apis_for, needs_of, permissions
 from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.ledger import latest
 from tasks.stages import clusters
-from tasks.stages.cluster_standing import Office
+from tasks.stages.cluster_standing import Office, seen
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs
 from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import Unnamed, unnamed
-from tasks.targets.cluster_find import find
+from tasks.targets.cluster_find import Others, find
+from tasks.targets.cluster_plan import Step as ClusterStep
 from tasks.targets.cluster_price import price_of
 from tasks.targets.environment_diff import Difference, Step
 from tasks.targets.environment_wanted import Wanted, wanted
@@ -75,13 +76,17 @@ class Plan:
     """What others gave or made, and people should know of: it stays."""
     short: str = ""
     """Which quota has too little left for what is to be made."""
+    against: Sequence[Problem] = ()
+    """What there is of the cluster that is another's, or is not known any more as made for this."""
 
     @property
     def empty(self) -> bool:
         """Whether all is as it is wanted."""
         idle = all(step.do in ("keep", "use") for step in self.steps)
         goes = any(one.goes for one in self.unnamed)
-        return idle and not (self.bootstrap or self.off or self.cluster or self.differs or goes)
+        return idle and not (
+            self.bootstrap or self.off or self.cluster or self.differs or goes or self.against
+        )
 
     @property
     def problems(self) -> list[Problem]:
@@ -93,7 +98,7 @@ class Plan:
             found.append(Problem("error", None, what, fix=fix))
         if self.short:
             found.append(Problem("error", None, self.short))
-        return found
+        return [*found, *self.against]
 
 
 def preview(
@@ -139,14 +144,33 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     if "container.googleapis.com" in off:
         return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, beyond, others)
     office, name = desk.office(config, soon=True), config.cluster.name
-    with in_words_of_files():
-        planned = clusters.preview(office, name, cluster_of(config, desk.project))
-    todo = [str(one) for one in planned.steps]
+    planned, against = _cluster_steps(office, config, desk)
+    todo = [str(one) for one in planned]
     todo += [f"inside {name}: {line}" for line in _inside(office, config, desk)]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
-    anew = {f"node pool {one.name}" for one in planned.steps if one.do in ("replace pool", "remove pool")}
+    anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
-    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short)
+    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)
+
+
+def others_in(office: Office, config: EnvironmentConfig, desk: Desk) -> Sequence[Problem]:
+    """Returns what of the cluster that is there is not this environment's to work on."""
+    try:
+        seen(office, config.cluster.name, cluster_of(config, desk.project))
+    except Others as error:
+        return error.problems
+    return ()
+
+
+def _cluster_steps(
+    office: Office, config: EnvironmentConfig, desk: Desk
+) -> tuple[Sequence[ClusterStep], Sequence[Problem]]:
+    """Returns what is to be done about the cluster, or what of it is another's: then nothing is done to anything."""
+    with in_words_of_files():
+        try:
+            return clusters.preview(office, config.cluster.name, cluster_of(config, desk.project)).steps, ()
+        except Others as error:
+            return (), error.problems
 
 
 @contextmanager

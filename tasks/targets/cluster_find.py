@@ -12,6 +12,10 @@ from tasks.config.cluster import ClusterConfig
 from tasks.targets.cluster_requests import pool_name
 
 
+class Others(BadInput):
+    """What is there of a name may not be worked on: nobody knows whose it is, or somebody does."""
+
+
 def find(container: Container, name: str, location: str = "") -> Cluster | None:
     """Returns the cluster of a name: in this location where there is one, else wherever there is only one.
 
@@ -28,18 +32,18 @@ def find(container: Container, name: str, location: str = "") -> Cluster | None:
 def refuse_others(
     there: Cluster, config: ClusterConfig, mine: Callable[[Mapping[str, str]], bool], *, beside: bool
 ) -> None:
-    """Raises BadInput for a cluster or pool that another's lease stands behind, or of whom nobody knows.
+    """Raises Others for a cluster or pool that another's lease stands behind, or of whom nobody knows.
 
     `beside`: slices get other names where the pools of others have ours.
     """
     if not (config.zone == there.location or config.zone.startswith(f"{there.location}-")):
-        raise BadInput(
+        raise Others(
             f"cluster {there.name} is in {there.location}, and not where {config.zone} is",
             fix="choose another name, or a zone there",
         )
     whose = read_labels(there.labels)
     if whose is not None and not mine(there.labels):
-        raise BadInput(
+        raise Others(
             f"cluster {there.name} in {there.location} was made by {whose.owner}'s lease {whose.lease_id}",
             fix="choose another name, or use it as it is: name it in a target",
         )
@@ -52,7 +56,8 @@ def refuse_others(
     )
     others = [pool.name for pool in there.pools if pool.name in wanted and not mine(pool.labels)]
     if others:
-        raise BadInput(
+        raise Others(
             f"node pool {others[0]} of {there.name} is there, and not made under this lease: it is left alone",
-            fix="choose another cluster, or delete that pool",
+            fix="choose another cluster, or delete that pool; if somebody took its labels away, give it those of the "
+            "cluster again (gcloud container node-pools update --labels)",
         )

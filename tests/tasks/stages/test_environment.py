@@ -36,6 +36,23 @@ def test_what_was_made_is_as_it_is_wanted(project: Gke) -> None:
     lease = latest(a_ledger(), "environment-mine_proj")
     assert lease is not None
     assert (lease.expires_at, lease.owner, lease.state, lease.note) == (None, None, "live", "")
+    with project.store.changing() as state:  # by hand
+        [cluster] = state["clusters"].values()
+        del cluster["pools"]["tpu-node-pool-0"]["spec"]["config"]["resource_labels"]
+        HAND_MADE[0][0](state)
+    what_is_nobody_s_is_shown_and_refused_before_anything_is_changed(project)
+
+
+def what_is_nobody_s_is_shown_and_refused_before_anything_is_changed(project: Gke) -> None:
+    """A pool of which nothing says whose it is may be anybody's; all else that is to be done is told as well."""
+    planned = plan(desk(), environment())
+    assert steps(planned) == [HAND_MADE[0][1]] and not planned.empty
+    words = "node pool tpu-node-pool-0 of mine is there, and not made under this lease"
+    assert [str(one).partition(":")[0] for one in planned.problems] == [words]
+    project.forget()
+    with pytest.raises(BadInput, match=words):
+        up(desk(), environment())
+    assert project.mutations() == []
 
 
 @pytest.mark.system
