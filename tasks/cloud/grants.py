@@ -6,7 +6,7 @@ Somebody else may write a policy at any time, so it is written with the etag tha
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -92,8 +92,11 @@ class Grants:
 
         self._rewrite(f"take {role} from {member}", scope, take)
 
-    def give_within(self, scope: str, role: str, member: str, condition: Mapping[str, str]) -> None:
-        """Gives a role that holds only under a condition (`title`, `expression`); one of this title is replaced."""
+    def give_within(self, scope: str, role: str, member: str, condition: Mapping[str, str]) -> bool:
+        """Gives a role that holds only under a condition (`title`, `expression`); one of this title is replaced.
+
+        Returns whether it was not so already.
+        """
 
         def add(bindings: list[dict[str, Any]]) -> bool:
             wanted = {"role": role, "members": [member], "condition": dict(condition)}
@@ -103,7 +106,7 @@ class Grants:
             bindings[:] = [one for one in bindings if not _is_titled(one, role, member, title)] + [wanted]
             return True
 
-        self._rewrite(f"give {role} to {member}", scope, add)
+        return self._rewrite(f"give {role} to {member}", scope, add)
 
     def take_all(self, scope: str, member: str) -> None:
         """Takes every role from a member, under whatever condition."""
@@ -119,20 +122,23 @@ class Grants:
 
         self._rewrite(f"take all roles from {member}", scope, take)
 
-    def _rewrite(self, doing: str, scope: str, edit: Any) -> None:
+    def _rewrite(self, doing: str, scope: str, edit: Callable[[list[dict[str, Any]]], bool]) -> bool:
+        """Edits a policy; returns whether anything had to be changed."""
         for pause in pauses(self._timing, f"iam: {doing}"):
             try:
                 policy = self._read(scope)
                 bindings = [{**one, "members": list(one["members"])} for one in policy.get("bindings", ())]
-                if edit(bindings):
+                changed = edit(bindings)
+                if changed:
                     version = {"version": 3} if any("condition" in one for one in bindings) else {}
                     self._write(doing, scope, {**policy, **version, "bindings": bindings})
-                return
+                return changed
             except (Busy, Unavailable, Refused) as error:
                 if pause is None or (isinstance(error, Refused) and "does not exist" not in str(error)):
                     raise
                 tried(str(error))
                 time.sleep(pause)
+        raise AssertionError("the last pause is None")
 
     @property
     def _timing(self) -> Timing:

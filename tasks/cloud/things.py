@@ -154,7 +154,7 @@ class ServiceAccounts:
     def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
         """See Sort."""
         told = {name: value for name, value in fields.items() if name != "disabled"}  # none is, to begin with
-        account = {**told, "description": _short(labels)}
+        account = {"description": _short(labels), **told}
         body = {"accountId": name, "serviceAccount": account}
         self.rest.send("POST", f"make service account {name}", f"v1/projects/{scope}/serviceAccounts", body)
 

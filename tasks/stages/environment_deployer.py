@@ -45,7 +45,12 @@ def make(
     accounts = ServiceAccounts(rest=Rest("iam.googleapis.com", timing=timing))
     if accounts.look(project, name) is None:
         say(f"make service account {name}")
-        accounts.make(project, name, {"displayName": f"makes environment {config.called}"[:100]}, {})
+        described = {
+            "description": "made by `slicebench env deployer`, which takes it away again with --remove"
+        }
+        accounts.make(
+            project, name, {"displayName": f"makes environment {config.called}"[:100], **described}, {}
+        )
     try:
         return _give(config, project, name, say, timing)
     except ContainerError:
@@ -62,7 +67,8 @@ def _give(
         if need.of_network and host:
             say(f"give it {need.role} in project {host} yourself: it {need.why}")
         elif need.role == _GIVES_ROLES:
-            grants.give_within(project, need.role, f"serviceAccount:{who}", only(config, project))
+            if grants.give_within(project, need.role, f"serviceAccount:{who}", only(config, project)):
+                say(f"give it {need.role}, for the roles of nodes and workloads alone: it {need.why}")
         elif grants.look(project, f"{need.role} for serviceAccount:{who}") is None:
             say(f"give it {need.role}, which {need.why}")
             grants.make(project, f"{need.role} for serviceAccount:{who}", {}, {})

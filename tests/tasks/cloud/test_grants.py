@@ -77,8 +77,13 @@ def test_a_deployer_gets_what_is_needed_and_gives_no_other_roles_and_goes_withou
     project: Gke,
 ) -> None:
     config, before = environment(), project.project_inventory()
+    told: list[str] = []
     for _ in range(2):
-        who = make(config, "proj", "deployer", lambda line: None, QUICK)
+        who = make(config, "proj", "deployer", told.append, QUICK)
+    said = [line.split()[2].rstrip(",") for line in told if line.startswith("give it")]
+    assert said == list(dict.fromkeys(need.role for need in needs_of(config))), "each once"
+    there = project.store.read()["project"]["accounts"][who]
+    assert "env deployer" in there["description"]
     given = {one["role"] for one in roles(project) if f"serviceAccount:{who}" in one["members"]}
     assert given == {need.role for need in needs_of(config)}
     [limited] = [one for one in roles(project) if "condition" in one]
