@@ -78,12 +78,10 @@ def _change(desk: Desk, one: Wanted, part: str, there: Mapping[str, Any]) -> Non
 
 
 def _enough(one: Wanted, unlike: Difference) -> bool:
-    """Whether a difference is none: room for more machines than are needed, or the version that a shorter one meant.
+    """Whether a difference is none: such as the version that a shorter one meant.
 
     The number of CPU machines is that of their autoscaling: with how many they began says nothing.
     """
-    if unlike.path.endswith("total_max_node_count"):
-        return isinstance(unlike.there, int) and unlike.there >= int(unlike.wanted)
     if unlike.path == "initial_node_count":
         return one.name == CPU_POOL
     if unlike.path != "initial_cluster_version":

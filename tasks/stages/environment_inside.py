@@ -22,6 +22,7 @@ from tasks.cloud.timing import Timing
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
+from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_wanted import email, namespaces
 from tasks.targets.kube_differs import differing
 from tasks.targets.kube_install import USUAL, Waits, fetched, flavors_of, set_up
@@ -76,7 +77,7 @@ class EnvironmentInside(Inside):
             apply(api, manifest, kind, self.say)
         if not config.queueing.install:
             return
-        held = held_in(cluster, config)
+        held = held_in(as_planned(cluster, config), config)
         set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
         for _, manifest in self._entrances():
             enter(api, manifest, self.say)
@@ -100,7 +101,7 @@ class EnvironmentInside(Inside):
         if lacking:
             yield f"put {' and '.join('JobSet' if kind is JOB_SET else 'Kueue' for kind in lacking)} in, and the queues"
             return
-        wanted = flavors_of(api, held_in(cluster, config), config)
+        wanted = flavors_of(api, held_in(as_planned(cluster, config), config), config)
         objects = objects_of(wanted, self.namespace, self.teams)
         yield from differing(api, [*priority_classes(), *objects, *self._entrances()])
         keep = {queue_of(one.team) for one in self.teams.shares}

@@ -29,6 +29,7 @@ from tasks.stages.environment_unnamed import Unnamed, unnamed
 from tasks.targets.cluster_find import Others, find
 from tasks.targets.cluster_plan import Step as ClusterStep
 from tasks.targets.cluster_price import price_of
+from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_diff import Difference, Step
 from tasks.targets.environment_wanted import Wanted, wanted
 
@@ -146,7 +147,7 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     office, name = desk.office(config, soon=True), config.cluster.name
     planned, against = _cluster_steps(office, config, desk)
     todo = [str(one) for one in planned]
-    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk)]
+    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk, planned)]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
@@ -199,7 +200,9 @@ def lacking(desk: Desk, config: EnvironmentConfig) -> list[str]:
     return found
 
 
-def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
+def _inside(
+    office: Office, config: EnvironmentConfig, desk: Desk, planned: Sequence[ClusterStep]
+) -> list[str]:
     """Returns what is to be done inside the cluster, where it is there, and slicebench's own."""
     cluster = cluster_of(config, desk.project)
     there = find(office.container, config.cluster.name, cluster.location)
@@ -210,7 +213,7 @@ def _inside(office: Office, config: EnvironmentConfig, desk: Desk) -> list[str]:
     ours = is_unmarked(lease, there) if labelled is None else labelled.ledger_id == desk.ledger.id
     if not ours or not isinstance(office.inside, EnvironmentInside):
         return []
-    return office.inside.differences(there, cluster)
+    return office.inside.differences(as_planned(there, cluster, planned), cluster)
 
 
 def _unreachable(off: Sequence[str]) -> frozenset[str]:

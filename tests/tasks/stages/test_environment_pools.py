@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.contract.errors import SlicebenchError
 from tasks.cloud.container_errors import Busy
+from tasks.cloud.container_model import Cluster
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.leases.lease import State
@@ -16,6 +18,9 @@ from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, preview
 from tasks.stages.environment_changes import change_cluster, differs
+from tasks.targets.cluster_plan import Step
+from tasks.targets.cluster_soon import as_planned
+from tasks.targets.kube_room import held_in
 from tests.cloud.container.leasing import a_ledger, office, quick_inventories
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import desk, environment
@@ -48,6 +53,7 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
     with gke.store.changing() as state:  # by hand
         pools = state["clusters"][CLUSTER]["pools"]
         pools["cpu"]["spec"]["management"]["auto_repair"] = False
+        pools["cpu"]["spec"]["autoscaling"]["total_max_node_count"] = 9
         pools["tpu-node-pool-0"]["spec"]["config"]["labels"]["theirs"] = "too"
     wanted = environment(
         cpu_pool={"nodes": 4, "machine_type": "n1-standard-8", "disk_gb": 300},
@@ -57,6 +63,7 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
     changed = [
         "node pool cpu: management.auto_repair: nothing → true",
         "node pool cpu: autoscaling.total_min_node_count: 3 → 4",
+        "node pool cpu: autoscaling.total_max_node_count: 9 → 4",
         'node pool cpu: config.machine_type: "n1-standard-4" → "n1-standard-8"',
         "node pool cpu: config.disk_size_gb: 200 → 300",
         'node pool tpu-node-pool-0: config.labels.multislice-group: "multi-slice-group" → "other"',
@@ -78,6 +85,22 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
         "SetNodePoolManagement",
         "UpdateNodePool",
     }
+
+
+def test_quotas_are_made_for_the_machines_that_a_plan_leaves() -> None:
+    """A slice that is missing is back by then, and controllers have at most the machines that are asked for."""
+    config = cluster_of(environment(tpu_pools=2), "proj")
+    bare = Cluster("proj", "us-east5", "mine", "1", "RUNNING", zones=("us-east5-a", "us-east5-b"))
+    make_all = [Step("make pool", name) for name in ("cpu", "tpu-node-pool-0", "tpu-node-pool-1")]
+    whole = as_planned(bare, config, make_all)
+    kinds = {one.shape.machine_type: one.machines for one in held_in(whole)}
+    assert kinds == {"n1-standard-4": 8, "ct5lp-hightpu-4t": 8}
+    cpu, first, second = whole.pools
+    by_hand = replace(whole, pools=(replace(cpu, most=9), first))
+    assert as_planned(by_hand, config, make_all[2:]) == whole
+    assert as_planned(whole, config, [Step("remove pool", second.name)]).pools == (cpu, first)
+    waits = replace(whole, pools=(cpu, first, replace(second, state="PROVISIONING")))
+    assert as_planned(waits, config, [Step("wait for", second.name, "it is being made")]) == whole
 
 
 def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gke) -> None:
