@@ -260,7 +260,9 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
         if there is not None:
             ref = holding.create(kinds.BUCKET, desk.project, config.bucket.name, lambda: there.uid)
     if ref is None:
-        desk.say(f"there is no bucket {config.bucket.name} that was made for it: one of others stays")
+        gone = _bucket_step(desk, config).do == "make"
+        told = "is gone already" if gone else "was not made for it: it stays"
+        desk.say(f"bucket {config.bucket.name} {told}")
     elif config.bucket.force_destroy:
         Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing)).empty(ref.name)
 

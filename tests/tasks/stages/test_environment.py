@@ -311,7 +311,13 @@ def test_a_bucket_of_others_stays_and_may_be_full(project: Gke) -> None:
     said: list[str] = []
     down(desk(said.append), environment(), bucket=True)
     assert records(project)["buckets"] == ["artifacts"]
-    assert "there is no bucket artifacts that was made for it: one of others stays" in said
+    assert "bucket artifacts was not made for it: it stays" in said
+    with project.store.changing() as state:
+        state["project"]["objects"].clear()
+        del state["project"]["buckets"]["artifacts"]
+    claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None).detach(None)
+    down(desk(said.append), environment(), bucket=True)
+    assert "bucket artifacts is gone already" in said
 
 
 def test_who_works_on_it_is_waited_for_as_long_as_one_says(
