@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
 from tasks.cloud.buckets import Buckets
-from tasks.cloud.container_errors import Disabled, NotFound, QuotaExhausted
+from tasks.cloud.container_errors import ContainerError, Disabled, NotFound, QuotaExhausted
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
@@ -27,7 +27,7 @@ from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_changes import change_cluster
 from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, others_in
+from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, lost_record, others_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
 from tasks.targets.environment_diff import Step
@@ -87,6 +87,9 @@ def down(
     lease, made = (latest(desk.ledger, one) for one in (name, cluster_lease(desk.project, cluster)))
     left = bucket and _own_bucket(desk, config)
     if all(one is None or one.state is State.GONE for one in (lease, made)) and not left:
+        with suppress(ContainerError):  # who may not look at clusters has none that is known
+            if lost := lost_record(desk, config):
+                raise BadInput(lost)
         raise BadInput(
             f"nothing of environment {config.called} is there: its record is {desk.ledger.uri}",
             fix="name the file, project and record that it was made with",

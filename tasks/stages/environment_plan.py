@@ -17,6 +17,7 @@ from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
 from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
 from tasks.leases.clusters import is_unmarked, lease_name
+from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office, seen
@@ -154,13 +155,37 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)
 
 
+def lost_record(desk: Desk, config: EnvironmentConfig) -> Problem | None:
+    """Returns that a cluster of this name was made as this environment's is, and the record knows nothing of it."""
+    name = lease_name(desk.project, config.cluster.name)
+    there = find(desk.container, config.cluster.name, cluster_of(config, desk.project).location)
+    labelled, lease = read_labels(there.labels) if there else None, latest(desk.ledger, name)
+    if labelled is None or labelled.lease_name != name:
+        return None
+    if labelled.ledger_id == desk.ledger.id and lease is not None and lease.state is not State.GONE:
+        return None
+    return Problem(
+        "error",
+        None,
+        f"cluster {config.cluster.name} is there, made by {labelled.owner} under lease {labelled.lease_id}, and the "
+        f"record {desk.ledger.uri} knows nothing of it: another one does, or it has lost what it had",
+        fix="name the record, file and project that it was made with, or bring the record's objects back (its bucket "
+        "keeps older versions, where `up` made it): until then all that was made stays, and costs",
+    )
+
+
 def others_in(office: Office, config: EnvironmentConfig, desk: Desk) -> Sequence[Problem]:
     """Returns what of the cluster that is there is not this environment's to work on."""
     try:
         seen(office, config.cluster.name, cluster_of(config, desk.project))
     except Others as error:
-        return error.problems
+        return _with_lost(desk, config, error)
     return ()
+
+
+def _with_lost(desk: Desk, config: EnvironmentConfig, error: Others) -> Sequence[Problem]:
+    lost = lost_record(desk, config)
+    return error.problems if lost is None else [lost]
 
 
 def _cluster_steps(
@@ -171,7 +196,7 @@ def _cluster_steps(
         try:
             return clusters.preview(office, config.cluster.name, cluster_of(config, desk.project)).steps, ()
         except Others as error:
-            return (), error.problems
+            return (), _with_lost(desk, config, error)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from runtime.contract.errors import SlicebenchError
+from runtime.contract.errors import BadInput, SlicebenchError
 from tasks.cloud.container_errors import Busy
 from tasks.cloud.container_model import Cluster
 from tasks.config.environment import EnvironmentConfig
@@ -17,7 +18,9 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, preview
+from tasks.stages.environment import down
 from tasks.stages.environment_changes import change_cluster, differs
+from tasks.stages.environment_plan import lost_record, others_in
 from tasks.targets.cluster_plan import Step
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.kube_room import held_in
@@ -118,6 +121,22 @@ def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gk
     assert list(preview(office(), "mine", cluster_of(environment(), "proj")).steps) == []
     delete(office(), "mine")
     assert gke.inventory() == []
+
+
+def test_a_record_that_has_lost_what_was_made_says_so(gke: Gke) -> None:
+    make()
+    assert lost_record(desk(), environment()) is None
+    ledger = a_ledger()
+    for one in ledger.listing().leases:
+        ledger.remove(one)
+    lost = lost_record(desk(), environment())
+    words = "cluster mine is there, made by .* under lease cluster-mine_proj-e1, and the record .* knows nothing of it"
+    assert lost is not None and re.match(words, lost.what)
+    assert others_in(office(), environment(), desk()) == [lost]
+    gke.forget()
+    with pytest.raises(BadInput, match=words):
+        down(desk(), environment())
+    assert gke.mutations() == []
 
 
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
