@@ -123,6 +123,8 @@ class Browser:
             if self.script("location.href") != page:
                 return True
             if time.monotonic() >= again:
+                # What an error of a slow server popped up may lie on the button, and stays while the mouse is there.
+                self.script("document.querySelectorAll('.p-toast__close-btn').forEach(each => each.click())")
                 self.click(xpath)
                 again = time.monotonic() + _CLICK_AGAIN_S
             return False
