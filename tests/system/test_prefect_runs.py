@@ -182,7 +182,8 @@ def test_nights_run_one_at_a_time_in_a_pool_of_their_own_are_retried_and_tell(
     automation = _notify(station, receiver.url)
     # With room for one benchmark at a time, a night in the same pool would wait for itself.
     one_at_a_time = {"concurrency_limit": 1}
-    assert station.http.patch("work_pools/slicebench", json=one_at_a_time).is_success
+    # A server that is busy answers 503 now and then.
+    wait_for(lambda: station.http.patch("work_pools/slicebench", json=one_at_a_time).is_success)
     deployment = station.http.get("deployments/name/nightly/weeknights").json()["id"]
     nights = {}
     for name in ("first", "second"):
@@ -225,8 +226,9 @@ def test_nights_run_one_at_a_time_in_a_pool_of_their_own_are_retried_and_tell(
     wait_for(lambda: len(receiver.got) == 2)
     assert [one["body"].startswith("second 2026-11-30: ") for one in receiver.got] == [True, True]
     assert {one["subject"] for one in receiver.got} == {"red · one · pinned"}
-    assert station.http.patch("work_pools/slicebench", json={"concurrency_limit": None}).is_success
-    assert station.http.delete(f"automations/{automation}").is_success
+    unlimited = {"concurrency_limit": None}
+    wait_for(lambda: station.http.patch("work_pools/slicebench", json=unlimited).is_success)
+    wait_for(lambda: station.http.delete(f"automations/{automation}").status_code in (204, 404))
 
 
 def _night(station: Station, flow_run: str) -> Mapping[str, Any]:
@@ -334,7 +336,8 @@ def test_deploying_by_hand_gives_the_same_deployments(station: Station) -> None:
     assert schedule["schedule"]["cron"] == "0 2 * * 1-5"
     assert schedule["schedule"]["timezone"] == "America/Los_Angeles"
     assert found["weeknights"]["global_concurrency_limit"]["limit"] == 1
-    names = [automation["name"] for automation in station.call("automations/filter")]
+    of_others = "slicebench alerts"  # another test's
+    names = [one["name"] for one in station.call("automations/filter") if one["name"] != of_others]
     assert len(names) == len(set(names)) == 2, names
 
 
