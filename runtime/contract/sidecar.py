@@ -45,9 +45,10 @@ class Sidecar:
     be gone around. `image` and `certificates` are for pods: what it runs in, if not the workers' image, and its folder.
 
     Words in braces stand for what only the host knows: {port}, {admin} and {forward} (free ports), {address} (where to
-    listen so that whoever asks whether it is up gets through: everywhere in pods, else on loopback), {python} (the
-    worker's), {lend} (own or all: whose programs may have the machine's token), {store} (Cloud Storage, as its clients
-    would find it), {files}, and {certificates}, a folder for them.
+    listen so that whoever asks whether it is up gets through: everywhere in pods with a network of their own, else on
+    loopback), {python} (the worker's), {lend} (own or all: whose programs may have the machine's token), {held} (own
+    or mounted: whether modes of key files say who may read them), {store} (Cloud Storage, as its clients would find
+    it), {files}, and {certificates}, a folder for them.
     """
 
     name: str

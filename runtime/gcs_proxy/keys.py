@@ -24,8 +24,10 @@ _OTHERS_MAY = stat.S_IRWXG | stat.S_IRWXO
 class KeyRing:
     """The keys a program was given. Objects that name another key are not opened, whoever could."""
 
-    def __init__(self, keys: Iterable[KeyRef], kms_endpoint: str | None = None) -> None:
-        """Reads the files among them. Raises BadInput."""
+    def __init__(
+        self, keys: Iterable[KeyRef], kms_endpoint: str | None = None, *, mounted: bool = False
+    ) -> None:
+        """Reads the files among them. Raises BadInput. `mounted`: others may read them, by their modes."""
         aead.register()
         if kms_endpoint and not _is_here(kms_endpoint):
             raise BadInput(
@@ -35,7 +37,7 @@ class KeyRing:
         self._endpoint, self._lock = kms_endpoint, threading.Lock()
         self._known = {key.uri: key for key in keys}
         self._ready: dict[str, aead.Aead] = {
-            key.uri: _from_file(key.path) for key in self._known.values() if key.path
+            key.uri: _from_file(key.path, mounted) for key in self._known.values() if key.path
         }
 
     def new(self, key: KeyRef, bucket: str, name: str) -> tuple[bytes, Envelope]:
@@ -105,14 +107,14 @@ def make_key_file(path: Path) -> None:
         raise BadInput(f"no key can be written to {path}: {error.strerror}") from error
 
 
-def _from_file(path: Path) -> aead.Aead:
+def _from_file(path: Path, mounted: bool) -> aead.Aead:
     try:
         with path.open() as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the key file {path} cannot be read: {error}") from error
-    if mode & _OTHERS_MAY:
+    if mode & _OTHERS_MAY and not mounted:
         raise BadInput(f"others may read the key file {path}", fix=f"chmod 600 {path}")
     try:
         handle = cleartext_keyset_handle.read(tink.JsonKeysetReader(text))

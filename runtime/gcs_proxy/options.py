@@ -25,6 +25,8 @@ KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
 _MOST, _LEAST_MIB = 64, 4
 OWN, ALL = "own", "all"
 """Whose programs get the machine's token: those of the proxy's user, or whoever gets through."""
+MOUNTED = "mounted"
+"""Of key files: others may read them, by their modes, and nobody else is there."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Settings:
     md5: bool = False
     login: str = ""
     """OWN, ALL, or nobody's."""
+    mounted_keys: bool = False
+    """Whether others may read key files, by their modes."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +102,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=(OWN, ALL),
         help="requests without a token get this machine's own (application default credentials), where the store is "
         f"Google's; {OWN}, or no word: those of this user's programs; {ALL}: of whoever gets through",
+    )
+    parser.add_argument(
+        "--key-files",
+        default=OWN,
+        choices=(OWN, MOUNTED),
+        help=f"{OWN}: none that others may read is taken; {MOUNTED}: as a Secret is mounted into a container, where "
+        "nobody else is; %(default)s",
     )
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
@@ -173,6 +184,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         given.processes,
         given.md5,
         given.login,
+        given.key_files == MOUNTED,
     )
 
 

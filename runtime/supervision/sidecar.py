@@ -60,6 +60,7 @@ class Beside:
             "python": job.python,
             # Hosts are shared by users; whose programs connect, Linux alone tells.
             "lend": "own" if Path("/proc/net/tcp").exists() else "all",
+            "held": "own",
             "store": store_of(self._given),
             "certificates": str(Path(job.scratch, "certificates")),
             "address": LOOPBACK,

@@ -6,6 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+JAX_AND_ORBAX = ("jax", "orbax.checkpoint")
+OF_THE_PROXY = ("cryptography", "grpc", "h11", "tink", "runtime.gcs_proxy.serve")
+"""Modules of the encrypting proxy, which may run in the workers' image."""
+
 
 def smoke_command(
     output: str,

@@ -27,6 +27,7 @@ class GkeRules:
 
     if TYPE_CHECKING:
         type: str
+        container_name: str
         topology: str | None
         nodes: int | None
         slices: int
@@ -131,6 +132,13 @@ class GkeRules:
         if self.pathways is not None:
             return 1
         return self.slices * self.shape.hosts * self.containers_per_host
+
+    @property
+    def container_names(self) -> list[str]:
+        """The names of the containers that run the program in each pod."""
+        if self.containers_per_host == 1:
+            return [self.container_name]
+        return [f"{self.container_name}-{number}" for number in range(1, self.containers_per_host + 1)]
 
     @property
     def on_gke(self) -> bool:

@@ -19,6 +19,7 @@ from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_rules import GkeRules
 from tasks.config.queueing import JobSetController, KueueController, Queueing
 from tasks.config.sidecar import BESIDE, WithSidecar
+from tasks.config.sidecar_in_pods import wrong_in_pods
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _Models = Mapping[str, type[BaseModel]]
@@ -266,6 +267,8 @@ class GkeTargetConfig(GkeRules, WithSidecar):
             raise ValueError(
                 "pathways: has no worker, headless: true, that encryption: or sidecar: could stand beside"
             )
+        for wrong in wrong_in_pods(self):
+            raise ValueError(wrong)
         if self.image is not None and self.build is not None:
             raise ValueError("image: is taken as it is, and build: would make another one; leave one out")
         return self

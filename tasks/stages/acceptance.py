@@ -20,7 +20,13 @@ from tasks.config.home import home, runs_folder
 from tasks.config.load import load_acceptance
 from tasks.config.locate import locate
 from tasks.config.nightly_cells import folder_at
-from tasks.stages.acceptance_plan import Planned, plan_session, refuse_bad_keys, write_targets
+from tasks.stages.acceptance_plan import (
+    Planned,
+    plan_session,
+    refuse_bad_keys,
+    refuse_old_cluster,
+    write_targets,
+)
 from tasks.stages.acceptance_record import AcceptanceRecord, read_record, write_record
 from tasks.stages.context import Say
 from tasks.stages.nightly_locks import Locks, Wanted, playing_alone
@@ -87,6 +93,7 @@ def play_acceptance(
     """
     planned = plan_session(session, file)
     refuse_bad_keys(session, file)
+    refuse_old_cluster(session, file)
     _refuse_unwritable(session)
     wait_s = duration.seconds(session.config.wait_for_lock)
     with playing_alone(session.name, session.uri, wait_s, say, what="acceptance"):

@@ -111,6 +111,35 @@ def refuse_bad_keys(session: Session, file: str) -> None:
         raise BadInput(problems)
 
 
+def refuse_old_cluster(session: Session, file: str) -> None:
+    """Raises BadInput for a cluster that knows no sidecars: variants with one come after others, which take hours.
+
+    One that does not answer, or is not there yet, is judged by each run.
+    """
+    from tasks.stages.workload_create import Wanted, submission_of
+    from tasks.targets.gke_access import version_of
+    from tasks.targets.kube_jobset import jobset
+    from tasks.targets.kube_version import too_old
+
+    problems: list[Problem] = []
+    where = version = ""
+    asked = False
+    with _drafts(session) as drafted:
+        for variant in session.config.variants:
+            config = checked_target(Path(drafted[variant.name]))
+            if not variant.beside or not isinstance(config, GkeTargetConfig):
+                continue
+            whole = jobset(config, submission_of(Wanted(NAME, "image"), config))
+            if not asked:
+                where, version = version_of(config)
+                asked = True
+            if (old := too_old(version, whole, where)) is not None:
+                what = f"variant {variant.name}: {old.what}"
+                problems.append(replace(old, place=_place(file, session, variant), what=what))
+    if problems:
+        raise BadInput(problems)
+
+
 def write_targets(session: Session) -> None:
     """Writes a target file for each variant, unless it is there already: runs that go on read it again."""
     base = _base_of(session)

@@ -29,7 +29,7 @@ from tasks.config.home import images_folder, kits_folder
 from tasks.config.spec import SourceSpec
 from tasks.stages.image import DEFAULT_BASE, KEY_LABEL, Made, taken, target_of
 from tasks.stages.image_context import fill_context, inputs_of, pip_settings
-from tasks.stages.image_kinds import KINDS, Kind
+from tasks.stages.image_kinds import KINDS, Kind, imports_of
 from tasks.stages.recipes import RELEASED, asked_for, code_and_recipe, recipe_of
 from tasks.targets.types import Interpreter
 
@@ -131,13 +131,13 @@ def carry_out(planned: Planned, registry: Registry, say: Say) -> Made:
     with scratch_folder(images_folder()) as work, engine_logins([planned.base, target], name) as logins:
         builder = Builder(name, logins)
         if planned.there is not None:
-            _smoke(builder, planned.there, wanted.kind, work, say)
+            _smoke(builder, planned.there, wanted, work, say)
             return made
         prune_kits(images_folder(), older_than_s=_LEFT_S)
         job = _job(planned, work, say)
         _build(builder, job, say)
         if wanted.smoke:
-            _smoke(builder, job.target, wanted.kind, work, say)
+            _smoke(builder, job.target, wanted, work, say)
         if (there := taken(registry, target, planned.key, wanted.force)) is not None:
             say(f"{target} was pushed by somebody else meanwhile: it stays")
             return replace(made, image=there.pinned(), reused=True)
@@ -233,12 +233,12 @@ def _job(planned: Planned, work: Path, say: Say) -> Job:
     return Job(context, planned.base, planned.target, labels, planned.wanted.fresh, pip)
 
 
-def _smoke(builder: Builder, image: ImageName, kind: Kind, work: Path, say: Say) -> None:
+def _smoke(builder: Builder, image: ImageName, wanted: Wanted, work: Path, say: Say) -> None:
     """Tries an image out. Raises InfrastructureError, naming what does not work in it."""
     output = work / "smoke"
     output.mkdir(exist_ok=True)
     name = f"slicebench-{uuid.uuid4().hex[:12]}"
-    command = smoke_command(image_builders.OUTPUT, imports=KINDS[kind].imports)
+    command = smoke_command(image_builders.OUTPUT, imports=imports_of(wanted.kind, proxy=wanted.proxy))
     done = run_in(builder, image, command, output, name)
     if done.code != 0 or not list(output.iterdir()):
         told = smoke_failures(done.text) or done.errors.strip()[-500:] or "it wrote nothing"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.image_smoke import JAX_AND_ORBAX, OF_THE_PROXY
 
 Kind = Literal["benchmark", "training", "proxy"]
 
@@ -36,13 +37,18 @@ class KindOfImage:
 
 
 KINDS: Mapping[Kind, KindOfImage] = {
-    "benchmark": KindOfImage(("image",), True, "Dockerfile", (), ("jax", "orbax.checkpoint")),
+    "benchmark": KindOfImage(("image",), True, "Dockerfile", (), JAX_AND_ORBAX),
     "training": KindOfImage(
         (), True, "Dockerfile", ("python", "-m", "runtime.training"),
-        ("jax", "orbax.checkpoint", "runtime.training.program"),
+        (*JAX_AND_ORBAX, "runtime.training.program"),
     ),
     "proxy": KindOfImage(
         ("proxy",), False, "Dockerfile.proxy", ("python", "-m", "runtime.gcs_proxy"),
-        ("cryptography", "grpc", "h11", "tink", "runtime.gcs_proxy.serve"),
+        OF_THE_PROXY,
     ),
 }  # fmt: skip
+
+
+def imports_of(kind: Kind, *, proxy: bool) -> tuple[str, ...]:
+    """Returns the modules that have to be found in an image; `proxy`: with what the encrypting proxy needs."""
+    return tuple(dict.fromkeys((*KINDS[kind].imports, *(OF_THE_PROXY if proxy else ()))))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from runtime.contract.errors import BadInput, Leaked
+from runtime.contract.errors import BadInput, Leaked, Problem
 from runtime.contract.sidecar import way_around
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import (
@@ -24,6 +24,7 @@ from tasks.cloud.kubernetes_errors import (
 )
 from tasks.cloud.kubernetes_kinds import JOB_SET, SECRET, Object
 from tasks.cloud.labels import labels_by_hand
+from tasks.config.sidecar_in_pods import FOR_NOBODY_ELSE, exposed
 from tasks.leases.lease import State
 from tasks.leases.ledger import Conflict, Ledger
 from tasks.leases.submitting import Intent, Submitting, begin
@@ -36,6 +37,7 @@ from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import groups, jobset, secret
 from tasks.targets.kube_names import longest_name
 from tasks.targets.kube_submission import Submission
+from tasks.targets.kube_version import native_sidecars, too_old
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
@@ -115,6 +117,11 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
 
     Nothing is made: a Job of each kind in the JobSet is tried on the server only, for JobSet does not look at its pods.
     """
+    whole = jobset(config, asked)
+    if any(native_sidecars(whole)) and (old := too_old(kube.version(), whole, kube.access.name)) is not None:
+        raise BadInput(old)
+    if why := exposed(config):
+        say(str(Problem("warning", None, why, fix=FOR_NOBODY_ELSE)))
     queue: list[Object] = []
     found = list(named(kube, config, queue.append))
     if problems := [one for one in found if one.severity == "error"]:
@@ -124,7 +131,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
     await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.kept else "")
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
-        fits = list(never(kube, config, jobset(config, asked), local=queue[0] if queue else None))
+        fits = list(never(kube, config, whole, local=queue[0] if queue else None))
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
     if problems := [*problems, *(one for one in fits if one.severity == "error")]:

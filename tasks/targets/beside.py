@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.keymap import EVERY, KMS, KeyRef
 from runtime.contract.sidecar import STORE_VARIABLES, Sidecar
+from tasks.config.sidecar_in_pods import ENCRYPTION
 
 if TYPE_CHECKING:
     from tasks.config.sidecar import Encryption, SidecarConfig, WithSidecar
-
-ENCRYPTION = "encryption"
-"""What our own proxy is called in files, logs and manifests."""
 
 _URL = "http://127.0.0.1:{port}"
 _OTHERS_MAY = 0o077
@@ -82,6 +80,8 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
 
     command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
     command += ["--admin", "{address}:{admin}", "--upstream", "{store}", "--login", "{lend}"]
+    if carried:
+        command += ["--key-files", "{held}"]
     for old in encryption.all_keys[len(encryption.key_map.keys) :]:
         command += ["--old-key", told(old)]
     if not encryption.enabled:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.contract.errors import BadInput
+from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_config import by_context, gke_of
 from tasks.cloud.kubernetes_gke import GkeName, access_of
+from tasks.cloud.timing import Timing
 from tasks.targets.cluster_words import create_words
 
 if TYPE_CHECKING:
@@ -33,6 +34,19 @@ def reach_target(config: GkeTargetConfig) -> Reached:
     return reach_cluster(
         place.project, place.location, place.name, config.namespace, create=create_words(config)
     )
+
+
+def version_of(config: GkeTargetConfig) -> tuple[str, str]:
+    """Returns what the cluster of a target is called, and its version; that is empty where it does not answer, or is
+    not there.
+    """
+    from tasks.cloud.kubernetes import Kubernetes
+
+    try:
+        access = reach_target(config).access
+        return access.name, Kubernetes(access, timing=Timing(total_s=10.0)).version()
+    except (BadInput, InfrastructureError):
+        return "", ""
 
 
 def reach_context(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> Reached:

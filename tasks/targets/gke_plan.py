@@ -17,6 +17,7 @@ from tasks.config.duration import in_words
 from tasks.config.envfile import refused_in_pods
 from tasks.config.gke_place import ClusterPlace
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.sidecar_in_pods import FOR_NOBODY_ELSE, exposed
 from tasks.config.spec import RunSpec
 from tasks.leases.clusters import lease_name
 from tasks.leases.lease import lease_id
@@ -228,6 +229,8 @@ def _warnings(config: GkeTargetConfig) -> Iterator[Problem]:
         yield Problem(
             "warning", None, "without a queue the pods take what is free at once, outside of all quota"
         )
+    if why := exposed(config):
+        yield Problem("warning", None, why, fix=FOR_NOBODY_ELSE)
     if config.pathways is not None:
         for image in config.pathways.unpinned():
             yield Problem(

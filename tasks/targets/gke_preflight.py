@@ -38,6 +38,7 @@ from tasks.targets.kube_check import checked, job_of
 from tasks.targets.kube_jobset import groups, jobset
 from tasks.targets.kube_objects import condition
 from tasks.targets.kube_submission import Submission
+from tasks.targets.kube_version import too_old
 
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
@@ -62,12 +63,14 @@ def preflight(
         return wrong
     try:
         cluster = connect()
-        cluster.version()
+        old = too_old(cluster.version(), made, cluster.access.name)
     except BadInput as error:
         return list(error.problems)
     except InfrastructureError as error:
         unanswered = isinstance(error, Unavailable)  # and not that nobody here knows the way to it
         return [Problem("error", None, f"the cluster does not answer: {error}", unanswered=unanswered)]
+    if old is not None:
+        return [old]
     try:
         problems = [*_lacking(cluster, config), *_forbidden(cluster, config)]
         if any(one.severity == "error" for one in problems):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.names import SECRET_NAMES_VARIABLE
-from tasks.cloud.image_smoke import smoke_command, smoke_failures
+from tasks.cloud.image_smoke import JAX_AND_ORBAX, OF_THE_PROXY, smoke_command, smoke_failures
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError, Unavailable
 from tasks.cloud.kubernetes_kinds import POD
@@ -89,6 +89,7 @@ class Subject:
     def proof(self) -> str:
         """Name of the file with the result: another one for another image, place or account."""
         of = [self.image, self.scope, self.config.service_account, self.config.uses_host_network]
+        of += ["proxy"] if self.config.encryption is not None else []
         return f"{hashlib.sha256(json.dumps(of).encode()).hexdigest()[:20]}.json"
 
     def is_proven(self) -> bool:
@@ -144,10 +145,12 @@ def trial(subject: Subject, name: str, labels: Mapping[str, str], waits: Waits) 
     env = subject.workload.env
     hidden = {one for one in env.get(SECRET_NAMES_VARIABLE, "").split(",") if one}
     output = f"{subject.output.rstrip('/')}/{PROOFS}"
+    # The encrypting proxy runs in the workers' image, beside them.
+    imports = (*JAX_AND_ORBAX, *OF_THE_PROXY) if subject.config.encryption is not None else ()
     return Submission(
         name=name,
         image=subject.image,
-        command=smoke_command(output, (address_of(name),), subject.proof),
+        command=smoke_command(output, (address_of(name),), subject.proof, imports),
         env={key: value for key, value in env.items() if key not in hidden},
         secrets={key: value for key, value in env.items() if key in hidden},
         labels=labels,

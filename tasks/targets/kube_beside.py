@@ -25,6 +25,7 @@ from tasks.targets.kube_submission import Object, Parts, Submission, given, lite
 if TYPE_CHECKING:
     from tasks.config.gke_target import GkeTargetConfig
 
+LOOPBACK = "127.0.0.1"
 PORT, ADMIN, FORWARD = 9081, 9082, 9080
 KEYS, CERTIFICATES = "/var/run/slicebench/keys", "/var/run/slicebench/certificates"
 
@@ -46,12 +47,13 @@ def parts(config: GkeTargetConfig, submission: Submission) -> Parts:
             {"key": key, "path": name}
             for key, name in zip(submission.secret_files, sidecar.files, strict=True)
         ]
-        keys = {"secretName": submission.secret_name, "items": items, "defaultMode": 0o400}
+        # Files of a Secret are root's, and images may run as anybody: who sees them is said by who mounts them.
+        keys = {"secretName": submission.secret_name, "items": items, "defaultMode": 0o444}
         parts.volumes.append({"name": "keys", "secret": keys})
-        mounts.append({"name": "keys", "mountPath": KEYS})
+        mounts.append({"name": "keys", "mountPath": KEYS, "readOnly": True})
     parts.sidecars.append(_container(config, submission, sidecar, known, mounts))
     parts.env |= {
-        AT_VARIABLE: f"127.0.0.1:{known['port']},127.0.0.1:{known['forward']}",
+        AT_VARIABLE: f"{LOOPBACK}:{known['port']},{LOOPBACK}:{known['forward']}",
         CERTIFICATES_VARIABLE: str(known["certificates"]),
     }
     return parts
@@ -95,18 +97,31 @@ def _container(
             secrets,
             literals({name: filled(value, known) for name, value in sidecar.env.items()}),
         ),
-        ports=[{"containerPort": known[name]} for name in ("port", "admin", "forward")],
-        startupProbe=_probe(sidecar, known),
+        ports=[{"containerPort": known[name]} for name in _ports(sidecar)],
+        startupProbe=_probe(sidecar, known, on_loopback=config.uses_host_network),
         volumeMounts=mounts,
     )
 
 
-def _probe(sidecar: Sidecar, known: Mapping[str, str | int]) -> Object | None:
-    """Returns how the kubelet sees that it is up: from outside of the pod, but for a file."""
+def _ports(sidecar: Sidecar) -> list[str]:
+    """Returns which of its ports it listens at: on the network of its host no two pods may have the same one."""
+    texts = _texts(sidecar)
+    return [
+        name
+        for name in ("port", "admin", "forward")
+        if (name == "port" and sidecar.port) or any(f"{{{name}}}" in text for text in texts)
+    ]
+
+
+def _probe(sidecar: Sidecar, known: Mapping[str, str | int], *, on_loopback: bool) -> Object | None:
+    """Returns how the kubelet sees that it is up: from outside of the pod, but for a file. `on_loopback`: the pod's is
+    the kubelet's own.
+    """
     place = urlsplit(filled(sidecar.ready, known))
+    at = {"host": LOOPBACK} if on_loopback else {}
     how: Mapping[str, Object] = {
-        "http": {"httpGet": {"path": place.path or "/", "port": place.port}},
-        "tcp": {"tcpSocket": {"port": place.port}},
+        "http": {"httpGet": {"path": place.path or "/", "port": place.port, **at}},
+        "tcp": {"tcpSocket": {"port": place.port, **at}},
         "file": {"exec": {"command": ["test", "-s", place.path]}},
     }
     if place.scheme not in how:
@@ -117,8 +132,11 @@ def _probe(sidecar: Sidecar, known: Mapping[str, str | int]) -> Object | None:
 
 def _shares(sidecar: Sidecar) -> bool:
     """Says whether workers see a folder of it."""
-    texts = (*sidecar.env.values(), *sidecar.workload_env.values(), *sidecar.command, sidecar.ready)
-    return bool(sidecar.certificates) or any("{certificates}" in text for text in texts)
+    return bool(sidecar.certificates) or any("{certificates}" in text for text in _texts(sidecar))
+
+
+def _texts(sidecar: Sidecar) -> tuple[str, ...]:
+    return (*sidecar.env.values(), *sidecar.workload_env.values(), *sidecar.command, sidecar.ready)
 
 
 def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) -> dict[str, str | int]:
@@ -128,8 +146,10 @@ def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) ->
         "port": port,
         "admin": admin,
         "forward": forward,
-        "address": "0.0.0.0",
+        # On its host's network others would reach it, and the kubelet asks there.
+        "address": LOOPBACK if config.uses_host_network else "0.0.0.0",
         "python": "python",
+        "held": "mounted",
         "lend": "all",  # in a pod nobody else connects, and containers may have users of their own
         "store": store_of({**config.env, **submission.env}),
         "files": KEYS,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tasks.cloud.kubernetes_labels import EXCLUSIVE, HOST, JOB_INDEX, JOBSET_NAME, NODE_POOL, REPLICATED_JOB
+from tasks.config.sidecar_in_pods import PATHWAYS_MANAGER, PATHWAYS_PROXY
 from tasks.targets import kube_policy
 from tasks.targets.kube_jobs import job
 from tasks.targets.kube_submission import (
@@ -113,7 +114,7 @@ def _proxy(submission: Submission, pathways: Pathways) -> Object:
         *elastic,
     ]
     return _server(
-        "pathways-proxy", pathways.proxy_image, args, {}, [PROXY_PORT], {"cpu": "16", "memory": "100G"}
+        PATHWAYS_PROXY, pathways.proxy_image, args, {}, [PROXY_PORT], {"cpu": "16", "memory": "100G"}
     )
 
 
@@ -131,7 +132,7 @@ def _manager(config: GkeTargetConfig, submission: Submission, pathways: Pathways
         "TPU_SKIP_MDS_QUERY": "true",
     }
     ports = [MANAGER_PORT, MANAGER_PORT + 1]
-    return _server("pathways-rm", pathways.server_image, args, env, ports, {"cpu": "8", "memory": "32G"})
+    return _server(PATHWAYS_MANAGER, pathways.server_image, args, env, ports, {"cpu": "8", "memory": "32G"})
 
 
 def _workers(

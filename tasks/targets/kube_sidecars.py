@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tasks.config.sidecar_in_pods import OPS_AGENT, XLA_DUMP
 from tasks.targets.kube_submission import Object, Parts, Submission, from_field, literal
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def xla_flags(config: GkeTargetConfig, env: Mapping[str, str]) -> dict[str, str 
 
 def _copier(dump: DebugDump) -> Object:
     return {
-        "name": "xla-dump",
+        "name": XLA_DUMP,
         "image": dump.image,
         "restartPolicy": "Always",
         "command": ["/bin/sh", "-c", literal(_COPY)],
@@ -65,7 +66,7 @@ def _copier(dump: DebugDump) -> Object:
 
 def _collector(agent: OpsAgent, workload: str) -> Object:
     return {
-        "name": "ops-agent",
+        "name": OPS_AGENT,
         "image": agent.image,
         "restartPolicy": "Always",
         "args": ["--config=env:COLLECTOR"],

@@ -144,9 +144,7 @@ def worker_limits(config: GkeTargetConfig) -> Object:
 
 def container_names(config: GkeTargetConfig) -> list[str]:
     """Returns the names of the containers that run the program in each pod."""
-    if config.containers_per_host == 1:
-        return [config.container_name]
-    return [f"{config.container_name}-{number}" for number in range(1, config.containers_per_host + 1)]
+    return config.container_names
 
 
 def container(

@@ -155,6 +155,7 @@ def test_a_key_file_is_its_owners_alone_and_is_never_overwritten(key_file: Path)
     key_file.chmod(0o640)
     with pytest.raises(BadInput, match="chmod 600"):
         KeyRing([parse_key(f"file:{key_file}")])
+    KeyRing([parse_key(f"file:{key_file}")], mounted=True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from runtime.contract.errors import BadInput
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.sidecar import Encryption
+from tasks.config.sidecar_in_pods import exposed
 from tasks.targets.interpreter import PROXY_PACKAGES
 from tasks.targets.target_file import checked_target
 
@@ -77,6 +79,83 @@ def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, text: str, told: str
         checked_target(file)
     assert told in str(refusal.value)
     assert "abc" not in str(refusal.value)
+
+
+PODS = "kind: gke\ncontext: c\ntype: cpu\nnodes: 1\n"
+HEAD = "cluster: {name: c, capacity: spot}\ntype: v5litepod-16\npathways: {server_image: 's:1', proxy_image: 'p:1'}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            f"{PODS}sidecar: {{name: worker, image: i}}\n",
+            ":5:1: target: sidecar: is called worker in pods, and so is the",
+        ),
+        (
+            f"{PODS}container_name: encryption\nencryption: {{keys: {{bkt: {KMS}}}}}\n",
+            ":6:1: target: encryption: is called",
+        ),
+        (
+            f"{PODS}containers_per_host: 2\nsidecar: {{name: worker-2, image: i}}\n",
+            "so is the workers' container",
+        ),
+        (
+            f"{PODS}ops_agent: {{}}\nsidecar: {{name: ops-agent, image: i}}\n",
+            "so is the container of ops_agent:",
+        ),
+        (
+            f"{PODS}debug_dump: {{to: 'gs://bkt/d'}}\nsidecar: {{name: xla-dump, image: i}}\n",
+            "the container of debug_dump:",
+        ),
+        (
+            f"kind: gke\n{HEAD}sidecar: {{name: pathways-rm, image: i}}\n",
+            "and so is a server of Pathways: write another name:",
+        ),
+        (
+            f"{PODS}sidecar: {{name: gke-gcsfuse-sidecar, image: i}}\n",
+            "a container that clusters put into pods",
+        ),
+        (
+            f"{PODS}sidecar: {{name: x, command: [x, '127.0.0.1:{{port}}']}}\n",
+            "where the cluster cannot ask it",
+        ),
+        (
+            f"{PODS}sidecar: {{name: x, image: i, port: 80, env: {{AT: 'localhost:80'}}}}\n",
+            "where the cluster cannot ask it",
+        ),
+        (
+            f"{PODS}sidecar: {{name: x, command: [x, '127.0.0.1:9'], ready: {{port: 9}}}}\n",
+            "where the cluster cannot ask it",
+        ),
+    ],
+)
+def test_what_cannot_stand_in_pods_is_told_at_its_place(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    with pytest.raises(BadInput) as refusal:
+        checked_target(file)
+    assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("sidecar: {name: x, command: [x, '{address}:{port}']}\n", True),
+        ("sidecar: {name: x, command: [x, '{address}:{port}']}\nhost_network: true\n", False),
+        ("sidecar: {name: x, command: [x, '127.0.0.1:{port}']}\nhost_network: true\n", False),
+        ("sidecar: {name: x, command: [x, '127.0.0.1:{port}'], ready: {file: /x}}\n", False),
+        ("sidecar: {name: x, command: [x, '127.0.0.1:{port}'], ready: {port: 9}}\n", False),
+        ("sidecar: {name: x, command: [x, '127.0.0.1:80'], port: 8, ready: {path: /up}}\n", True),
+        (f"encryption: {{keys: {{bkt: {KMS}}}}}\n", False),
+    ],
+)
+def test_who_may_reach_it_is_known_from_where_it_is_asked(tmp_path: Path, text: str, warned: bool) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(PODS + text)
+    config = checked_target(file)
+    assert isinstance(config, GkeTargetConfig)
+    assert bool(exposed(config)) is warned
 
 
 def test_one_port_is_not_for_several_workers_of_one_machine(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tasks.stages.acceptance_plan import NAME, plan_session
 from tasks.stages.acceptance_program import next_pass
 from tasks.stages.acceptance_record import AcceptanceRecord
 from tasks.stages.nightly_run import Hands
+from tasks.targets import gke_access
 
 STUB = Path(__file__).with_name("program_stub.py")
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
@@ -88,6 +89,20 @@ def test_a_program_is_deleted_and_created_again_under_the_same_name(own: Program
         assert variant["objects"] == 2
         saves = next(one for one in variant["operations"] if one["operation"] == "save")
         assert len(saves["seconds"]) >= 4 and saves["median_s"] == 0.25
+
+
+def test_a_cluster_that_knows_no_sidecars_is_refused_before_the_first_run(
+    own: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gke_access, "version_of", lambda config: ("context c", "v1.28.3"))
+    with pytest.raises(BadInput) as refused:
+        own.play()
+    (problem,) = refused.value.problems
+    assert problem.what.startswith(
+        "variant proxy: context c is Kubernetes v1.28.3, which knows no sidecars, and p"
+    )
+    assert problem.place is not None and problem.place.file.endswith("a.yaml")
+    assert not (own.folder / "calls").exists()
 
 
 def test_runs_that_are_called_alike_have_workloads_of_other_names(tmp_path: Path) -> None:

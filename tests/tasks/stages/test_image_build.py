@@ -138,6 +138,17 @@ def test_an_image_of_another_kind_holds_what_that_needs(
     ]
 
 
+def test_an_image_with_the_proxy_in_it_is_tried_by_that_too(
+    wanted: Wanted, registry: Registry, engine: Engine, locked: Lock, wheels: Path, tmp_path: Path
+) -> None:
+    add_wheel(wheels, "tink", "1.16.1")
+    (tmp_path / "requirements-proxy.in").write_text("tink>=1.16\n")
+    build(replace(wanted, proxy=True, smoke=True), registry, quiet, lock=locked)
+    (argv,) = [argv for argv in engine.told if "--import" in argv]
+    words = argv[argv.index("--import") + 1 : argv.index("--resolve")]
+    assert words == [*KINDS["benchmark"].imports, *KINDS["proxy"].imports]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_kind_is_tried_by_is_there(kind: Kind) -> None:
     ours = [name for name in KINDS[kind].imports if name.startswith("runtime.")]

@@ -21,6 +21,7 @@ from tasks.targets.beside import beside, key_files, recorded, uncovered
 KMS = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 KNOWN = {
     "lend": "own",
+    "held": "own",
     "port": 4001,
     "admin": 4002,
     "python": "/py",
@@ -60,6 +61,7 @@ def test_the_proxy_takes_what_it_is_told(key: Path, elsewhere: bool) -> None:
     raw = told.key_map.key("bkt", "raw/x")
     assert raw is not None and raw.path == (Path("/secret/key.json") if elsewhere else key)
     assert [one.uri for one in told.old_keys] == [f"gcp-kms://{KMS}-old"]
+    assert told.mounted_keys is False
     assert made.files == ({"key.json": key.read_text()} if elsewhere else {})
     assert filled(made.ready, KNOWN) == "http://127.0.0.1:4002/readyz"
     assert filled(made.workload_env["STORAGE_EMULATOR_HOST"], KNOWN) == "http://127.0.0.1:4001"

@@ -131,6 +131,10 @@ def test_project_and_location_come_from_the_environment(monkeypatch: pytest.Monk
             "wait: false: what is made stays .* for 1.01 d at most",
         ),
         ({"pathways": {**PATHWAYS, "server_image": "s"}}, "s may be another tomorrow"),
+        (
+            {"sidecar": {"name": "x", "image": "i"}, "host_network": False},
+            "at its own port whether it is up, .* without TLS",
+        ),
         ({"cluster": CLUSTER}, "if c is made, its accelerators are spot"),
         ({"cluster": CLUSTER, **CPUS}, "if c is made, its machines are spot"),
     ],

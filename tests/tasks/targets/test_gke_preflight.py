@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, Problem
+from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_kinds import Kind
 from tasks.stages import workload_create
-from tasks.targets.gke_preflight import named
+from tasks.targets.gke_preflight import named, preflight
 from tests.tasks.targets.gke_runs import config
 from tests.tasks.targets.kube_made import PATHWAYS
 
@@ -82,6 +83,37 @@ def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyP
         workload_create.check(
             cluster, config(queue="other"), SimpleNamespace(name="n", secrets={}, kept={}), said.append
         )  # type: ignore[arg-type]
+
+
+class Old(Cluster):
+    """Is of a version; what else is asked of it, it does not know."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__([])
+        self._version = version
+
+    def version(self) -> str:
+        return self._version
+
+    def find(self, kind: Kind, name: str) -> Any:
+        raise PermissionDenied("nobody may look")
+
+    def may(self, verb: str, kind: Kind, *, sub: str = "") -> bool:
+        return False
+
+
+def test_a_cluster_that_knows_no_sidecars_is_refused_before_anything_is_made() -> None:
+    plain, beside = config(), config(sidecar={"name": "x", "image": "i"})
+    asked = workload_create.submission_of(workload_create.Wanted("w", "i"), beside)
+    told = "context c is Kubernetes v1.28.9, which knows no sidecars, and x would stand beside the workers"
+    found = preflight(lambda: Old("v1.28.9"), beside, asked)  # type: ignore[arg-type,return-value]
+    assert [one.what for one in found] == [told]
+    with pytest.raises(BadInput, match=told):
+        workload_create.check(Old("v1.28.9"), beside, asked, lambda line: None)  # type: ignore[arg-type]
+    for version, target in (("v1.29.0", beside), ("v1.28.9", plain)):
+        made = workload_create.submission_of(workload_create.Wanted("w", "i"), target)
+        found = preflight(lambda: Old(version), target, made)  # type: ignore[arg-type,return-value] # noqa: B023
+        assert not [one for one in found if "sidecars" in one.what]
 
 
 class Nodes(Cluster):

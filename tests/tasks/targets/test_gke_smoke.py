@@ -170,6 +170,16 @@ def manifest(one: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
     return told, group["template"]["spec"]["template"]
 
 
+def test_what_runs_in_the_workers_image_beside_them_is_tried_there_too() -> None:
+    key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+    plain, sealed = subject(), subject(encryption={"keys": {"bkt": key}})
+    _, pod = manifest(sealed)
+    [tries] = pod["spec"]["containers"]
+    assert "tink" in tries["command"] and "jax" in tries["command"]
+    assert "initContainers" not in pod["spec"], "it is tried without a key"
+    assert sealed.proof != plain.proof, "that JAX is there proves nothing of it"
+
+
 def test_its_pod_is_the_workers_but_for_chips_queue_and_nodes() -> None:
     told, pod = manifest(subject())
     assert told["metadata"]["labels"] == pod["metadata"]["labels"] == {"slicebench-lease": "r-e1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,10 +59,11 @@ def test_the_proxy_is_a_native_sidecar_that_must_be_up(key: Path) -> None:
     (proxy,) = pod["initContainers"]
     assert (proxy["name"], proxy["image"], proxy["restartPolicy"]) == ("encryption", IMAGE, "Always")
     assert proxy["command"][:7] == [
-        "python", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:9081", "--admin", "0.0.0.0:9082",
+        "python", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:9081", "--admin", "127.0.0.1:9082",
     ]  # fmt: skip
     assert proxy["startupProbe"] == {
-        "httpGet": {"path": "/readyz", "port": 9082}, "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 60,
+        "httpGet": {"path": "/readyz", "port": 9082, "host": "127.0.0.1"},
+        "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": 60,
     }  # fmt: skip
     env = seen(proxy)
     keys = "/var/run/slicebench/keys/key.json"
@@ -74,8 +74,10 @@ def test_the_proxy_is_a_native_sidecar_that_must_be_up(key: Path) -> None:
     assert volume["secret"] == {
         "secretName": kept["metadata"]["name"],
         "items": [{"key": "sidecar-0", "path": "key.json"}],
-        "defaultMode": stat.S_IRUSR,
-    }
+        "defaultMode": 0o444,
+    }, "an image may run as anybody: who sees it is said by who mounts it"
+    assert {"name": "keys", "mountPath": keys.rpartition("/")[0], "readOnly": True} in proxy["volumeMounts"]
+    assert "mounted" in proxy["command"]
     assert key.read_text() not in str(whole)
     worker = main_of(whole)
     assert "keys" not in {one["name"] for one in worker["volumeMounts"]}, "workers see no key"
@@ -83,6 +85,28 @@ def test_the_proxy_is_a_native_sidecar_that_must_be_up(key: Path) -> None:
     assert told[AT_VARIABLE] == "127.0.0.1:9081,127.0.0.1:9080"
     # The worker's supervisor, which writes the results, goes straight.
     assert "STORAGE_EMULATOR_HOST" not in told
+
+
+@pytest.mark.parametrize("face", ["reverse", "forward"])
+def test_what_takes_plaintext_is_on_loopback_and_the_cluster_asks_elsewhere(face: str) -> None:
+    """On the network of its host all of it is, for the kubelet asks there; else it asks at the pod's address."""
+    for target in (
+        config(encryption={"keys": {"bkt": KMS}, "face": face}, service_account="sa"),
+        config(encryption={"keys": {"bkt": KMS}, "face": face}),
+    ):
+        whole, _ = made(target)
+        (proxy,) = pod_of(whole)["spec"]["initContainers"]
+        words = dict(zip(proxy["command"], proxy["command"][1:], strict=False))
+        data = [words["--listen"], *([words["--forward"]] if face == "forward" else [])]
+        assert {one.partition(":")[0] for one in data} == {"127.0.0.1"}
+        probe = proxy["startupProbe"]["httpGet"]
+        assert str(probe["port"]) not in {one.partition(":")[2] for one in data}
+        on_host = bool(pod_of(whole)["spec"].get("hostNetwork"))
+        assert words["--admin"] == f"{'127.0.0.1' if on_host else '0.0.0.0'}:9082"
+        assert probe.get("host") == ("127.0.0.1" if on_host else None)
+        ports = [one["containerPort"] for one in proxy["ports"]]
+        assert ports == ([9081, 9082, 9080] if face == "forward" else [9081, 9082])
+    assert on_host, "as on TPUs of GKE"
 
 
 def test_a_program_without_a_supervisor_gets_the_way_itself(key: Path) -> None:
@@ -104,7 +128,7 @@ def test_any_image_may_stand_there_with_its_certificates() -> None:
     assert other["image"] == "r/go-gcsproxy:v0.3" and "command" not in other
     assert seen(other)["PROXY_CERT_PATH"] == "/proxy/certs/ca.pem"
     assert other["startupProbe"]["exec"] == {"command": ["test", "-s", "/proxy/certs/ca.pem"]}
-    assert other["ports"][0] == {"containerPort": 9080}
+    assert other["ports"] == [{"containerPort": 9080}]
     worker = main_of(whole)
     (mount,) = [one for one in worker["volumeMounts"] if one["name"] == "certificates"]
     assert mount == {"name": "certificates", "mountPath": "/proxy/certs", "readOnly": True}
