@@ -7,17 +7,15 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.states import Completed, Failed
 
 from flows.benchmark import Text
-from flows.nightly import began
 from flows.nights import hands
 from flows.prefect_log import drop_expected_tracebacks, logged_by, outlive_worker
-from runtime.contract.errors import ExitCode, SlicebenchError
+from flows.states import began, recorded_state, refused_state
+from runtime.contract.errors import SlicebenchError
 from tasks.acceptance import play_turn, post_acceptance
 from tasks.config.run_names import suite_stem
 from tasks.stages.acceptance import open_acceptance, play_acceptance
-from tasks.stages.acceptance_record import AcceptanceRecord
 
 
 def _name() -> str:
@@ -48,13 +46,6 @@ def acceptance(file: str = "encrypted-checkpoints", id: Text = "") -> State[Any]
         record = play_acceptance(session, file, hands(direct=False), say, play_turn)
     except SlicebenchError as error:
         say(str(error))
-        return Failed(message=f"{error.exit_code.name}: {str(error).splitlines()[0]}")
+        return refused_state(error)
     post_acceptance(record, session, say)
-    return _state_of(record)
-
-
-def _state_of(record: AcceptanceRecord) -> State[Any]:
-    code = ExitCode(record.exit_code or 0)
-    if code is ExitCode.DONE:
-        return Completed(message=record.answer)
-    return Failed(message=f"{code.name}: {record.answer}")
+    return recorded_state(record.exit_code, record.answer)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from prefect import runtime
 from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.states import Completed, Failed
 
@@ -24,6 +27,26 @@ def state_of(ended: Ended) -> State[Any]:
     if ended.code is ExitCode.DONE:
         return Completed(message=ended.message or None)
     return Failed(message=ended.message)
+
+
+def recorded_state(code: int | None, answer: str) -> State[Any]:
+    """Returns the last state of what has written down how it ended: its exit code, and what it came to in a line."""
+    ended = ExitCode(code or 0)
+    if ended is ExitCode.DONE:
+        return Completed(message=answer)
+    return Failed(message=f"{ended.name}: {answer}")
+
+
+def refused_state(error: SlicebenchError) -> State[Any]:
+    """Returns the last state of what did not begin."""
+    return recorded_state(error.exit_code, str(error).splitlines()[0])
+
+
+def began(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:
+    """Returns when the flow run's first attempt began: a retry after midnight is of the same night."""
+    context = FlowRunContext.get()
+    flow_run = context.flow_run if context is not None else None
+    return (flow_run.start_time if flow_run is not None else None) or now()
 
 
 def why_signalled() -> str:

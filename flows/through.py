@@ -8,9 +8,10 @@ from flows.api import DEPLOYMENT, FlowRunState, PrefectApi, Unreachable
 from flows.attempt import name_of
 from flows.server import known_server
 from flows.terminal import Terminal
-from flows.watching import NoServer, Outage, Watched, deployment_on
+from flows.watching import NoServer, Outage, Watched, deployment_on, taken_there
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import Folder
+from tasks.config.envfile import left_to_environ
 from tasks.config.request import RunRequest
 from tasks.preload import preload
 from tasks.stages.files import OUTCOME_FILE, RUN_LOG
@@ -40,10 +41,8 @@ def run_through_server(request: RunRequest, folder: Folder, terminal: Terminal) 
         raise NoServer("")
     with PrefectApi(server) as api:
         deployment = deployment_on(api, DEPLOYMENT)
-        if bare := [entry for entry in request.env if "=" not in entry]:
-            terminal.tell(
-                f"the value of {', '.join(bare)} is taken from the environment of the Prefect worker"
-            )
+        if said := taken_there(left_to_environ(request.env, request.env_file)):
+            terminal.tell(said)
         following = _Following(api, request, folder, terminal)
         flow_run = api.create_flow_run(
             deployment, name_of(request.suite, request.target), request.model_dump(exclude_none=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from flows.api import FlowRunState, PrefectApi, Unreachable
@@ -29,6 +29,13 @@ def deployment_on(api: PrefectApi, name: str) -> str:
     if deployment is None:
         raise NoServer(f"{api.server} has no deployment {name}")
     return deployment
+
+
+def taken_there(names: Sequence[str]) -> str:
+    """Says of variables whose values nobody gives that they are those of the worker; empty where there are none."""
+    if not names:
+        return ""
+    return f"the value of {', '.join(names)} is taken from the environment of the Prefect worker"
 
 
 class Outage:

@@ -59,6 +59,11 @@ class Session:
         """Returns where its folder lies."""
         return f"{self.output}/{self.name}"
 
+    @property
+    def env_files(self) -> list[str]:
+        """Returns where the files lie that say more of the workers' environment."""
+        return [located(file, self.base) for file in self.config.env_file]
+
     def turns(self) -> list[Turn]:
         """Returns all runs in order: who begins changes, for what warms or fills up is then on all sides alike."""
         return [*self._reference(), *self._repeats()]
@@ -89,7 +94,7 @@ class Session:
             "run_id": f"{self.name}-{suffix}",
             "set": list(config.set),
             "env": list(config.env),
-            "env_file": [located(file, self.base) for file in config.env_file],
+            "env_file": self.env_files,
             "run_deadline_s": duration.seconds(config.limits.run),
             "stop_after_checkpoints": stop_after,
         }

@@ -48,16 +48,9 @@ def resolve_env(
     counts as secret, as does a name that sounds like one; where `environ` has no such variable, the line says
     nothing. Raises BadInput with every bad line, as file:line.
     """
-    entries: list[_Entry] = []
-    problems: list[Problem] = []
-    for file in env_files:
-        _collect(_lines(file, problems), entries, problems)
-    _collect(((Place("--env"), text) for text in env), entries, problems)
-    if problems:
-        raise BadInput(problems)
     values: dict[str, str] = {}
     secret: set[str] = set()
-    for entry in entries:
+    for entry in _entries(env, env_files):
         value = environ.get(entry.name) if entry.value is None else entry.value
         if value is None:
             continue
@@ -65,6 +58,15 @@ def resolve_env(
         if entry.value is None or looks_secret(entry.name):
             secret.add(entry.name)
     return values, frozenset(secret)
+
+
+def left_to_environ(env: Sequence[str], env_files: Sequence[str]) -> list[str]:
+    """Returns the variables whose values are taken from the environment of whoever starts the workers.
+
+    Raises BadInput as resolve_env does.
+    """
+    last = {entry.name: entry.value for entry in _entries(env, env_files)}
+    return [name for name, value in last.items() if value is None]
 
 
 def set_in_pods_by(name: str) -> str:
@@ -94,6 +96,18 @@ def refused_in_pods(names: Iterable[str]) -> list[Problem]:
 def looks_secret(name: str) -> bool:
     """Tells whether a variable's name says that its value is a secret."""
     return name not in _HARMLESS and re.search(_SECRET, name) is not None
+
+
+def _entries(env: Sequence[str], env_files: Sequence[str]) -> list[_Entry]:
+    """Returns all that is given, those that win last. Raises BadInput with every bad line."""
+    entries: list[_Entry] = []
+    problems: list[Problem] = []
+    for file in env_files:
+        _collect(_lines(file, problems), entries, problems)
+    _collect(((Place("--env"), text) for text in env), entries, problems)
+    if problems:
+        raise BadInput(problems)
+    return entries
 
 
 def _lines(file: str, problems: list[Problem]) -> Iterable[tuple[Place, str]]:

@@ -89,6 +89,11 @@ class Night:
         """Returns where its folder lies."""
         return f"{self.output}/{self.name}"
 
+    @property
+    def env_files(self) -> list[str]:
+        """Returns where the files lie that say more of the workers' environment."""
+        return [located(file, self.base) for file in self.config.env_file]
+
     def cells(self) -> list[Cell]:
         """Returns the cells, in the order of the file."""
         config = self.config
@@ -141,7 +146,7 @@ class Night:
             run_id=run_id,
             set=list(config.set),
             env=list(config.env),
-            env_file=[located(file, self.base) for file in config.env_file],
+            env_file=self.env_files,
             run_deadline_s=duration.seconds(config.limits.cell),
             **fields,
         )

@@ -71,10 +71,11 @@ def test_a_night_whose_alerts_nobody_would_get_is_refused(
 @pytest.fixture
 def file(tmp_path: Path, server: PrefectStub, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A nightly, and a server with its deployment."""
-    monkeypatch.setattr("flows.night_through.LOOK_S", 0.01)
+    monkeypatch.setattr("flows.recorded_through.LOOK_S", 0.01)
     server.deployments["nightly/weeknights"] = "d2"
     path = tmp_path / "night.yaml"
-    path.write_text("name: n\nsuites: [quickstart]\noutput: runs\nenv: [PACE]\n")
+    path.write_text("name: n\nsuites: [quickstart]\noutput: runs\nenv: [PACE]\nenv_file: [./more.env]\n")
+    (tmp_path / "more.env").write_text("OF_ITSELF=1\nTOKEN\n")
     return path
 
 
@@ -109,7 +110,9 @@ def test_where_a_server_is_up_a_night_is_a_flow_run_of_it(
     out, err = capsys.readouterr()
     (asked,) = [body for _, path, body in server.calls if path == "deployments/d2/create_flow_run"]
     assert asked["parameters"] == {"file": str(file), "night": "2026-11-30"}
-    assert "/runs/flow-run/f1" in err and "the value of PACE is taken from the environment of the" in err
+    assert (
+        "/runs/flow-run/f1" in err and "the value of TOKEN, PACE is taken from the environment of the" in err
+    )
     assert err.count("quickstart · local · pinned: passed") == 1
     assert err.splitlines()[-3:] == [
         "REGRESSED: one",

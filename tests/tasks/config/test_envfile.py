@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import BadInput
-from tasks.config.envfile import looks_secret, resolve_env
+from tasks.config.envfile import left_to_environ, looks_secret, resolve_env
 
 
 def read(tmp_path: Path, content: str | bytes, environ: dict[str, str] | None = None) -> dict[str, str]:
@@ -43,6 +43,14 @@ def test_flags_win_over_files_and_later_files_over_earlier(tmp_path: Path) -> No
     two.write_text("B=2\nC=2\n")
     values, _ = resolve_env(["C=3", "D"], [str(one), str(two)], {"D": "4"})
     assert values == {"A": "1", "B": "2", "C": "3", "D": "4"}
+
+
+def test_what_is_left_to_the_environment_is_known_before_there_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    file.write_text("A\nB\nC=1\n")
+    assert left_to_environ(["B=2", "D"], [str(file)]) == ["A", "D"]
+    with pytest.raises(BadInput, match="write NAME=value"):
+        left_to_environ(["E F"], [])
 
 
 def test_bad_lines_are_told_all_at_once_without_their_values(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A night through a Prefect server here: a flow run of the deployment, which its UI shows and can retry."""
+"""A night, an acceptance, or the like, through a Prefect server here: a flow run of its deployment, which the UI shows
+and can retry, told by what it writes down of itself.
+"""
 
 from __future__ import annotations
 
@@ -9,89 +11,64 @@ from typing import Any
 
 from flows.api import FlowRunState, PrefectApi
 from flows.server import known_server
-from flows.watching import NoServer, Outage, Say, Watched, deployment_on
+from flows.watching import NoServer, Outage, Say, Watched, deployment_on, taken_there
 from runtime.contract.errors import ExitCode, InfrastructureError
 from tasks.cloud.storage import open_folder, read_json
-from tasks.config.locate import locate
-from tasks.config.nightly_cells import Night
-from tasks.config.run_names import suite_stem
-from tasks.stages.nightly_record import NIGHT_FILE
-
-DEPLOYMENT = "nightly/weeknights"
-"""It has a schedule for one file; any other one may be played by it."""
 
 LOOK_S = 1.0
 
 
-def play_through_server(file: str, night: Night, say: Say) -> tuple[ExitCode, Mapping[str, Any]]:
-    """Has a night played as a flow run, tells how it goes, and returns how it ended, with night.json.
+@dataclass(frozen=True)
+class Recorded:
+    """What is played, and writes down how it goes.
+
+    `what` it is called; `deployment`, `name` and `parameters` of its flow run; `file` in the folder `uri` is what it
+    writes; `of_the_worker`: environment variables that are read where it is played.
+    """
+
+    what: str
+    deployment: str
+    name: str
+    parameters: Mapping[str, Any]
+    uri: str
+    file: str
+    of_the_worker: Sequence[str] = ()
+
+
+def play_through_server(one: Recorded, say: Say) -> tuple[ExitCode, Mapping[str, Any]]:
+    """Has it played as a flow run, tells how it goes, and returns how it ended, with what it has written down.
 
     SIGINT and SIGTERM cancel it and wait until all is given back; a second one leaves it alone. Raises NoServer,
     having started nothing, where there is no server on this machine or it has no such deployment.
-    """
-    parameters = {"file": str(locate(file, "nightly").absolute()), "night": night.date}
-    name = f"{suite_stem(file)} {night.date}"
-    written = Written(night.uri, NIGHT_FILE, "night")
-    return played_through(DEPLOYMENT, name, parameters, written, _of_the_worker(night), say)
-
-
-@dataclass(frozen=True)
-class Written:
-    """Where what is played writes down how it goes, and what it is called."""
-
-    uri: str
-    file: str
-    what: str
-
-
-def played_through(
-    deployment: str,
-    name: str,
-    parameters: Mapping[str, Any],
-    written: Written,
-    of_the_worker: Sequence[str],
-    say: Say,
-) -> tuple[ExitCode, Mapping[str, Any]]:
-    """Has something played as a flow run of a deployment; see play_through_server.
-
-    `of_the_worker`: environment variables that are read where it is played.
     """
     server = known_server()
     if server is None:
         raise NoServer("")
     if not server.is_here:
-        article = "an" if written.what[0] in "aeiou" else "a"
-        raise NoServer(f"{server} is not on this machine, as the files of {article} {written.what} are")
+        article = "an" if one.what[0] in "aeiou" else "a"
+        raise NoServer(f"{server} is not on this machine, as the files of {article} {one.what} are")
     with PrefectApi(server) as api:
-        found = deployment_on(api, deployment)
-        following = _Following(api, written, say)
-        flow_run = api.create_flow_run(found, name, dict(parameters))
-        if of_the_worker:
-            say(
-                f"the value of {', '.join(of_the_worker)} is taken from the environment of the Prefect worker"
-            )
-        say(f"flow run {name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
+        deployment = deployment_on(api, one.deployment)
+        following = _Following(api, one, say)
+        flow_run = api.create_flow_run(deployment, one.name, dict(one.parameters))
+        if said := taken_there(one.of_the_worker):
+            say(said)
+        say(f"flow run {one.name}: {server.ui_url}/runs/flow-run/{flow_run.id}")
         return following.to_the_end(flow_run)
 
 
-def _of_the_worker(night: Night) -> list[str]:
-    """Returns the environment variables that the night reads where it is played."""
-    bare = [one for one in night.config.env if "=" not in one]
-    return [*bare, *(one.url_env for one in night.config.alerts.webhooks if one.url_env)]
-
-
 class _Following:
-    """A night, or the like, being watched: what of it has come to its end, by its own record."""
+    """Something being watched: what of it has come to its end, by its own record."""
 
-    def __init__(self, api: PrefectApi, written: Written, say: Say) -> None:
+    def __init__(self, api: PrefectApi, one: Recorded, say: Say) -> None:
         """Before it is started: one that is gone on with has a record already."""
         self._api, self._say = api, say
-        self._folder, self._file, self._what = open_folder(written.uri), written.file, written.what
+        self._folder, self._file, self._what = open_folder(one.uri), one.file, one.what
         self._before = self._record = read_json(self._folder, self._file)
         self._storage = Outage(
             InfrastructureError,
-            f"the {written.what} goes on by itself",
-            f"what the {written.what} writes can be read again",
+            f"the {one.what} goes on by itself",
+            f"what the {one.what} writes can be read again",
             say,
         )
         self._told: set[str] = set()
