@@ -11,9 +11,10 @@ import orbax.checkpoint as ocp
 
 from runtime import pytree
 from runtime.benchmarks.benchmark import Benchmark, Context
-from runtime.benchmarks.training import STEP, STEP_MEANWHILE, Saving, check, restore
+from runtime.benchmarks.training import STEP, STEP_MEANWHILE
 from runtime.contract.errors import WorkloadFailed
 from runtime.contract.options_strains import InterferenceOptions
+from runtime.training.checkpoints import Saving, check, restore, save
 from runtime.training.layers import Layers
 from runtime.training.model import State, Trainer, programs
 
@@ -43,7 +44,7 @@ class Interference(Benchmark):
             took[STEP].clear()  # the first compile
             for number in range(given.rounds):
                 state = self._steps(context, trainer, state, took, None)
-                saving = _save(context, trainer, manager, number, state)
+                saving = save(context.measure, trainer, manager, number, state)
                 state = self._steps(context, trainer, state, took, saving)
                 with context.measure("wait_until_finished"):
                     manager.wait_until_finished()
@@ -78,16 +79,3 @@ class Interference(Benchmark):
                 context.recorder.took(name, seconds)
             time.sleep(max(0.0, self.options.step_s - seconds))
         return state
-
-
-def _save(
-    context: Context, trainer: Trainer, manager: ocp.CheckpointManager, number: int, state: State
-) -> Saving:
-    items = ocp.args.Composite(
-        state=ocp.args.StandardSave(state),
-        checksum=ocp.args.JsonSave({"step": number, **trainer.checksum(state)}),
-    )
-    size = pytree.saved_bytes(state)
-    with context.measure("save", payload_bytes=size, in_background=True) as block:
-        manager.save(number, args=items)
-    return Saving(manager, number, block)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from etils import epath
 
-from runtime.benchmarks.training import Saving, check, restore
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from runtime.contract.options_training import TransformerOptions
 from runtime.measure import Block, Operation
-from runtime.training.model import Programs, State, Trainer, programs
+from runtime.steps import NotResumed
+from runtime.training.checkpoints import opened
+from runtime.training.loop import Loop
+from runtime.training.model import Programs, Trainer, programs
 from runtime.training.transformer import MODEL, Transformer
 
 Tell = Callable[[str], None]
@@ -26,37 +27,44 @@ Tell = Callable[[str], None]
 def train(given: TransformerOptions, parts: int, seed: int, tell: Tell) -> None:
     """Trains until the last step. `parts`: how many devices share a layer; the others share the data.
 
-    Its lines: `trains until step N on …` first, `step N: loss X`, `saved step N in S s` once it is complete,
-    `restored step N in S s`. Raises BadInput, or NotEqual where a checkpoint does not hold what its step saved.
+    Its lines: `trains until step N on …` first, then those of runtime.training.loop.Loop. Raises BadInput; NotEqual
+    where a checkpoint does not hold what its step saved; NotFinite where the loss is no number any more.
     """
     assert given.directory is not None
     trainer = Trainer(_programs(given, parts), seed)
-    options = ocp.CheckpointManagerOptions(
-        save_interval_steps=given.save_interval_steps,
-        max_to_keep=given.max_to_keep,
-        enable_async_checkpointing=given.async_enabled,
-    )
-    with contextlib.closing(ocp.CheckpointManager(epath.Path(given.directory), options=options)) as manager:
+    with contextlib.closing(opened(given, epath.Path(given.directory))) as manager:
         tell(f"trains until step {given.train_steps - 1} on {counted(jax.device_count(), 'device')}")
-        state, first = _begin(given, trainer, manager, tell)
-        saving: Saving | None = None
-        for step in range(first, given.train_steps):
-            began = time.perf_counter()
-            state, loss = trainer.step(state)
-            jax.block_until_ready(state)
-            tell(f"step {step}: loss {float(loss)!r}")
-            time.sleep(max(0.0, given.step_s - (time.perf_counter() - began)))
-            saves = manager.should_save(step)
-            if saving is not None and (saves or not saving.goes_on):
-                _saved(manager, saving, tell)
-                saving = None
-            if saves:
-                saving = _save(trainer, manager, state, step)
-        if saving is not None:
-            _saved(manager, saving, tell)
-        newest = manager.latest_step()
-        for _ in range(given.restores if newest is not None else 0):
-            _restored(trainer, manager, int(newest), tell)
+        try:
+            Loop(given, trainer, manager, _Timed(), tell).run()
+        except NotResumed as error:  # of which here only what was given to begin with can be the reason
+            raise BadInput(str(error), fix="name the folder of a step that is complete") from error
+
+
+class _Timed:
+    """Times what is to be timed, and lets all else go by: its lines are all that there is."""
+
+    @contextlib.contextmanager
+    def measure(
+        self, operation: str, *, payload_bytes: int | None = None, in_background: bool = False
+    ) -> Iterator[Block]:
+        block = Block(Operation(operation))
+        began = time.perf_counter()
+        yield block
+        block.seconds = time.perf_counter() - began
+
+    def found(self, newest: int | None) -> None: ...
+
+    def went_on(self, step: int, took: Block, *, own: bool) -> None: ...
+
+    def begins(self, step: int) -> None: ...
+
+    def stepped(self, step: int, loss: float, seconds: float, *, beside_save: bool) -> None: ...
+
+    def trained(self, step: int) -> None: ...
+
+    def saving(self, step: int) -> None: ...
+
+    def saved(self, step: int, seconds: float) -> None: ...
 
 
 def join(environ: Mapping[str, str] = os.environ) -> None:
@@ -85,45 +93,3 @@ def _programs(given: TransformerOptions, parts: int) -> Programs:
         return programs(model, mesh)
     except ValueError as error:
         raise BadInput(str(error)) from error
-
-
-def _begin(
-    given: TransformerOptions, trainer: Trainer, manager: ocp.CheckpointManager, tell: Tell
-) -> tuple[State, int]:
-    """Returns the state to go on with and the step that comes next."""
-    newest = manager.latest_step()
-    if newest is not None:
-        return _restored(trainer, manager, int(newest), tell), int(newest) + 1
-    if given.resume_from is None:
-        return trainer.begin(), 0
-    place, _, step = given.resume_from.rstrip("/").rpartition("/")
-    options = ocp.CheckpointManagerOptions(read_only=True)
-    with contextlib.closing(ocp.CheckpointManager(epath.Path(place), options=options)) as other:
-        if int(step) not in other.all_steps():
-            raise BadInput(f"--resume-from: no complete checkpoint of step {step} is in {place}")
-        return _restored(trainer, other, int(step), tell), int(step) + 1
-
-
-def _restored(trainer: Trainer, manager: ocp.CheckpointManager, step: int, tell: Tell) -> State:
-    began = time.perf_counter()
-    restored = restore(manager, step, trainer)
-    took = time.perf_counter() - began
-    check(trainer, step, restored)
-    tell(f"restored step {step} in {took:.6f} s")
-    state: State = restored["state"]
-    return state
-
-
-def _save(trainer: Trainer, manager: ocp.CheckpointManager, state: State, step: int) -> Saving:
-    items = ocp.args.Composite(
-        state=ocp.args.StandardSave(state),
-        checksum=ocp.args.JsonSave({"step": step, **trainer.checksum(state)}),
-    )
-    began = time.perf_counter()
-    manager.save(step, args=items)
-    return Saving(manager, step, Block(Operation("save"), time.perf_counter() - began))
-
-
-def _saved(manager: ocp.CheckpointManager, saving: Saving, tell: Tell) -> None:
-    manager.wait_until_finished()  # raises what went wrong in the background
-    tell(f"saved step {saving.step} in {saving.seconds():.6f} s")

@@ -36,9 +36,15 @@ def losses_go_on(
     """Proves that losses after a restart are those of training that was not stopped there.
 
     They are held against those of the starts before, which had got further than their checkpoint, and against `known`:
-    of the same training without a stop. `tolerance`: a fraction of the loss; zero: every bit is the same.
+    of the same training without a stop. `tolerance`: a fraction of the loss; zero: every bit is the same. Training
+    whose loss is no number any more does nothing that could be held against anything.
     """
     compared: set[int] = set()
+    told = [known or {}, *(start.losses for repeat in repeats for start in repeat)]
+    if broken := [
+        (step, loss) for losses in told for step, loss in losses.items() if not math.isfinite(loss)
+    ]:
+        return Check(LOSSES, False, f"step {broken[0][0]}: the loss is {broken[0][1]}, which proves nothing")
     for repeat in repeats:
         expected = [known or {}]
         for number, start in enumerate(repeat):

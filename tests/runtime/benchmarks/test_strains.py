@@ -71,7 +71,7 @@ def test_steps_beside_a_save_are_told_as_much_slower_as_they_are(
 
     monkeypatch.setattr(Trainer, "step", step)
     monkeypatch.setattr(interference, "time", clock)
-    monkeypatch.setattr(interference, "Saving", Saves)
+    monkeypatch.setattr("runtime.training.checkpoints.Saving", Saves)
     options = "{rounds: 2, steps: 4, layers: 1, width: 8, batch: 1}"
     outcome = passed(run_suite(OURS + "interference.Interference", options))
     assert outcome.value("train_step_meanwhile", "slowdown") == pytest.approx(factor, rel=0.05)

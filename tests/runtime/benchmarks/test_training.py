@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import orbax.checkpoint as ocp
 import pytest
 
-from runtime.benchmarks import training
 from runtime.contract.results import Sample
 from runtime.contract.suite_reader import read_suite
 from tasks.history.acceptance_log import read_log
@@ -141,7 +141,7 @@ def test_how_long_a_save_took_is_told_whenever_training_looks(
     began: list[float] = []
     returned: list[float] = []
     ended: list[float] = []
-    manager = training.ocp.CheckpointManager
+    manager = ocp.CheckpointManager
     save, wait = manager.save, manager.wait_until_finished
 
     def begins(self: Any, *arguments: Any, **more: Any) -> Any:

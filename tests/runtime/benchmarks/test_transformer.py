@@ -18,6 +18,7 @@ from runtime.contract.options_training import TransformerOptions
 from runtime.contract.suite_reader import read_suite
 from runtime.training import program
 from runtime.training.__main__ import main
+from runtime.training.model import State, Trainer
 from runtime.training.transformer import Transformer
 from tasks.history.acceptance_log import read_log
 from tests.runtime.benchmarks.test_training import Trainings, stopped
@@ -74,6 +75,28 @@ def test_it_learns_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     assert whole.samples("save")["payload_bytes"] == 4 + 3 * 4 * (
         2 * 12 * 16**2 + 2 * 32 * 16 + 8 * 16 + 5 * 16
     )
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+@pytest.mark.usefixtures("compiled_fast")
+def test_a_loss_that_is_no_number_ends_it_before_that_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], loss: float
+) -> None:
+    step = Trainer.step
+
+    def breaks(self: Trainer, state: State) -> tuple[State, Any]:
+        at = int(state["step"])
+        after, told = step(self, state)
+        return after, np.float32(loss) if at == 10 else told
+
+    monkeypatch.setattr(Trainer, "step", breaks)
+    sizes = [f"--{word.replace(': ', '=')}" for word in SIZES.split(", ")]
+    steps = ["--train-steps=12", "--save-interval-steps=10"]
+    assert main(["--directory", str(tmp_path / "p"), *steps, *sizes]) == 1
+    out, err = capsys.readouterr()
+    assert err == f"error: the loss of step 10 is {loss}\n"
+    assert "step 9: loss" in out and "step 10" not in out
+    assert sorted(one.name for one in (tmp_path / "p").iterdir()) == ["0"]
 
 
 def test_a_suite_that_is_silent_saves_every_hundred_steps() -> None:

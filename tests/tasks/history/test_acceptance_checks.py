@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -57,7 +58,10 @@ FIRST = Start(losses={0: 3.0, 1: 2.5, 2: 2.25})
         ({3: 2.0}, {}, 0.0, None, "no step after a restart"),
         ({}, {}, 0.0, None, "no step after a restart"),
         ({1: 2.5, 2: 2.25}, {}, 0.0, False, "says to go on from step 1, and did step 1 again"),
-        ({2: float("nan")}, {}, 0.0, False, "step 2: nan"),
+        ({2: math.nan}, {}, 0.0, False, "step 2: the loss is nan, which proves nothing"),
+        ({3: math.inf}, {3: math.inf}, 0.0, False, "step 3: the loss is inf"),
+        ({3: math.inf}, {3: math.inf}, 0.1, False, "step 3: the loss is inf"),
+        ({2: 2.25}, {9: math.nan}, 0.0, False, "step 9: the loss is nan"),
     ],
 )
 def test_how_losses_go_on(
