@@ -43,14 +43,10 @@ class Running:
 
     def connected_to(self, number: int, bucket: str) -> http.client.HTTPConnection:
         """Returns a connection that one process serves: the other is asleep when it comes."""
-        other = self.pids[1 - number]
-        os.kill(other, signal.SIGSTOP)
-        try:
+        with asleep(self.pids[1 - number]):
             connection = http.client.HTTPConnection(urlsplit(self.proxy.url).netloc, timeout=60)
             connection.request("GET", f"/storage/v1/b/{bucket}/o")
             connection.getresponse().read()
-        finally:
-            os.kill(other, signal.SIGCONT)
         return connection
 
 
@@ -65,6 +61,23 @@ def running(store: Store, folder: Path, *words: str) -> Iterator[Running]:
             yield Running(process, key)
         finally:
             process.kill()
+
+
+def states(pid: int) -> set[str]:
+    """Returns what its threads are doing, in the letters of /proc."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+
+
+@contextlib.contextmanager
+def asleep(pid: int) -> Iterator[None]:
+    """Stops a process: each of its threads stops in its own time, and until then takes connections."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: states(pid) == {"T"})
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def gone(pid: int) -> bool:
@@ -119,13 +132,9 @@ def test_all_processes_tell_of_themselves_at_one_port_and_end_with_the_first(
         numbers = admin.ask("GET", "/metrics").content.decode()
         for number in family.pids:
             assert f'gcs_proxy_uploads{{process="{number}"}} 0.0' in numbers
-        os.kill(family.pids[0], signal.SIGSTOP)
-        try:
-            # Whoever is asked may be the one that is asleep: then nobody answers, which a probe takes for a no.
-            with contextlib.suppress(OSError):
-                assert admin.ask("GET", "/healthz").status == 503
-        finally:
-            os.kill(family.pids[0], signal.SIGCONT)
+        # Whoever is asked may be the one that is asleep: then nobody answers, which a probe takes for a no.
+        with asleep(family.pids[0]), contextlib.suppress(OSError):
+            assert admin.ask("GET", "/healthz").status == 503
         family.process.kill()
         until(lambda: all(map(gone, family.pids.values())))
 
