@@ -109,11 +109,10 @@ def _supervise(errand: Errand, signals: Signals) -> int:
     speech = Speech(errand.stream, sys.stdout.fileno())
     _listen(speech, supervisor)
     ended.set()
-    code = supervisor.returncode
-    _last_word(errand, code, signals.told)
+    code = _last_word(errand, supervisor.returncode, signals.told)
     speech.go_on()
     leave(errand)
-    return code if code >= 0 else 128 - code
+    return code
 
 
 def _listen(speech: Speech, supervisor: subprocess.Popen[bytes]) -> None:
@@ -128,16 +127,22 @@ def _listen(speech: Speech, supervisor: subprocess.Popen[bytes]) -> None:
         os.close(gone)
 
 
-def _last_word(errand: Errand, code: int, told: signal.Signals | None) -> None:
-    """Says in the supervisor's place how it ended, where it could not: it was killed, or never came to speak."""
+def _last_word(errand: Errand, code: int, told: signal.Signals | None) -> int:
+    """Says in the supervisor's place how it ended, where it could not: it was killed, or never came to speak.
+
+    Returns the exit code: the supervisor's, as a shell tells it, or INTERRUPTED where the signal found it not yet
+    listening.
+    """
+    left = code if code >= 0 else 128 - code
     stream = Stream(errand.stream, on_trouble=lambda cause: print(cause, file=sys.stderr, flush=True))
     if stream.last is not None and isinstance(stream.last.body, Exited):
-        return
+        return left
     if told is not None:
         stream.close(Exited(ExitCode.INTERRUPTED, f"told to stop ({told.name})"))
-        return
+        return int(ExitCode.INTERRUPTED)
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
     stream.close(Exited(ExitCode.INFRASTRUCTURE, f"the supervisor {how}, without a last word"))
+    return left
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import pytest
 from runtime.contract.errors import BadInput
 from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import job_file, stream_file
-from runtime.contract.progress import Exited
-from runtime.pods.errand import _new_attempt, _prefer_compiled, seat
+from runtime.contract.progress import Exited, parse_record
+from runtime.pod import _last_word
+from runtime.pods.errand import Errand, _new_attempt, _prefer_compiled, seat
 from runtime.pods.folder import RunFolder
 from runtime.pods.watching import hear
 from tests.runtime.pods_here import Pods
@@ -113,6 +114,13 @@ def test_each_start_by_the_cluster_itself_is_an_attempt_of_its_own(pods: Pods) -
     pods.started[0].terminate()
     assert pods.wait() == [130]
     assert left() == second
+
+
+def test_a_signal_that_found_the_supervisor_not_yet_listening_is_no_death_of_its_own(tmp_path: Path) -> None:
+    errand = Errand(tmp_path, RunFolder(str(tmp_path)), attempt=1, worker=0, renewal=None)
+    assert _last_word(errand, -signal.SIGTERM, told=signal.SIGTERM) == 130
+    record = parse_record(errand.stream.read_bytes())
+    assert record.body == Exited(130, "told to stop (SIGTERM)")
 
 
 def test_a_start_whose_upload_lost_its_reply_takes_no_second_number(tmp_path: Path) -> None:
