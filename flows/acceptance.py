@@ -43,7 +43,7 @@ def acceptance(file: str = "encrypted-checkpoints", id: Text = "") -> State[Any]
     say = logged_by(get_run_logger())
     try:
         session = open_acceptance(file, id or None, began())
-        record = play_acceptance(session, file, hands(direct=False), say, play_turn)
+        record = play_acceptance(session, hands(direct=False), say, play_turn)
     except SlicebenchError as error:
         say(str(error))
         return refused_state(error)

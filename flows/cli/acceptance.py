@@ -37,25 +37,23 @@ def acceptance(
     from tasks.stages.acceptance import open_acceptance, play_acceptance
     from tasks.stages.acceptance_plan import plan_session
 
+    # Refused before a bucket is looked into, or anything is started, wherever it would be played.
+    plan_session(open_acceptance(file, id or "check"))
     session = open_acceptance(file, id)
-    plan_session(session, file)  # refused before anything is started, wherever it would be played
-    code, record = play(
-        _recorded(file, session), lambda hands: play_acceptance(session, file, hands, say), direct=direct
-    )
+    code, record = play(_recorded(session), lambda hands: play_acceptance(session, hands, say), direct=direct)
     return tell_end(code, record, session.uri, list(_lines(record, session)), "the same command", json=json)
 
 
-def _recorded(file: str, session: Session) -> Recorded:
+def _recorded(session: Session) -> Recorded:
     from flows.recorded_through import Recorded
     from tasks.config.envfile import left_to_environ
-    from tasks.config.locate import locate
     from tasks.stages.acceptance_record import ACCEPTANCE_FILE
 
     return Recorded(
         "acceptance",
         "acceptance/adhoc",
         session.name,
-        {"file": str(locate(file, "acceptance").absolute()), "id": session.id},
+        {"file": session.file, "id": session.id},
         session.uri,
         ACCEPTANCE_FILE,
         left_to_environ(session.config.env, session.env_files),

@@ -156,7 +156,7 @@ def _check_acceptance(file: str) -> Checked:
 
     try:
         session = open_acceptance(str(Path(file).absolute()), "check")
-        plan_session(session, file)
+        plan_session(session)
     except BadInput as refusal:
         return Checked(file, "acceptance", refusal.problems)
     runs = counted(len(session.turns()), "run")

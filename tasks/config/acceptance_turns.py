@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.config import duration
@@ -38,16 +39,21 @@ class Turn:
 
 @dataclass(frozen=True)
 class Session:
-    """One passage of an acceptance. `id` tells it from others of the file, `base` is the folder of that file.
+    """One passage of an acceptance. `id` tells it from others of the same `file`, an absolute path.
 
     `output` is where its runs lie, `targets` a folder here with a target file for each variant.
     """
 
     config: AcceptanceConfig
     id: str
-    base: str
+    file: str
     output: str
     targets: str
+
+    @property
+    def base(self) -> str:
+        """Returns the folder from which on paths in the file lead."""
+        return str(Path(self.file).parent)
 
     @property
     def name(self) -> str:

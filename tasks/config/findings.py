@@ -5,6 +5,7 @@ The one way from pydantic to people: what is wrong is told by field, reason and 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -121,15 +122,21 @@ def _problems(
             what = f"{name}: {told}" if name else told
             yield Problem("error", source.place(path, told), what)
         else:
-            told = wanted(detail, _pattern_of(model, path))
+            pattern = _pattern_of(model, path)
+            told = wanted(detail, pattern)
             asked = source.wants(path, told)
             key = (where, name, source.value(detail["input"]))
             branches.setdefault(key, []).append(asked)
-            if asked == "text":
+            if detail["type"] == "string_type" and _would_do_as_text(detail["input"], pattern):
                 fixes[key] = source.as_text(detail["input"])
     for (where, name, given), words in branches.items():
         what = f"{name} must be {' or '.join(dict.fromkeys(words))}, not {given}"
         yield Problem("error", where, what, fix=fixes.get((where, name, given), ""))
+
+
+def _would_do_as_text(given: Any, pattern: str | None) -> bool:
+    """Whether quotes are all that is missing: of what YAML takes for a truth (off, yes) or a number, and is a name."""
+    return pattern is None or re.fullmatch(pattern, str(given).lower()) is not None
 
 
 def _pattern_of(model: type[pydantic.BaseModel], path: Keys) -> str | None:

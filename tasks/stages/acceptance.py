@@ -49,7 +49,7 @@ def open_acceptance(file: str, asked: str | None = None, now: datetime | None = 
     output = open_folder(folder_at(config.output, str(path.parent), str(runs_folder()))).uri
     if asked is not None:
         checked_id(asked)
-    session = Session(config, asked or "", str(path.parent), output, "")
+    session = Session(config, asked or "", str(path), output, "")
     known = asked or _unfinished(session) or new_id(now or datetime.now(UTC))
     session = replace(session, id=known)
     return replace(session, targets=str(home() / "acceptance" / session.name))
@@ -81,7 +81,6 @@ class Doing:
 
 def play_acceptance(
     session: Session,
-    file: str,
     hands: Hands,
     say: Say,
     play: PlayTurn = lambda title, play: play(),
@@ -91,9 +90,9 @@ def play_acceptance(
     Raises BadInput, having made nothing; KeyboardInterrupt once all that was begun has given everything back and the
     report says so.
     """
-    planned = plan_session(session, file)
-    refuse_bad_keys(session, file)
-    refuse_old_cluster(session, file)
+    planned = plan_session(session)
+    refuse_bad_keys(session)
+    refuse_old_cluster(session)
     _refuse_unwritable(session)
     wait_s = duration.seconds(session.config.wait_for_lock)
     with playing_alone(session.name, session.uri, wait_s, say, what="acceptance"):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.contract.errors import BadInput, Place, Problem
-from runtime.contract.yamlfile import load, place_of, read_text
+from runtime.contract.yamlfile import place_of
 from tasks.cloud.local_storage import replacing
 from tasks.config.acceptance import Program, Variant
 from tasks.config.acceptance_turns import Session, Turn
@@ -20,8 +20,7 @@ from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import root_of
 from tasks.config.locate import locate
 from tasks.config.nightly_cells import located
-from tasks.config.spec import RunSpec
-from tasks.config.target import TargetConfig
+from tasks.stages.acceptance_wrong import of_all, of_variants
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
 from tasks.targets.beside import key_files, uncovered
@@ -42,67 +41,57 @@ class Planned:
     wait_for_lock: str
 
 
-def plan_session(session: Session, file: str) -> Planned:
+def plan_session(session: Session) -> Planned:
     """Returns what a session takes, having asked nobody. Raises BadInput, with all problems, having made nothing."""
-    if isinstance(session.config.training, Program):
-        return _plan_program(session, file, session.config.training)
-    problems: list[Problem] = []
-    found: list[RunSpec] = []
-    with _drafts(session) as drafted:
+    root = root_of(Path(session.file))
+    if problems := of_all(session, root):
+        raise BadInput(problems)
+    look = _fits if isinstance(session.config.training, str) else _submits
+    planned: Planned | None = None
+    found: list[tuple[Variant, list[Problem]]] = []
+    with _drafts(session) as drafts:
         for turn in _one_of_each(session):
-            place = _place(file, session, turn.variant)
-            problems += _unencrypted(session, turn.variant, place)
-            request = turn.run.request.model_copy(update={"target": drafted[turn.variant.name]})
+            problems = list(_unencrypted(session, turn.variant))
             try:
-                found.append(resolve(request, os.environ))
+                one = look(session, turn, f"{drafts}/{turn.variant.name}.yaml")
+                planned = planned or one
             except BadInput as refusal:
-                problems += [
-                    _placed(one, turn, place, drafted[turn.variant.name]) for one in refusal.problems
-                ]
-    if problems:
-        raise BadInput(list(dict.fromkeys(problems)))
-    spec = found[0]
+                problems += refusal.problems
+            found.append((turn.variant, problems))
+        if wrong := of_variants(session, root, found, drafts):
+            raise BadInput(wrong)
+    assert planned is not None
+    return planned
+
+
+def _fits(session: Session, turn: Turn, draft: str) -> Planned:
+    """Returns what runs of a suite take on a variant's target."""
+    spec = resolve(turn.run.request.model_copy(update={"target": draft}), os.environ)
     locks = open_target(spec.target).plan(spec).locks
     wait = session.config.wait_for_lock if locks else "0s"
     return Planned(places_of(session.config.target, spec.target), wait)
 
 
-def _plan_program(session: Session, file: str, program: Program) -> Planned:
-    """Returns the same for a program of somebody's own: a workload on each variant's target, checked offline."""
+def _submits(session: Session, turn: Turn, draft: str) -> Planned:
+    """Returns the same for a program of somebody's own: a workload on a variant's target, checked offline."""
     from tasks.stages.workload_create import Wanted, check_offline, submission_of
 
-    problems: list[Problem] = []
-    config: TargetConfig | None = None
-    with _drafts(session) as drafted:
-        for turn in _one_of_each(session):
-            place, draft = _place(file, session, turn.variant), drafted[turn.variant.name]
-            if turn.variant.is_encrypting and not program.checkpoints.startswith("gs://"):
-                what = f"variant {turn.variant.name}: {program.checkpoints} is a folder, before which no proxy stands"
-                problems.append(Problem("error", place, what, fix="write checkpoints: gs://BUCKET/{run}"))
-            elif turn.variant.encryption and (why := uncovered(turn.variant.encryption, program.checkpoints)):
-                problems.append(
-                    Problem("error", place, f"variant {turn.variant.name}: {why}", fix="add its bucket")
-                )
-            try:
-                config = checked_target(Path(draft))
-                if not isinstance(config, GkeTargetConfig):
-                    raise BadInput(
-                        f"target {session.config.target} is of kind {config.kind}, and a program runs in pods",
-                        fix="name one of kind gke, or a suite as training:",
-                    )
-                wanted = Wanted(NAME, program.image, program.command, program.env)
-                check_offline(config, submission_of(wanted, config))
-            except BadInput as refusal:
-                problems += [_placed(one, turn, place, draft) for one in refusal.problems]
-    if problems or config is None:
-        raise BadInput(list(dict.fromkeys(problems)))
+    program = session.config.training
+    assert isinstance(program, Program)
+    config = checked_target(Path(draft))
+    if not isinstance(config, GkeTargetConfig):
+        raise BadInput(
+            f"target {session.config.target} is of kind {config.kind}, and a program runs in pods",
+            fix="name one of kind gke, or a suite as training:",
+        )
+    check_offline(config, submission_of(Wanted(NAME, program.image, program.command, program.env), config))
     return Planned(places_of(session.config.target, config), "0s")
 
 
-def refuse_bad_keys(session: Session, file: str) -> None:
+def refuse_bad_keys(session: Session) -> None:
     """Raises BadInput for key files that are not on this machine, or that others may read: its runs want them late."""
     problems = [
-        replace(one, place=_place(file, session, variant), what=f"variant {variant.name}: {one.what}")
+        replace(one, place=_place(session, variant), what=f"variant {variant.name}: {one.what}")
         for variant in session.config.variants
         if variant.encryption
         for one in key_files(variant.encryption)
@@ -111,7 +100,7 @@ def refuse_bad_keys(session: Session, file: str) -> None:
         raise BadInput(problems)
 
 
-def refuse_old_cluster(session: Session, file: str) -> None:
+def refuse_old_cluster(session: Session) -> None:
     """Raises BadInput for a cluster that knows no sidecars: variants with one come after others, which take hours.
 
     One that does not answer, or is not there yet, is judged by each run.
@@ -124,9 +113,9 @@ def refuse_old_cluster(session: Session, file: str) -> None:
     problems: list[Problem] = []
     where = version = ""
     asked = False
-    with _drafts(session) as drafted:
+    with _drafts(session) as drafts:
         for variant in session.config.variants:
-            config = checked_target(Path(drafted[variant.name]))
+            config = checked_target(Path(f"{drafts}/{variant.name}.yaml"))
             if not variant.beside or not isinstance(config, GkeTargetConfig):
                 continue
             whole = jobset(config, submission_of(Wanted(NAME, "image"), config))
@@ -135,7 +124,7 @@ def refuse_old_cluster(session: Session, file: str) -> None:
                 asked = True
             if (old := too_old(version, whole, where)) is not None:
                 what = f"variant {variant.name}: {old.what}"
-                problems.append(replace(old, place=_place(file, session, variant), what=what))
+                problems.append(replace(old, place=_place(session, variant), what=what))
     if problems:
         raise BadInput(problems)
 
@@ -164,14 +153,13 @@ def _text(base: Mapping[str, Any], variant: Variant) -> bytes:
 
 
 @contextmanager
-def _drafts(session: Session) -> Iterator[Mapping[str, str]]:
-    """Yields the target files of all variants, in a folder that goes with the block: this only looks."""
+def _drafts(session: Session) -> Iterator[str]:
+    """Yields a folder with the target files of all variants, which goes with the block: this only looks."""
     base = _base_of(session)
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
-        paths = {one.name: f"{folder}/{one.name}.yaml" for one in session.config.variants}
         for one in session.config.variants:
-            Path(paths[one.name]).write_bytes(_text(base, one))
-        yield paths
+            Path(f"{folder}/{one.name}.yaml").write_bytes(_text(base, one))
+        yield folder
 
 
 def _one_of_each(session: Session) -> list[Turn]:
@@ -179,28 +167,21 @@ def _one_of_each(session: Session) -> list[Turn]:
     return [turns[one.name] for one in session.config.variants]
 
 
-def _unencrypted(session: Session, variant: Variant, place: Place | None) -> list[Problem]:
-    if not variant.is_encrypting or session.output.startswith("gs://"):
-        return []
-    what = (
-        f"variant {variant.name}: {session.output} is a folder, and proxies stand before Cloud Storage only"
-    )
-    return [Problem("error", place, what, fix="write output: gs://BUCKET/FOLDER")]
+def _unencrypted(session: Session, variant: Variant) -> Iterator[Problem]:
+    """Yields why what a variant writes would not be encrypted, though it has to be."""
+    program = session.config.training
+    if not variant.is_encrypting:
+        return
+    if isinstance(program, str):
+        if not session.output.startswith("gs://"):
+            what = f"{session.output} is a folder, and proxies stand before Cloud Storage only"
+            yield Problem("error", None, what, fix="write output: gs://BUCKET/FOLDER")
+    elif not program.checkpoints.startswith("gs://"):
+        what = f"{program.checkpoints} is a folder, before which no proxy stands"
+        yield Problem("error", None, what, fix="write checkpoints: gs://BUCKET/{run}")
+    elif variant.encryption and (why := uncovered(variant.encryption, program.checkpoints)):
+        yield Problem("error", None, why, fix="add its bucket")
 
 
-def _placed(problem: Problem, turn: Turn, place: Place | None, draft: str) -> Problem:
-    """Returns a problem with the place in the acceptance, where it was told of a draft or of no file."""
-    inside = problem.place is None or problem.place.file == draft
-    fix = problem.fix.replace("the target file", "the variant").replace(
-        "choose another --output", "change output:"
-    )
-    what = problem.what.replace("--stop-after-checkpoints", "checkpoints:")
-    if not inside:
-        return problem
-    return replace(problem, place=place, what=f"variant {turn.variant.name}: {what}", fix=fix)
-
-
-def _place(file: str, session: Session, variant: Variant) -> Place | None:
-    root = load(read_text(file), file).root
-    number = session.config.variants.index(variant)
-    return None if root is None else place_of(root, ("variants", number))
+def _place(session: Session, variant: Variant) -> Place:
+    return place_of(root_of(Path(session.file)), ("variants", session.config.variants.index(variant)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,14 +13,12 @@ from runtime.contract.yamlfile import place_of
 from tasks.config import duration
 from tasks.config.load import root_of
 from tasks.config.nightly_cells import HERE, Cell, CellRun, Night, instead
+from tasks.stages.flags_in_files import overrides_as_key
 from tasks.stages.nightly_alerts import unaddressed
 from tasks.stages.nightly_cost import Price, price_of
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
 from tasks.targets.open import open_target
-
-_SET = re.compile(r"--set (?:'([^']*)'|(\S+)) ?")
-"""How a fix names overrides of a suite."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,4 @@ def warnings_of(night: Night) -> list[Problem]:
 
 def _of_cell(problem: Problem) -> str:
     """Returns a problem of a run as one of a nightly, where no flag can be given to it alone."""
-    flags = [one or two for one, two in _SET.findall(problem.fix)]
-    if not flags:
-        return str(problem)
-    given = ", ".join(f'"{flag}"' for flag in flags)
-    return str(
-        replace(problem, fix=f"{_SET.sub('', problem.fix).rstrip()} set: [{given}], of all its suites")
-    )
+    return str(replace(problem, fix=overrides_as_key(problem.fix, ", of all its suites")))

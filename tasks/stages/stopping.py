@@ -68,7 +68,7 @@ def refuse_unstoppable(spec: RunSpec) -> None:
         )
     if trains and (saves := _saves(point)) <= asked:
         raise BadInput(
-            f"{what}: {counted(saves, 'checkpoint')} are saved in all, and one must be left to save after the stop",
+            f"{what}: it saves {counted(saves, 'checkpoint')} in all, and one must be left to save after the stop",
             fix=f"--set benchmarks.0.options.train_steps={(asked + 2) * _interval(point)}, or stop it earlier",
         )
     if spec.target.kind in ("ssh", "tpu_vm") and "://" not in spec.output:

@@ -68,6 +68,8 @@ def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:
         ("repeats: 2", "repeats: 0", 5, "repeats must be"),
         ("repeats: 2", "limits: {run: 5}", 5, "run must be"),
         ("name: mine", "name: My Own", 1, "name must be a name"),
+        ("name: idle", "name: off", 8, "not false, put it in quotes"),
+        ("name: mine", "name: 1", 1, "not 1"),
         ("name: idle", "name: none", 6, "two are called none"),
         ("- name: none", "- {name: none, encryption: {keys: {bkt: x}}}", 7, "key"),
         ("  - name: none\n", "", 6, "none is without a sidecar"),
@@ -91,7 +93,7 @@ def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, old: str, new: str, 
 
 
 def session(tmp_path: Path, text: str = GOOD) -> Session:
-    return Session(loaded(tmp_path, text), "1129-235533", str(tmp_path), "gs://b/runs", "/t")
+    return Session(loaded(tmp_path, text), "1129-235533", str(tmp_path / "a.yaml"), "gs://b/runs", "/t")
 
 
 def test_runs_take_turns_after_one_that_is_not_stopped(tmp_path: Path) -> None:

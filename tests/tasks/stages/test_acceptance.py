@@ -55,7 +55,7 @@ class Acceptances(Nights):
     def play(self, **fields: Any) -> AcceptanceRecord:
         file = self.file(**fields)
         session = open_acceptance(file, None, NOW)
-        return play_acceptance(session, file, self.hands(), lambda line: None)
+        return play_acceptance(session, self.hands(), lambda line: None)
 
 
 @pytest.fixture
@@ -144,59 +144,75 @@ def test_an_interrupt_is_written_down_and_gone_on_from(here: Acceptances, judged
         return play()
 
     with pytest.raises(KeyboardInterrupt):
-        play_acceptance(session, file, here.hands(), lambda line: None, struck)
+        play_acceptance(session, here.hands(), lambda line: None, struck)
     written = read_record(open_folder(session.uri))
     assert (written["exit_code"], written["missing"]) == (130, ["none · 1", "off · 1"])
     assert here.play().exit_code == 0
     assert here.calls == [f"run a-1129-235533-{name}" for name in ("reference", "none-1", "off-1")]
 
 
+BKT = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+ENCRYPTING = [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": BKT}}}]
+STEPS = "benchmarks.0.options.train_steps"
+
+
 @pytest.mark.parametrize(
-    ("fields", "line", "told"),
+    ("fields", "key", "told"),
     [
-        ({"checkpoints": 4}, None, "checkpoints: 4: 4 checkpoints are saved in all"),
-        ({"target": "./nowhere.yaml"}, None, "nowhere"),
-        ({"training": "./nowhere.yaml"}, None, "nowhere"),
-        ({"set": ["num_repeats=2"]}, None, "2 repeats each"),
-        (
-            {
-                "variants": [
-                    {"name": "none"},
-                    {"name": "own", "encryption": {"keys": {"bkt": "file:/k.json"}}},
-                ]
-            },
-            True,
-            "proxies stand before Cloud Storage only",
-        ),
-        (
-            {
-                "output": "gs://other/runs",
-                "variants": [
-                    {"name": "none"},
-                    {
-                        "name": "own",
-                        "encryption": {"keys": {"bkt": "projects/p/locations/l/keyRings/r/cryptoKeys/k"}},
-                    },
-                ],
-            },
-            True,
-            "gs://other/runs",
-        ),
+        ({"checkpoints": 4}, "checkpoints: 4", "checkpoints: 4: it saves 4 checkpoints in all"),
+        ({"set": [f"{STEPS}=11"]}, "checkpoints: 2", f'after the stop, set: ["{STEPS}=40"], or stop it'),
+        ({"target": "./nowhere.yaml"}, "target:", "nowhere"),
+        ({"target": "locl"}, "target:", "did you mean local"),
+        ({"training": "./nowhere.yaml"}, "training:", "nowhere"),
+        ({"training": "trainin"}, "training:", "did you mean training"),
+        ({"set": ["num_repeats=2"]}, "checkpoints: 2", "2 repeats each"),
+        ({"set": ["warmup=0", f"{STEPS}s=4"]}, f"- {STEPS}s=4", "did you mean 'train_steps'?"),
+        ({"set": ["warmup=0", f"{STEPS}=0"]}, f"- {STEPS}=0", "train_steps must be positive"),
+        ({"set": [STEPS]}, f"- {STEPS}", "is not KEY=VALUE"),
+        ({"set": ["benchmarks.3.options=1"]}, "- benchmarks.3", "there is no benchmarks.3"),
+        ({"env": ["A=1", "B C=2"]}, "- B C=2", "'B C' is not the name of a variable"),
+        ({"env": ["MY_TOKEN=2"]}, "- MY_TOKEN=2", "write MY_TOKEN alone"),
+        ({"env_file": ["./nothing"]}, "- ./nothing", "nothing: env file cannot be read"),
+        ({"variants": ENCRYPTING}, "- encryption", "proxies stand before Cloud Storage only"),
+        ({"output": "gs://other/runs", "variants": ENCRYPTING}, "- encryption", "gs://other/runs is in no"),
     ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_made(
-    here: Acceptances, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], line: bool | None, told: str
+)  # fmt: skip
+def test_what_cannot_be_is_told_at_its_place_before_anything_is_made(
+    here: Acceptances, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], key: str, told: str
 ) -> None:
     monkeypatch.setattr("tasks.stages.acceptance._unfinished", lambda session: None)
     file = here.file(**fields)
     with pytest.raises(BadInput) as refused:
-        plan_session(open_acceptance(file, None, NOW), file)
-    problems = [one for one in refused.value.problems if told in str(one)]
-    assert problems and all(one.fix for one in problems), [str(one) for one in refused.value.problems]
-    if line:
-        assert all(one.place is not None and one.place.file == file for one in problems)
-        assert all("variant own" in one.what for one in problems)
+        plan_session(open_acceptance(file, None, NOW))
+    [problem] = refused.value.problems
+    assert told in str(problem) and problem.fix, str(problem)
+    place = problem.place
+    assert place is not None and place.file == file and place.line is not None
+    assert Path(file).read_text().splitlines()[place.line - 1].lstrip().startswith(key), str(problem)
+    assert ("variant own" in problem.what) == ("variants" in fields)
     assert not (here.folder / "runs").exists() and here.calls == []
+
+
+def test_what_is_wrong_in_a_file_that_it_names_is_told_there(here: Acceptances) -> None:
+    file = here.file()
+    (here.folder / "here.yaml").write_text("kind: local\nworkrs: 1\n")
+    (here.folder / "train.yaml").write_text(SUITE.replace("train_steps", "trainsteps"))
+    (here.folder / "env").write_text("A=1\nB C\n")
+    Path(file).write_text(f"{Path(file).read_text()}env_file: [./env]\n")
+    with pytest.raises(BadInput) as refused:
+        plan_session(open_acceptance(file, "x", NOW))
+    places = [f"{one.place.file}:{one.place.line}" for one in refused.value.problems if one.place]
+    assert places == [f"{here.folder}/{name}" for name in ("here.yaml:2", "train.yaml:5", "env:2")]
+
+
+def test_an_acceptance_is_known_by_its_name(here: Acceptances, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = here.folder / "configs" / "acceptance"
+    folder.mkdir(parents=True)
+    Path(here.file(training=str(here.folder / "train.yaml"), target=str(here.folder / "here.yaml"))).rename(
+        folder / "mine.yaml"
+    )
+    monkeypatch.chdir(here.folder)
+    assert plan_session(open_acceptance("mine", "x", NOW)).places == {"this machine"}
 
 
 def test_key_files_are_looked_at_before_anything_is_made(

@@ -61,7 +61,7 @@ class Programs:
         environ = {**os.environ, "PROGRAM_STUB": str(self.folder)}
         workload = [sys.executable, "-S", "-E", str(STUB)]
         hands = Hands([], lambda *_: None, lambda *_: False, workload=workload, environ=environ)
-        return play_acceptance(session, file, hands, lambda line: None)
+        return play_acceptance(session, hands, lambda line: None)
 
     @property
     def calls(self) -> list[str]:
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 ) -> None:
     file = own.file(**fields)
     with pytest.raises(BadInput) as refused:
-        plan_session(open_acceptance(file, "x"), file)
+        plan_session(open_acceptance(file, "x"))
     problems = [one for one in refused.value.problems if told in str(one)]
     assert problems, [str(one) for one in refused.value.problems]
     assert not (own.folder / "runs").exists() and not (own.folder / "calls").exists()

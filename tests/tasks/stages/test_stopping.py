@@ -119,7 +119,7 @@ TRAINING = replace(
         (3, [TRAINING], {}, None),
         (5, [TRAINING], {}, None),
         (None, [point()], {}, None),
-        (6, [TRAINING], {}, "6 checkpoints are saved in all"),
+        (6, [TRAINING], {}, "it saves 6 checkpoints in all"),
         (3, [TRAINING, TRAINING], {}, "2 benchmarks"),
         (3, [TRAINING], {"num_repeats": 2}, "2 repeats each"),
         (3, [replace(TRAINING, disruption=Disruption(at_step=1))], {}, "disrupts its workers by itself"),
