@@ -14,7 +14,7 @@ from runtime.gcs_proxy.passing import asked_of_store, pass_through, relay
 from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
 from runtime.gcs_proxy.resources import Resource, parse
 from runtime.gcs_proxy.routes import Route
-from runtime.gcs_proxy.sealing import told_checksums
+from runtime.gcs_proxy.sealing import refuse_compressed, told_checksums
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upload_state import BLOCK_SEGMENTS, Chunk, Sending, Session, kept_by, parse_chunk
 from runtime.gcs_proxy.uploads import check_kept, confirmed
@@ -62,6 +62,7 @@ class _Step:
     def take(self) -> None:
         """Answers it."""
         client, session = self.client, self.session
+        refuse_compressed(client.request.headers)
         chunk = parse_chunk(client.request.headers.get("content-range"), client.body.left)
         if session.done is None and session.uncertain and not self._settled():
             return

@@ -64,8 +64,11 @@ def _copy(gate: Gateway, client: Client, response: Response, length: int) -> Non
 
 
 def asked_of_store(headers: Headers) -> Headers:
-    """Returns a client's headers as the store may see them where we read its answer: nothing of it compressed."""
-    return headers.without(
+    """Returns a client's headers as the store may see them where we read its answer: nothing of it compressed.
+
+    What the client says of its own connection ends here: it could name fields there that we are about to add.
+    """
+    return headers.end_to_end().without(
         ("accept-encoding", "range", "if-range", "x-goog-hash", "content-md5", "content-type")
     )
 

@@ -26,6 +26,15 @@ class Checksums:
     md5: str = ""
 
 
+def refuse_compressed(headers: Headers) -> None:
+    """Raises Refused for a body of the JSON API that is compressed on its way: the store could not unpack it sealed."""
+    if headers.get("content-encoding").lower() not in ("", "identity"):
+        raise invalid(
+            "a body that is compressed on its way alone is not sealed here: send it as it is, or as an object that has "
+            "contentEncoding"
+        )
+
+
 def told_checksums(headers: Headers, resource: Iterable[tuple[str, object]] = ()) -> Checksums:
     """Returns the checksums of a request's headers and of the object's metadata in it. Raises Refused (400)."""
     told: dict[str, str] = {}

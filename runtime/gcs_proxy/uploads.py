@@ -20,7 +20,7 @@ from runtime.gcs_proxy.related import MediaPart, open_related
 from runtime.gcs_proxy.resources import Resource, crc32c_text, custom, parse, refuse_ours, uploaded
 from runtime.gcs_proxy.routes import Route, object_path, upload_path, with_query
 from runtime.gcs_proxy.seal import Sealer
-from runtime.gcs_proxy.sealing import Checksums, Plaintext, send_sealed, told_checksums
+from runtime.gcs_proxy.sealing import Checksums, Plaintext, refuse_compressed, send_sealed, told_checksums
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upstream import Answer, Exchange
 from runtime.gcs_proxy.wire import Closed
@@ -62,6 +62,7 @@ def _upload(
     body: Body | MediaPart,
     told: Checksums,
 ) -> None:
+    refuse_compressed(client.request.headers)
     data_key, sealed_for = gate.new_key(key, route.bucket, route.name)
     sent = {name: value for name, value in resource.items() if name not in ("md5Hash", "crc32c", "size")}
     sent |= {"name": route.name, "metadata": {**custom(resource), **sealed_for.metadata()}}

@@ -351,6 +351,7 @@ def _xml(world: World, asked: Asked) -> Reply:
     if asked.method == "PUT":
         fields = {
             "contentType": asked.headers.get("content-type", "application/octet-stream"),
+            "contentEncoding": asked.headers.get("content-encoding"),
             "metadata": meta,
         }
         made = world.put(bucket, name, asked.body, fields, asked.conditions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import socket
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.related import open_related
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, decrypted, serving
@@ -155,6 +157,49 @@ def test_the_xml_api_uploads_and_reads_too(proxy: Proxy, store: Store, bucket: s
         refused = proxy.ask(method, target, b"", headers)
         assert refused.status == 400 and refused.content.startswith(b"<?xml"), target
     assert proxy.ask("DELETE", f"/{bucket}/a/b%20c").status == 204
+
+
+def test_what_a_client_says_of_its_connection_takes_nothing_from_what_we_add(
+    proxy: Proxy, store: Store, bucket: str
+) -> None:
+    ours = ["content-type", "range", *(f"x-goog-meta-{name}" for name in envelope.NAMES)]
+    through = {"Connection": ", ".join(ours)}
+    assert proxy.ask("PUT", f"/{bucket}/x", CONTENT, through).status == 200
+    assert decrypted(proxy, store.raw(bucket, "x"), store.resource(bucket, "x")) == CONTENT
+    assert proxy.upload(bucket, "y", CONTENT, **through).status == 200
+    part = proxy.ask("GET", f"/{bucket}/y", headers={**through, "Range": "bytes=70000-70009"})
+    assert (part.status, part.content) == (206, CONTENT[70000:70010])
+    (asked,) = [call for call in store.calls(f"/{bucket}/y") if call["method"] == "GET"]
+    assert asked["headers"]["range"] == "bytes=65536-131071"
+
+
+def test_an_object_that_is_gzip_is_what_was_sent_and_never_unpacked(
+    proxy: Proxy, store: Store, bucket: str
+) -> None:
+    packed = gzip.compress(CONTENT)
+    body = multipart('{"name": "x", "contentEncoding": "gzip"}', packed)
+    assert proxy.ask("POST", MULTIPART.format(bucket), body, RELATED).status == 200
+    put = proxy.ask("PUT", f"/{bucket}/y", packed, {"Content-Encoding": "gzip"})
+    assert put.status == 200
+    for name in ("x", "y"):
+        told = proxy.read(bucket, name)
+        assert (told.content, told.headers["Content-Encoding"]) == (packed, "gzip")
+        assert proxy.read(bucket, name, "5-9").content == packed[5:10]
+
+
+@pytest.mark.parametrize("how", ["media", "multipart", "resumable"])
+def test_a_body_that_is_compressed_on_its_way_is_refused(
+    proxy: Proxy, store: Store, bucket: str, how: str
+) -> None:
+    """The service would unpack it: sealed, it would be stored as what the client never meant to store."""
+    told = {"Content-Encoding": "gzip", **(RELATED if how == "multipart" else {})}
+    target, packed = f"/upload/storage/v1/b/{bucket}/o?uploadType={how}&name=x", gzip.compress(CONTENT)
+    if how == "resumable":
+        target = proxy.ask("POST", target, b"{}").headers["Location"].removeprefix(proxy.url)
+    body = multipart("{}", packed) if how == "multipart" else packed
+    refused = proxy.ask("PUT" if how == "resumable" else "POST", target, body, told)
+    assert refused.status == 400 and "compressed on its way" in refused.message
+    assert proxy.read(bucket, "x").status == 404
 
 
 def raw(proxy: Proxy, data: bytes) -> bytes:

@@ -98,6 +98,14 @@ def test_what_is_no_range_is_ignored(proxy: Proxy, large: str, wanted: str) -> N
     assert proxy.read(large, "x", wanted).content == LARGE
 
 
+def test_a_range_of_what_may_have_changed_is_answered_with_the_whole(proxy: Proxy, large: str) -> None:
+    """If-Range: a client that has the beginning of another generation must not put the two together."""
+    told = proxy.ask(
+        "GET", f"{path(large, 'x')}?alt=media", headers={"Range": "bytes=5-9", "If-Range": '"another"'}
+    )
+    assert (told.status, told.content) == (200, LARGE)
+
+
 def test_of_an_object_of_nothing_there_is_no_range(proxy: Proxy, bucket: str) -> None:
     proxy.upload(bucket, "x", b"")
     assert proxy.read(bucket, "x", "0-").status == proxy.read(bucket, "x", "-5").status == 416
