@@ -1,17 +1,38 @@
-"""The memory that all transfers of a process share: who finds none waits, and is refused when that takes long."""
+"""The memory that all transfers of a process share: who finds none waits, and is refused when that takes long.
+
+A client that hardly reads or writes keeps what its transfer has only while nobody waits for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from runtime.gcs_proxy.format import SEGMENT_BYTES
 from runtime.gcs_proxy.refusal import unavailable
+from runtime.gcs_proxy.wire import Wire
 
 LARGE, SMALL = 16, 4
 """Segments that a transfer reads at once: fewer system calls while there is room, less memory when many run."""
 _PATIENCE_S = 60.0
+_SLOW_S, _LEAST = 20.0, 256 << 10
+"""A client that moves less in so long a time gives way to one that waits. None on the same machine is as slow that
+does not stand still, or means to."""
+
+
+@dataclass(eq=False)
+class Loan:
+    """Memory that a transfer has: a buffer for `count` segments, and what it has beside that."""
+
+    client: Wire
+    count: int
+    size: int
+    buffer: memoryview = field(init=False)
+    beside: memoryview = field(init=False)
 
 
 class Budget:
@@ -19,6 +40,7 @@ class Budget:
 
     def __init__(self, total: int) -> None:
         self._total, self._used, self._freed = total, 0, threading.Condition()
+        self._loans = set[Loan]()
 
     @property
     def used(self) -> int:
@@ -26,25 +48,54 @@ class Budget:
         return self._used
 
     @contextmanager
-    def take(self, wanted: int, beside: int = 0) -> Iterator[tuple[int, memoryview, memoryview]]:
-        """Gives a buffer for up to `wanted` segments and one for `beside`; and how many segments the first holds.
+    def take(self, client: Wire, wanted: int, beside: int = 0) -> Iterator[Loan]:
+        """Lends a buffer for up to `wanted` segments and one for `beside`.
 
-        Raises Refused (503).
+        `client`: whom they are for; it is cut off where it stands still while others wait. Raises Refused (503).
         """
         with self._freed:
-            if not self._freed.wait_for(lambda: self._fits(min(wanted, SMALL) + beside), _PATIENCE_S):
-                raise unavailable("all buffers of this proxy are in use")
+            self._wait((min(wanted, SMALL) + beside) * SEGMENT_BYTES)
             roomy = self._used + (LARGE + beside) * SEGMENT_BYTES <= self._total // 2
             count = max(1, min(wanted, LARGE if roomy else SMALL))
-            size = (count + beside) * SEGMENT_BYTES
-            self._used += size
+            loan = Loan(client, count, (count + beside) * SEGMENT_BYTES)
+            self._used += loan.size
+            self._loans.add(loan)
         try:
-            buffer = memoryview(bytearray(size))
-            yield count, buffer[: count * SEGMENT_BYTES], buffer[count * SEGMENT_BYTES :]
+            whole = memoryview(bytearray(loan.size))
+            loan.buffer, loan.beside = whole[: count * SEGMENT_BYTES], whole[count * SEGMENT_BYTES :]
+            yield loan
         finally:
             with self._freed:
-                self._used -= size
+                self._used -= loan.size
+                self._loans.remove(loan)
                 self._freed.notify_all()
 
-    def _fits(self, segments: int) -> bool:
-        return self._used + segments * SEGMENT_BYTES <= self._total
+    def _wait(self, size: int) -> None:
+        """Returns when so many bytes are free. Raises Refused (503)."""
+        began = looked = time.monotonic()
+        seen = self._moved()
+        while self._used + size > self._total:
+            now = time.monotonic()
+            if now >= began + _PATIENCE_S:
+                raise unavailable("all buffers of this proxy are in use")
+            if now >= looked + _SLOW_S:
+                self._cut_slow(seen, size - (self._total - self._used))
+                seen, looked = self._moved(), now
+            self._freed.wait(min(began + _PATIENCE_S, looked + _SLOW_S) - now)
+
+    def _moved(self) -> dict[Loan, int]:
+        return {loan: loan.client.moved for loan in self._loans}
+
+    def _cut_slow(self, seen: dict[Loan, int], missing: int) -> None:
+        """Ends transfers whose clients have moved next to nothing since then, until enough will be free."""
+        slow = [
+            (moved, loan)
+            for loan, before in seen.items()
+            if loan in self._loans and loan.client.waiting and (moved := loan.client.moved - before) < _LEAST
+        ]
+        for _, loan in sorted(slow, key=lambda one: one[0]):
+            if missing <= 0:
+                return
+            missing -= loan.size
+            with contextlib.suppress(OSError):
+                loan.client.cut("the client stood still while others waited for its buffers")

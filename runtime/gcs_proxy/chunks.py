@@ -149,8 +149,11 @@ class _Step:
         session, plain = self.session, self.session.plain
         sealer, capacity = plain.sealer, plain.sealer.layout.capacity
         whole = ready // capacity * capacity
-        with self.gate.budget.take(LARGE, beside=SMALL) as (count, taken, sealed):
-            room = taken[: count // BLOCK_SEGMENTS * BLOCK_SEGMENTS * capacity]
+        with self.gate.budget.take(self.client.wire, LARGE, beside=SMALL) as loan:
+            room, sealed = (
+                loan.buffer[: loan.count // BLOCK_SEGMENTS * BLOCK_SEGMENTS * capacity],
+                loan.beside,
+            )
             while whole:
                 piece = room[: min(whole, len(room))]
                 if source.fill(piece) < len(piece):

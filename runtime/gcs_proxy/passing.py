@@ -25,9 +25,9 @@ def pass_through(gate: Gateway, client: Client, before: bytes = b"", target: str
     ) as exchange:
         whole = not before or exchange.send(before)
         if not body.ended:
-            with gate.budget.take(LARGE) as (_, buffer, _):
-                while whole and (came := body.read_into(buffer)):
-                    whole = exchange.send(buffer[:came])
+            with gate.budget.take(client.wire, LARGE) as loan:
+                while whole and (came := body.read_into(loan.buffer)):
+                    whole = exchange.send(loan.buffer[:came])
         relay(gate, client, exchange.answer(whole=whole))
 
 
@@ -48,7 +48,8 @@ def relay(gate: Gateway, client: Client, response: Response) -> None:
     framed = client.request.http_11  # others are told the end by the end of the connection
     fields = [*headers, ("Transfer-Encoding", "chunked")] if framed else list(headers)
     client.begin(response.status, fields, None, response.reason)
-    with gate.budget.take(1) as (_, buffer, _):
+    with gate.budget.take(client.wire, 1) as loan:
+        buffer = loan.buffer
         while came := body.read_into(buffer):
             client.write(b"%x\r\n" % came + bytes(buffer[:came]) + b"\r\n" if framed else buffer[:came])
     if framed:
@@ -58,9 +59,9 @@ def relay(gate: Gateway, client: Client, response: Response) -> None:
 def _copy(gate: Gateway, client: Client, response: Response, length: int) -> None:
     if not length:
         return
-    with gate.budget.take(-(-length // (64 << 10))) as (_, buffer, _):
-        while came := response.body.read_into(buffer):
-            client.write(buffer[:came])
+    with gate.budget.take(client.wire, -(-length // (64 << 10))) as loan:
+        while came := response.body.read_into(loan.buffer):
+            client.write(loan.buffer[:came])
 
 
 def asked_of_store(headers: Headers) -> Headers:

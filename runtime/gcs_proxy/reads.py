@@ -258,7 +258,8 @@ def _stream(
     opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
     check = WholeCheck(opener) if part.checked else None
     units = -(-(part.final - part.segment + 1) * size // SEGMENT_BYTES)
-    with gate.budget.take(max(units, -(-size // SEGMENT_BYTES))) as (_, buffer, _):
+    with gate.budget.take(client.wire, max(units, -(-size // SEGMENT_BYTES))) as loan:
+        buffer = loan.buffer
         _skip(response, buffer, part.segment * size - part.came_from)
         index, at_once = part.segment, 1  # the first one alone: its bytes are to go on soon
         while index <= part.final:

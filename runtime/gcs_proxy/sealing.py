@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.gcs_proxy.buffers import LARGE, SMALL, Budget
-from runtime.gcs_proxy.format import SEGMENT_BYTES
 from runtime.gcs_proxy.refusal import invalid
 from runtime.gcs_proxy.resources import crc32c_text
 from runtime.gcs_proxy.seal import Sealer
 from runtime.gcs_proxy.upstream import Exchange
-from runtime.gcs_proxy.wire import Headers
+from runtime.gcs_proxy.wire import Headers, Wire
 
 
 @dataclass(frozen=True)
@@ -96,19 +95,19 @@ class Source(Protocol):
         ...
 
 
-def send_sealed(exchange: Exchange, body: Source, plain: Plaintext, budget: Budget) -> bool:
+def send_sealed(exchange: Exchange, client: Wire, body: Source, plain: Plaintext, budget: Budget) -> bool:
     """Sends a whole plaintext on, sealed; False where the store answered before its end. Raises Refused, Closed.
 
     The last bytes go on only once all was found as the client said it is: before, the store keeps nothing.
     """
     sealer = plain.sealer
     capacity = sealer.layout.capacity
-    with budget.take(LARGE, beside=SMALL) as (count, taken, sealed):
-        room = taken[: count * SEGMENT_BYTES // capacity * capacity]
+    with budget.take(client, LARGE, beside=SMALL) as loan:
+        room = loan.buffer[: len(loan.buffer) // capacity * capacity]
         while True:
             filled = body.fill(room)
             whole = filled // capacity * capacity
-            if not send_whole(exchange, plain, room[:whole], sealed):
+            if not send_whole(exchange, plain, room[:whole], loan.beside):
                 return False
             if filled < len(room):
                 rest = bytes(room[whole:filled])

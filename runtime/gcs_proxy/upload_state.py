@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from runtime.gcs_proxy.sealing import Plaintext
 QUANTUM = 256 << 10
 """Of an upload that is not over, stores keep multiples of this many bytes."""
 BLOCK_SEGMENTS = QUANTUM // SEGMENT_BYTES
+_MARKS = 4096
+"""Of so many blocks that were sent last, 1 GiB, it is known where the upload was before: a store that kept less than
+that of one request is not gone back to, and no request takes more memory for being larger."""
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
 
 
@@ -46,7 +50,7 @@ def parse_chunk(text: str, length: int | None) -> Chunk:
     return Chunk(first, last - first + 1, total)
 
 
-@dataclass
+@dataclass(slots=True)
 class Mark:
     """Where an upload was before a block: what is needed to go back there."""
 
@@ -69,7 +73,7 @@ class Session:
     held: bytes = b""
     """Plaintext that the client was told to be here, and the store was not sent yet."""
     marks: dict[int, Mark] = field(default_factory=dict)
-    """By segment: from what the store surely keeps up to what it was sent last."""
+    """By segment, in their order: what the store surely keeps, then the last of what it was sent."""
     uncertain: bool = False
     """Whether the store is to be asked what it keeps."""
     done: bytes | None = None
@@ -91,6 +95,9 @@ class Session:
         """Notes where the upload is now."""
         md5, sealer = self.plain.md5, self.plain.sealer
         self.marks[sealer.index] = Mark(sealer.crc32c, sealer.sealed_crc32c, md5.copy() if md5 else None)
+        if len(self.marks) > _MARKS:
+            _, oldest, *_ = itertools.islice(self.marks, 2)
+            del self.marks[oldest]
 
     def settle(self) -> None:
         """All that was sent is kept: nobody goes back before here."""
@@ -103,7 +110,7 @@ class Session:
         index, over = divmod(kept, SEGMENT_BYTES)
         if over or index not in self.marks:
             return False
-        base = min(self.marks)
+        base = next(iter(self.marks))
         found, capacity = self.marks[index], self.plain.sealer.layout.capacity
         self.plain.sealer.rewind(index, found.crc32c, found.sealed_crc32c)
         self.plain.md5 = found.md5.copy() if found.md5 else None

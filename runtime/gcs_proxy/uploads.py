@@ -83,7 +83,9 @@ def _upload(
     target = with_query(upload_path(route.bucket), query)
     with gate.pool.open("POST", target, headers, total, chunked=total is None) as exchange:
         whole = (
-            exchange.send(before) and send_sealed(exchange, body, plain, gate.budget) and exchange.send(after)
+            exchange.send(before)
+            and send_sealed(exchange, client.wire, body, plain, gate.budget)
+            and exchange.send(after)
         )
         answer = finished(gate, client, exchange, whole=whole)
     if answer:
@@ -149,7 +151,7 @@ def upload_xml(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None
     left = client.body.left
     total = None if left is None else Layout().sealed_size(left)
     with gate.pool.open("PUT", client.request.target, sent, total, chunked=total is None) as exchange:
-        whole = send_sealed(exchange, client.body, plain, gate.budget)
+        whole = send_sealed(exchange, client.wire, client.body, plain, gate.budget)
         answer = finished(gate, client, exchange, whole=whole)
     if answer:
         hashes = re.search(r"crc32c=([^, ]+)", ",".join(answer.headers.all("x-goog-hash")))

@@ -83,16 +83,26 @@ class Headers:
 class Wire:
     """A socket and what was read from it and not used yet."""
 
+    moved = 0
+    """How many bytes went out and came."""
+    waiting = False
+    """Whether the other side is waited for now."""
+    _cut_for = ""
+
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._pending = bytearray()
 
     def send(self, data: bytes | memoryview) -> None:
         """Sends all of it. Raises Closed."""
+        self.waiting = True
         try:
             self.sock.sendall(data)
         except OSError as error:
-            raise Closed(f"the connection broke while sending: {error}") from error
+            raise Closed(self._cut_for or f"the connection broke while sending: {error}") from error
+        finally:
+            self.waiting = False
+        self.moved += len(data)
 
     def read_into(self, view: memoryview) -> int:
         """Fills the beginning of a buffer; returns how many bytes came, 0 at the end. Raises Closed."""
@@ -101,10 +111,17 @@ class Wire:
             view[:taken] = self._pending[:taken]
             del self._pending[:taken]
             return taken
+        self.waiting = True
         try:
-            return self.sock.recv_into(view)
+            came = self.sock.recv_into(view)
         except OSError as error:
-            raise Closed(f"the connection broke while receiving: {error}") from error
+            raise Closed(self._cut_for or f"the connection broke while receiving: {error}") from error
+        finally:
+            self.waiting = False
+        if not came and self._cut_for:
+            raise Closed(self._cut_for)
+        self.moved += came
+        return came
 
     def read_some(self) -> bytes:
         """Returns some bytes, none at the end."""
@@ -171,8 +188,9 @@ class Wire:
         """Tells whether more was read than was used."""
         return bool(self._pending)
 
-    def cut(self) -> None:
-        """Ends the connection for whoever waits on it, in another thread. Raises OSError."""
+    def cut(self, why: str = "") -> None:
+        """Ends the connection for whoever waits on it, in another thread, who is told why. Raises OSError."""
+        self._cut_for = why
         # An SSLSocket would go on in plaintext after its own shutdown.
         socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 

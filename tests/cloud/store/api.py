@@ -205,10 +205,14 @@ def _upload(world: World, asked: Asked, bucket: str) -> Reply:
         return _session(world, asked, query["upload_id"])
     kind = query.get("uploadType")
     if kind == "media":
-        fields = {"contentType": asked.headers.get("content-type", "application/octet-stream")}
+        fields = {
+            "contentType": asked.headers.get("content-type", "application/octet-stream"),
+            "contentEncoding": query.get("contentEncoding"),
+        }
         made = world.put(bucket, query.get("name", ""), asked.body, fields, asked.conditions)
     elif kind == "multipart":
         fields, content = _related(asked)
+        fields.setdefault("contentEncoding", query.get("contentEncoding"))
         made = world.put(
             bucket, fields.get("name") or query.get("name", ""), content, fields, asked.conditions
         )

@@ -180,8 +180,8 @@ def test_an_object_that_is_gzip_is_what_was_sent_and_never_unpacked(
     body = multipart('{"name": "x", "contentEncoding": "gzip"}', packed)
     assert proxy.ask("POST", MULTIPART.format(bucket), body, RELATED).status == 200
     put = proxy.ask("PUT", f"/{bucket}/y", packed, {"Content-Encoding": "gzip"})
-    assert put.status == 200
-    for name in ("x", "y"):
+    assert put.status == proxy.upload(bucket, "z", packed, "&contentEncoding=gzip").status == 200
+    for name in ("x", "y", "z"):
         told = proxy.read(bucket, name)
         assert (told.content, told.headers["Content-Encoding"]) == (packed, "gzip")
         assert proxy.read(bucket, name, "5-9").content == packed[5:10]

@@ -16,8 +16,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.refusal import Refused
-from runtime.gcs_proxy.upload_state import parse_chunk
+from runtime.gcs_proxy.seal import Sealer
+from runtime.gcs_proxy.sealing import Checksums, Plaintext
+from runtime.gcs_proxy.upload_state import Session, parse_chunk
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, Told, decrypted, serving
 from tests.runtime.gcs_proxy.test_whole import crc32c
@@ -211,6 +214,20 @@ def test_an_upload_goes_on_after_the_client_cut_it(proxy: Proxy, store: Store, b
     kept = int((told.headers["Range"] or "0--1").split("-", 1)[1]) + 1
     assert kept % BLOCK == 0
     check(proxy, store, bucket, upload.rest(content, kept), content)
+
+
+def test_of_what_was_sent_long_ago_in_one_request_nothing_is_kept() -> None:
+    """Else one request of a TB would take a GiB of memory."""
+    session = Session("b", "n", "/upload/x", Plaintext(Sealer(bytes(32), bytes(16), Layout()), Checksums()))
+    sealer = session.plain.sealer
+    session.settle()
+    for block in range(1, 6001):
+        sealer.index, sealer.crc32c = 4 * block, block
+        session.mark()
+    assert len(session.marks) <= 4096
+    for kept in (5, 1 << 18, 6001 << 18):
+        assert not session.go_back(kept)
+    assert session.go_back(5999 << 18) and (sealer.crc32c, list(session.marks)) == (5999, [4 * 5999])
 
 
 def test_an_answer_that_was_lost_is_found_again(proxy: Proxy, store: Store, bucket: str) -> None:

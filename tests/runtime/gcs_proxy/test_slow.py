@@ -1,0 +1,112 @@
+"""Clients that stand still, or nearly, keep nothing that others wait for; those that nobody waits for go on."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from runtime.gcs_proxy import buffers
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, path, serving
+
+MIB = 1 << 20
+CONTENT = random.Random(12).randbytes(2 * MIB)
+LARGE = bytes(12 * MIB)
+"""More than the kernel keeps for a connection whose other side does not read."""
+
+
+@pytest.fixture
+def narrow(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy with the least memory, which a few transfers have all of, and little patience."""
+    monkeypatch.setattr(buffers, "_SLOW_S", 0.3)
+    with serving(store.url, tmp_path, buffer_mib=4) as proxy:
+        yield proxy
+
+
+@contextlib.contextmanager
+def connections(proxy: Proxy, count: int) -> Iterator[list[socket.socket]]:
+    """Opens some that keep little of what comes."""
+    parts = urlsplit(proxy.url)
+    with contextlib.ExitStack() as stack:
+        made = []
+        for _ in range(count):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.settimeout(60)
+            sock.connect((parts.hostname, parts.port))
+            made.append(sock)
+        yield made
+
+
+def has_ended(sock: socket.socket) -> bool:
+    sock.settimeout(0)
+    try:
+        return not sock.recv(1)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def upload(bucket: str, size: int) -> bytes:
+    target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name=slow"
+    return f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
+
+
+def test_writers_that_stop_do_not_keep_others_from_writing(narrow: Proxy, bucket: str) -> None:
+    with connections(narrow, 8) as slow:
+        for sock in slow:
+            sock.sendall(upload(bucket, len(CONTENT)) + CONTENT[:1000])
+        assert narrow.upload(bucket, "x", CONTENT).status == 200
+        assert narrow.read(bucket, "x").content == CONTENT
+        assert 0 < len([sock for sock in slow if has_ended(sock)]) < len(slow), "more gave way than had to"
+    assert narrow.read(bucket, "slow").status == 404
+
+
+def test_writers_of_single_bytes_give_way_too(narrow: Proxy, bucket: str) -> None:
+    over = threading.Event()
+
+    def trickle(sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            sock.sendall(upload(bucket, 1000))
+            while not over.wait(0.02):
+                sock.sendall(b"x")
+
+    with connections(narrow, 8) as slow:
+        threads = [threading.Thread(target=trickle, args=(sock,)) for sock in slow]
+        for thread in threads:
+            thread.start()
+        try:
+            assert narrow.upload(bucket, "x", CONTENT).status == 200
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_readers_that_stop_do_not_keep_others_from_reading(narrow: Proxy, bucket: str) -> None:
+    narrow.upload(bucket, "large", LARGE)
+    narrow.upload(bucket, "x", CONTENT)
+    with connections(narrow, 16) as slow:
+        for sock in slow:
+            sock.sendall(f"GET {path(bucket, 'large')}?alt=media HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        for _ in range(3):
+            assert narrow.read(bucket, "x").content == CONTENT
+
+
+def test_a_reader_that_nobody_waits_for_may_take_its_time(narrow: Proxy, bucket: str) -> None:
+    narrow.upload(bucket, "large", LARGE)
+    with contextlib.closing(http.client.HTTPConnection(urlsplit(narrow.url).netloc, timeout=60)) as slow:
+        slow.request("GET", f"{path(bucket, 'large')}?alt=media")
+        response = slow.getresponse()
+        assert response.read(1) == b"\0"
+        assert not threading.Event().wait(4 * buffers._SLOW_S)
+        assert response.read() == LARGE[1:]
