@@ -17,6 +17,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import Conflict, Ledger, latest
 from tasks.leases.patience import USUAL, Patience
 from tasks.leases.release import release
+from tasks.leases.stopped import REAP
 
 
 def claim(
@@ -32,6 +33,7 @@ def claim(
     confirm_s: float = CONFIRM_S,
     sleep: Callable[[float], None] = time.sleep,
     say: Callable[[str], None] = lambda line: None,
+    go_on: str = REAP,
 ) -> Holding:
     """Takes the lease of this name for this process, and writes that down before anything is made.
 
@@ -40,7 +42,8 @@ def claim(
     A lease whose owner lives raises Taken and says who it is; one whose owner is gone, or that is kept
     without an owner, is taken over; one that is being released is released to the end, and the next epoch
     begins. An owner elsewhere counts as gone once its lease expired and is not renewed within `confirm_s` seconds,
-    before our eyes: clocks differ. `say` hears that this takes a while.
+    before our eyes: clocks differ. `say` hears that this takes a while; `go_on`
+    says to people what gives back what cannot be cleared away now.
     Raises Unwritable when the ledger cannot be written, Leaked when the last epoch cannot be cleared
     away.
     """
@@ -49,7 +52,7 @@ def claim(
     if last is not None:
         _refuse_if_alive(ledger, last, now(), confirm_s, sleep, say)
     if last and last.state in (State.RELEASING, State.LEAKED):
-        last = _finish(ledger, last, inventories, patience, now)
+        last = _finish(ledger, last, inventories, patience, now, go_on)
     at = now()
     if last is None or last.state is State.GONE:
         taken = steps.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)
@@ -92,7 +95,12 @@ def _refuse_if_alive(
 
 
 def _finish(
-    ledger: Ledger, lease: Lease, inventories: Inventories, patience: Patience, now: Callable[[], float]
+    ledger: Ledger,
+    lease: Lease,
+    inventories: Inventories,
+    patience: Patience,
+    now: Callable[[], float],
+    go_on: str,
 ) -> Lease:
     """Releases to the end what somebody began to release."""
     done = release(
@@ -105,8 +113,5 @@ def _finish(
         now=now,
     )
     if done.lease.state is not State.GONE:
-        raise Leaked(
-            f"what {lease.name} made before could not be cleared away: {done.lease.note}; "
-            "see `slicebench leases`, then `slicebench reap`"
-        )
+        raise Leaked(f"what {lease.name} made before could not be cleared away: {done.lease.note}; {go_on}")
     return done.lease

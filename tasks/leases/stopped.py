@@ -12,30 +12,34 @@ from tasks.leases.made import made_under, things, told
 from tasks.leases.release import Release
 from tasks.leases.shares import shared_by, users
 
+REAP = "see `slicebench leases`, then `slicebench reap`"
+"""What goes on where a lease goes by itself."""
+
 
 @contextmanager
-def telling_what_stands(ledger: Ledger, lease: Lease) -> Iterator[None]:
-    """Around giving back what a lease has: a Ctrl-C within raises Leaked where that leaves something."""
+def telling_what_stands(ledger: Ledger, lease: Lease, go_on: str = REAP) -> Iterator[None]:
+    """Around giving back what a lease has: a Ctrl-C within raises Leaked where that leaves something.
+
+    `go_on` says to people what gives back what is left.
+    """
     try:
         yield
     except KeyboardInterrupt as error:
-        left = left_standing(ledger, lease)
+        left = left_standing(ledger, lease, go_on)
         if left is None:
             raise
         raise left from error
 
 
-def refuse_unproven(done: Release, ended_by: BaseException) -> None:
+def refuse_unproven(done: Release, ended_by: BaseException, go_on: str = REAP) -> None:
     """Raises Leaked where what was given back, after something failed or was interrupted, is not proven gone."""
     if done.lease.state is State.GONE:
         return
     why = f"{ended_by}; " if isinstance(ended_by, Exception) else ""
-    raise Leaked(
-        f"{why}not proven gone: {done.lease.note}; see `slicebench leases`, then `slicebench reap`"
-    ) from ended_by
+    raise Leaked(f"{why}not proven gone: {done.lease.note}; {go_on}") from ended_by
 
 
-def left_standing(ledger: Ledger, before: Lease) -> Leaked | None:
+def left_standing(ledger: Ledger, before: Lease, go_on: str = REAP) -> Leaked | None:
     """Returns an error that names what a lease, as it was before it was given back, still has; None: nothing.
 
     What the lease shares counts where nobody else uses it: it was to go as well.
@@ -52,7 +56,7 @@ def left_standing(ledger: Ledger, before: Lease) -> Leaked | None:
             refs += made_under(one)
     if not refs:
         return None
+    gives = "`slicebench reap` gives back what is left" if go_on == REAP else go_on
     return Leaked(
-        f"interrupted while things were given back: {told(things(refs))} may still be there; `slicebench reap` gives "
-        "back what is left"
+        f"interrupted while things were given back: {told(things(refs))} may still be there; {gives}"
     )

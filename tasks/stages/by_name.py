@@ -16,7 +16,7 @@ from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.leases.shares import users
 from tasks.leases.steps import leave
-from tasks.leases.stopped import telling_what_stands
+from tasks.leases.stopped import REAP, telling_what_stands
 
 
 def give_back(
@@ -28,10 +28,12 @@ def give_back(
     what: str,
     listed_by: str,
     say: Callable[[str], None] = lambda line: None,
+    go_on: str = REAP,
 ) -> Sequence[ResourceRef]:
     """Gives back all that the lease of a name has; returns what went.
 
-    `what` is the thing in words, `listed_by` the command that lists such things. Raises BadInput when slicebench did
+    `what` is the thing in words, `listed_by` the command that lists such things, `go_on` says what gives back what is
+    left by an interrupt. Raises BadInput when slicebench did
     not make it, Taken while somebody is making it or a run uses it, Leaked.
     """
     lease = latest(ledger, lease_name)
@@ -47,10 +49,11 @@ def give_back(
         )
     for holder in lease.holders:
         lease = ledger.write(leave(lease, holder))
-    held = claim(ledger, inventories, lease_name, None, say=say)
+    held = claim(ledger, inventories, lease_name, None, say=say, go_on=go_on)
     before = held.lease
-    with telling_what_stands(ledger, before):
+    with telling_what_stands(ledger, before, go_on):
         done = held.release("deleted by name", replace(USUAL, tell=say))
     if done.lease.state is not State.GONE:
-        raise Leaked(f"{name}: {done.lease.note}. The reaper keeps trying; see `slicebench leases`")
+        then = "The reaper keeps trying; see `slicebench leases`" if go_on == REAP else go_on
+        raise Leaked(f"{name}: {done.lease.note}. {then}")
     return things((*made_under(before), *gone_with(before, done.deleted)))

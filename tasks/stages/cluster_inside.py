@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
@@ -40,15 +41,32 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Inside:
-    """Looks into clusters of GKE and sets them up, by their own APIs. `waits`: for what is put in."""
+    """Looks into clusters of GKE and sets them up, by their own APIs. `waits`: for what is put in.
+
+    `fetching`: how long releases are asked for.
+    """
 
     say: Callable[[str], None] = lambda line: None
     waits: Waits = USUAL
     namespace: str = "default"
+    fetching: Timing | None = None
+
+    no_way: ClassVar[str] = (
+        "where there is no way to it, --no-install leaves JobSet and Kueue out, and a target's make: {queueing: "
+        "{jobset: {manifests: FILE}, kueue: {manifests: FILE}}} names files in its place"
+    )
+    """What to do where the releases cannot be had."""
 
     def ready(self, config: ClusterConfig) -> None:
-        """Sees that what would be put into a cluster can be had, before one is made. Raises as `fetched`."""
-        fetched(config.queueing)
+        """Sees that what would be put into a cluster can be had, before one is made. Raises as `fetched`, with what to
+        do.
+        """
+        try:
+            fetched(config.queueing, timing=self.fetching)
+        except BadInput:
+            raise
+        except InfrastructureError as error:
+            raise InfrastructureError(f"{error}: {self.no_way}") from error
 
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """Puts JobSet, Kueue and the queue into a cluster, or repairs them. Raises as kube_install.set_up."""

@@ -14,6 +14,7 @@ from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.inventory import Inventories
 from tasks.leases.lease import HELD, Lease, State
 from tasks.leases.ledger import Ledger, latest
+from tasks.leases.stopped import REAP
 from tasks.stages.cluster_inside import Inside, Nodes
 from tasks.targets.cluster_find import find, refuse_others
 from tasks.targets.cluster_making import Say
@@ -25,7 +26,10 @@ Mine = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True)
 class Office:
-    """Where clusters are asked for and written down. `inside` looks into them and sets them up; None: nobody does."""
+    """Where clusters are asked for and written down. `inside` looks into them and sets them up; None: nobody does.
+
+    `go_on` says to people what gives back what an interrupt left.
+    """
 
     container: Container
     ledger: Ledger
@@ -33,6 +37,12 @@ class Office:
     say: Say = lambda line: None
     poll_s: float = 5.0
     inside: Inside | None = None
+    go_on: str = REAP
+
+    @property
+    def reaped(self) -> bool:
+        """Whether what is left goes by `slicebench reap`, too."""
+        return self.go_on == REAP
 
 
 @dataclass(frozen=True)

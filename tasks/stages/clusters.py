@@ -83,9 +83,8 @@ def create(
     check(office, name, config)
     _ready(office, config)
     kept = _kept(office, name)
-    holding = claim(
-        office.ledger, office.inventories, lease_name(office.container.project, name), None, say=office.say
-    )
+    lease = lease_name(office.container.project, name)
+    holding = claim(office.ledger, office.inventories, lease, None, say=office.say, go_on=office.go_on)
     until = time.time() + ttl_s if ttl_s is not None else None
     if lasting and kept is None:
         holding.describe(shape_of(config), None)
@@ -120,7 +119,8 @@ def create(
                 if not stays:
                     raise
                 what = f"interrupted before cluster {name} was put back as it was"
-                raise Leaked(f"{what}; `slicebench reap` does that, or do the same again") from again
+                does = "`slicebench reap` does that, or do the same again" if office.reaped else office.go_on
+                raise Leaked(f"{what}; {does}") from again
         raise
     return describe(office, name)
 
@@ -174,7 +174,7 @@ def delete(
         raise Declined(f"cluster {name} stays: nobody agreed")
     return give_back(
         office.ledger, office.inventories, lease_name(office.container.project, name), name,
-        what=f"cluster {name!r}", listed_by="slicebench cluster list", say=office.say,
+        what=f"cluster {name!r}", listed_by="slicebench cluster list", say=office.say, go_on=office.go_on,
     )  # fmt: skip
 
 
@@ -256,11 +256,11 @@ def _back_out(
             holding.detach(kept.stands_until if kept is not None else holding.lease.stands_until)
             return
     made = made_under(holding.lease)
-    with telling_what_stands(office.ledger, holding.lease):
+    with telling_what_stands(office.ledger, holding.lease, office.go_on):
         if made:
             office.say(f"giving back {told(made)}: it was not made whole")
         done = holding.release("it was not made whole")
-    refuse_unproven(done, ended_by)
+    refuse_unproven(done, ended_by, office.go_on)
     if made:
         office.say("given back: nothing of it is left")
 

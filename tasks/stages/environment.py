@@ -26,7 +26,7 @@ from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_changes import change_cluster
-from tasks.stages.environment_desk import KIND_OF, Desk, carry_out, settle
+from tasks.stages.environment_desk import GO_ON, KIND_OF, Desk, carry_out, settle
 from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, lost_record, others_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
@@ -117,7 +117,7 @@ def claimed(desk: Desk, name: str, wait_s: float) -> Holding:
     until, told = time.monotonic() + wait_s, False
     while True:
         try:
-            return claim(desk.ledger, desk.inventories, name, None, say=desk.say)
+            return claim(desk.ledger, desk.inventories, name, None, say=desk.say, go_on=GO_ON)
         except Taken as error:
             if time.monotonic() >= until:
                 raise

@@ -8,10 +8,12 @@ from typing import Any
 from tasks.cloud.container_document import document
 from tasks.cloud.container_update import MACHINE_PARTS, PARTS, POOL_PARTS, change, change_pool
 from tasks.cloud.things import value_at
+from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.stages.environment_desk import Desk
 from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.cluster_size import keeps_room
 from tasks.targets.environment_diff import Difference, differences
 from tasks.targets.environment_wanted import Wanted, wanted
 
@@ -52,7 +54,7 @@ def _compared(
         if seen is None:
             continue
         found = differences(one, seen, _in_place(one))
-        if unlike := [each for each in found if not _enough(one, each)]:
+        if unlike := [each for each in found if not _enough(one, each) and not _has_room(one, each, cluster)]:
             yield one, seen, unlike
 
 
@@ -88,3 +90,9 @@ def _enough(one: Wanted, unlike: Difference) -> bool:
         return False
     there, said = str(unlike.there), str(unlike.wanted)
     return said in ("latest", "-", there) or there.startswith((f"{said}.", f"{said}-"))
+
+
+def _has_room(one: Wanted, unlike: Difference, cluster: ClusterConfig) -> bool:
+    """Whether more CPU machines than are needed may come: none fewer are asked for while TPUs are given back."""
+    is_most = one.name == CPU_POOL and unlike.path == "autoscaling.total_max_node_count"
+    return is_most and keeps_room(cluster, int(unlike.there or 0))

@@ -46,6 +46,8 @@ KIND_OF: Mapping[str, str] = {
 }
 """Kinds that an environment's own lease has, by what people call them."""
 
+GO_ON = "do the same again: nothing else gives it back, for an environment's record has no expiry"
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -65,7 +67,9 @@ class Desk:
         inside = self.inside(config)
         if soon and isinstance(inside, EnvironmentInside):
             inside = replace(inside, fetching=SOON)
-        return Office(self.container, self.ledger, self.inventories, self.say, self.poll_s, inside)
+        return Office(
+            self.container, self.ledger, self.inventories, self.say, self.poll_s, inside, go_on=GO_ON
+        )
 
     def sort(self, wanted: Wanted) -> Sort:
         """Returns what looks at and makes such a thing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.container_model import Cluster
@@ -25,7 +26,7 @@ from tasks.stages.cluster_inside import Inside
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_wanted import email, namespaces
 from tasks.targets.kube_differs import differing
-from tasks.targets.kube_install import USUAL, Waits, fetched, flavors_of, set_up
+from tasks.targets.kube_install import USUAL, Waits, flavors_of, set_up
 from tasks.targets.kube_objects import name
 from tasks.targets.kube_queue_up import (
     apply,
@@ -39,6 +40,7 @@ from tasks.targets.kube_queue_up import (
 from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, MANAGED, priority_classes
 from tasks.targets.kube_room import held_in
 from tasks.targets.kube_teams import TEAM, Share, Teams, queue_for, queue_of
+from tasks.targets.kube_unseen import without_numbers
 
 SOON = Timing(try_s=8.0, total_s=12.0)
 """For who only wants to know whether something can be had."""
@@ -49,26 +51,17 @@ ACTS_AS = "iam.gke.io/gcp-service-account"
 @dataclass(frozen=True)
 class EnvironmentInside(Inside):
     """`spaces` are the namespaces of workloads with the ClusterQueue of each, `account` their Kubernetes account, which
-    acts as `whom`. `fetching`: how long releases are asked for.
+    acts as `whom`.
     """
 
     spaces: tuple[tuple[str, str], ...] = ()
     account: str = ""
     whom: str = ""
     teams: Teams = field(default_factory=Teams)
-    fetching: Timing | None = None
-
-    def ready(self, config: ClusterConfig) -> None:
-        """See Inside. Says what to do where there is no way to the releases."""
-        try:
-            fetched(config.queueing, timing=self.fetching)
-        except BadInput:
-            raise
-        except InfrastructureError as error:
-            raise InfrastructureError(
-                f"{error}: where there is no way to it, queueing.jobset.manifests and queueing.kueue.manifests name "
-                "files in its place, and queueing.install: false leaves both out"
-            ) from error
+    no_way: ClassVar[str] = (
+        "where there is no way to it, queueing.jobset.manifests and queueing.kueue.manifests name files in its place, "
+        "and queueing.install: false leaves both out"
+    )
 
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""
@@ -102,7 +95,10 @@ class EnvironmentInside(Inside):
             yield f"put {' and '.join('JobSet' if kind is JOB_SET else 'Kueue' for kind in lacking)} in, and the queues"
             return
         wanted = flavors_of(api, held_in(as_planned(cluster, config), config), config)
-        objects = objects_of(wanted, self.namespace, self.teams)
+        objects = [
+            (kind, without_numbers(one, wanted) if kind is CLUSTER_QUEUE else one)
+            for kind, one in objects_of(wanted, self.namespace, self.teams)
+        ]
         yield from differing(api, [*priority_classes(), *objects, *self._entrances()])
         keep = {queue_of(one.team) for one in self.teams.shares}
         for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
@@ -152,5 +148,11 @@ def inside_of(
         (space, queue_for(team, teams)) for space, team in zip(namespaces(config), names, strict=True)
     )
     return EnvironmentInside(
-        say, waits, spaces[0][0], spaces, workloads.kubernetes, email(workloads.name, project), teams
+        say,
+        waits,
+        spaces[0][0],
+        spaces=spaces,
+        account=workloads.kubernetes,
+        whom=email(workloads.name, project),
+        teams=teams,
     )

@@ -9,7 +9,7 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
 from tasks.config.cluster import ClusterConfig
-from tasks.targets.cluster_requests import pool_name
+from tasks.targets.cluster_requests import CPU_POOL, pool_name
 
 
 class Others(BadInput):
@@ -54,10 +54,14 @@ def refuse_others(
         if config.type
         else set()
     )
+    if not beside and mine(there.labels):  # then its CPU pool was made with it
+        wanted.add(CPU_POOL)
     others = [pool.name for pool in there.pools if pool.name in wanted and not mine(pool.labels)]
     if others:
+        one = len(others) == 1
+        named = f"node pool{'' if one else 's'} {' and '.join(others)} of {there.name}"
         raise Others(
-            f"node pool {others[0]} of {there.name} is there, and not made under this lease: it is left alone",
-            fix="choose another cluster, or delete that pool; if somebody took its labels away, give it those of the "
-            "cluster again (gcloud container node-pools update --labels)",
+            f"{named} {'is' if one else 'are'} there, and not made under this lease: left alone",
+            fix="choose another cluster, or delete what is named; if somebody took its labels away, give it those of "
+            "the cluster again (gcloud container node-pools update --labels)",
         )

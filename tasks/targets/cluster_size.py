@@ -33,6 +33,11 @@ def most_cpu_nodes(config: ClusterConfig) -> int:
     return max(config.cpu_pool.nodes, 3 + math.ceil(machines_at_most(config) / _NODES_A_CONTROLLER))
 
 
+def keeps_room(config: ClusterConfig, there: int) -> bool:
+    """Whether CPU machines may stay as many as there may be now: slices that were given back may come again."""
+    return config.cpu_pool.most is None and not config.slices and there >= most_cpu_nodes(config)
+
+
 def machines_at_most(config: ClusterConfig) -> int:
     """Returns how many machines there may be beside the CPU machines."""
     shape = config.shape

@@ -10,6 +10,7 @@ from tasks.cloud.container_model import Cluster, Pool
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.cluster_plan import Step
 from tasks.targets.cluster_requests import CPU_POOL, cpu_pool_request, pool_request
+from tasks.targets.cluster_size import keeps_room
 
 
 def as_planned(there: Cluster, config: ClusterConfig, steps: Sequence[Step] = ()) -> Cluster:
@@ -22,7 +23,7 @@ def _pools(there: Cluster, config: ClusterConfig, steps: Mapping[str, str]) -> I
         does = steps.get(pool.name, "")
         if does == "wait for":
             yield replace(pool, state="RUNNING")
-        elif not does and pool.name == CPU_POOL and pool.autoscaled:
+        elif not does and pool.name == CPU_POOL and pool.autoscaled and not keeps_room(config, pool.most):
             yield replace(pool, most=_most(cpu_pool_request(config, {})) or pool.most)
         elif not does:
             yield pool

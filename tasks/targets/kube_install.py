@@ -13,6 +13,7 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import NotServed, Refused, Unavailable, shortened
 from tasks.cloud.kubernetes_kinds import (
     ALL_NAMESPACES,
+    CLUSTER_QUEUE,
     DEPLOYMENT,
     JOB_SET,
     NODE,
@@ -45,9 +46,10 @@ from tasks.targets.kube_controllers import (
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
 from tasks.targets.kube_pods import unschedulable, waits
 from tasks.targets.kube_queue_up import apply, queue_up
-from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, Flavor, flavors
+from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, MANAGED, Flavor, flavors
 from tasks.targets.kube_room import Held, room_of
 from tasks.targets.kube_teams import Teams
+from tasks.targets.kube_unseen import room_with
 
 Say = Callable[[str], None]
 
@@ -106,10 +108,13 @@ def set_up(
 
 
 def flavors_of(api: Kubernetes, held: Sequence[Held], config: ClusterConfig) -> list[Flavor]:
-    """Returns the flavors of a cluster's machines, as its nodes are now."""
+    """Returns the flavors of a cluster's machines, as its nodes are now: Kueue must be there."""
     limit = config.queueing.memory_limit
+    limits = config.queueing.cpu_limit, size.in_bytes(limit) if limit else None
     room = room_of(api.list(NODE).items)
-    return flavors(held, room, config.queueing.cpu_limit, size.in_bytes(limit) if limit else None)
+    if any(one.shape.machine_type not in room for one in held):
+        room = room_with(room, held, api.list(CLUSTER_QUEUE, labels=MANAGED).items, *limits)
+    return flavors(held, room, *limits)
 
 
 def controllers(

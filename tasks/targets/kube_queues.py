@@ -9,7 +9,7 @@ machines that the chips are on. What asks for no chips does not get to them: it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tasks.cloud.kubernetes_kinds import (
@@ -51,6 +51,8 @@ class Flavor:
     taint: str = ""
     """The key of the taint that its nodes have: pods get there that tolerate it."""
     near: bool = False
+    unseen: bool = False
+    """No node of its machines is known: what they have besides chips, nobody knows."""
 
 
 def flavors(
@@ -61,20 +63,17 @@ def flavors(
     found: dict[str, Flavor] = {}
     for one in held:
         flavor = _flavor(one, room.get(one.shape.machine_type, _UNKNOWN), kinds)
+        flavor = replace(flavor, unseen=one.shape.machine_type not in room)
         before = found.get(flavor.name)
         if before is not None:
             amounts = {key: value + before.amounts[key] for key, value in flavor.amounts.items()}
-            flavor = Flavor(flavor.name, flavor.node_labels, amounts, flavor.taint, flavor.near)
+            flavor = replace(flavor, amounts=amounts, unseen=flavor.unseen or before.unseen)
         found[flavor.name] = flavor
     limits = {"cpu": cpu_limit, "memory": memory_limit}
     return [
-        Flavor(
-            one.name, one.node_labels,
-            {name: min(has, limits.get(name) or has) for name, has in one.amounts.items()},
-            one.taint, one.near,
-        )
+        replace(one, amounts={name: min(has, limits.get(name) or has) for name, has in one.amounts.items()})
         for one in sorted(found.values(), key=lambda one: not one.taint)  # chips first, as they are asked for
-    ]  # fmt: skip
+    ]
 
 
 def _flavor(one: Held, each: Each, cpu_kinds: Sequence[str]) -> Flavor:
@@ -84,13 +83,18 @@ def _flavor(one: Held, each: Each, cpu_kinds: Sequence[str]) -> Flavor:
         named = COMMON if shape.machine_type == cpu_kinds[0] else shape.machine_type
         return Flavor(named, {MACHINE_LABEL: shape.machine_type} if len(cpu_kinds) > 1 else {}, room)
     labels = dict(shape.node_selector)
-    named = shape.label
-    if shape.kind == "tpu":
-        named = shape.family if one.any_topology else f"{shape.family}-{shape.topology}"
     if one.any_topology:
         labels.pop(TOPOLOGY_LABEL, None)
     chips = {shape.resource: one.machines * shape.chips_per_host}
-    return Flavor(named, labels, chips | room, shape.resource, near=shape.gpu_direct is not None)
+    return Flavor(name_of(one), labels, chips | room, shape.resource, near=shape.gpu_direct is not None)
+
+
+def name_of(one: Held) -> str:
+    """Returns the name of the flavor of machines that have chips."""
+    shape = one.shape
+    if shape.kind != "tpu":
+        return shape.label
+    return shape.family if one.any_topology else f"{shape.family}-{shape.topology}"
 
 
 def _cpu_kinds(held: Sequence[Held]) -> Sequence[str]:

@@ -38,7 +38,8 @@ def test_what_was_made_is_as_it_is_wanted(project: Gke) -> None:
     assert (lease.expires_at, lease.owner, lease.state, lease.note) == (None, None, "live", "")
     with project.store.changing() as state:  # by hand
         [cluster] = state["clusters"].values()
-        del cluster["pools"]["tpu-node-pool-0"]["spec"]["config"]["resource_labels"]
+        for pool in cluster["pools"].values():
+            del pool["spec"]["config"]["resource_labels"]
         HAND_MADE[0][0](state)
     what_is_nobody_s_is_shown_and_refused_before_anything_is_changed(project)
 
@@ -47,7 +48,7 @@ def what_is_nobody_s_is_shown_and_refused_before_anything_is_changed(project: Gk
     """A pool of which nothing says whose it is may be anybody's; all else that is to be done is told as well."""
     planned = plan(desk(), environment())
     assert steps(planned) == [HAND_MADE[0][1]] and not planned.empty
-    words = "node pool tpu-node-pool-0 of mine is there, and not made under this lease"
+    words = "node pools cpu and tpu-node-pool-0 of mine are there, and not made under this lease"
     assert [str(one).partition(":")[0] for one in planned.problems] == [words]
     project.forget()
     with pytest.raises(BadInput, match=words):

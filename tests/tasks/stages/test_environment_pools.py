@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runtime.contract.errors import BadInput, SlicebenchError
+from runtime.contract.errors import BadInput, Leaked, SlicebenchError
 from tasks.cloud.container_errors import Busy
 from tasks.cloud.container_model import Cluster
 from tasks.config.environment import EnvironmentConfig
@@ -106,6 +106,20 @@ def test_quotas_are_made_for_the_machines_that_a_plan_leaves() -> None:
     assert as_planned(waits, config, [Step("wait for", second.name, "it is being made")]) == whole
 
 
+def test_cpu_machines_keep_their_room_while_the_tpus_are_given_back(gke: Gke) -> None:
+    """They come again, and so would what the controllers need: only a maximum that is said is kept to."""
+    make()
+    given_back = environment(tpu_pools=0)
+    assert told(given_back) == []
+    config = cluster_of(given_back, "proj")
+    [there] = office().container.clusters()
+    kept = as_planned(there, config, [Step("remove pool", "tpu-node-pool-0")])
+    assert [(one.name, one.most) for one in kept.pools] == [("cpu", 4)]
+    changed = "node pool cpu: autoscaling.total_max_node_count: 4 →"
+    assert told(environment(tpu_pools=0, cpu_pool={"most": 3})) == [f"{changed} 3"]
+    assert told(environment(tpu_pools=0, cpu_pool={"nodes": 5}))[1:] == [f"{changed} 5"]
+
+
 def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gke) -> None:
     make()
     with gke.store.changing() as state:
@@ -137,6 +151,24 @@ def test_a_record_that_has_lost_what_was_made_says_so(gke: Gke) -> None:
     with pytest.raises(BadInput, match=words):
         down(desk(), environment())
     assert gke.mutations() == []
+
+
+def test_who_interrupts_its_end_is_told_what_goes_on_with_it(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease has no expiry: no reaper gives back what is left of it."""
+
+    def interrupted(*words: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    make()
+    with monkeypatch.context() as patched, pytest.raises(Leaked) as ended:
+        patched.setattr("tasks.leases.holding.Holding.release", interrupted)
+        down(desk(), environment())
+    assert "may still be there; do the same again" in str(ended.value)
+    assert "reap" not in str(ended.value)
+    down(desk(), environment())
+    assert gke.inventory() == []
 
 
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:

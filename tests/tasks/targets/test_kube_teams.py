@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
+from tasks.cloud.labels import LEASE
+from tasks.config.accelerators import accelerator
 from tasks.targets.kube_differs import unlike
 from tasks.targets.kube_queues import Flavor
+from tasks.targets.kube_queues import flavors as flavors_of
+from tasks.targets.kube_room import Each, Held
 from tasks.targets.kube_teams import Share, Teams, queue_for, queues
+from tasks.targets.kube_unseen import room_with, without_numbers
 from tests.cloud.kubernetes.kueue_rules import check
 
 TPU = "google.com/tpu"
+TWO = Teams([Share("a", 1), Share("b", 1, borrow=1, lend=0)], 16)
 
 
 def flavors(slices: int) -> list[Flavor]:
@@ -69,23 +75,84 @@ def test_teams_without_slices_wait_in_the_common_queue() -> None:
     assert (queue_for("a", teams), queue_for("guests", teams)) == ("team-a", "cluster-queue")
 
 
+AS_IT_IS: list[dict[str, Any]] = [
+    {"flavors": [{"name": "f", "resources": [{"name": "x", "nominalQuota": "16k"}]}]}
+]
+
+
 @pytest.mark.parametrize(
     ("there", "told"),
     [
         ({}, []),
         ({"more": 1}, []),
-        ({"resourceGroups": [{"flavors": [{"resources": [{"name": "x", "nominalQuota": "8"}]}]}]},
-         ['spec.resourceGroups.0.flavors.0.resources.0.nominalQuota: "8" → "16000"']),
-        ({"resourceGroups": []},
-         ['spec.resourceGroups.0.flavors.0.resources.0.name: nothing → "x"',
-          'spec.resourceGroups.0.flavors.0.resources.0.nominalQuota: nothing → "16000"']),
+        ({"resourceGroups": [{"flavors": [{"name": "f", "resources": [{"name": "x", "nominalQuota": "8"}]}]}]},
+         ['flavors.f.x.nominalQuota: "8" → "16000"']),
+        ({"resourceGroups": []}, ['flavors.f.x.nominalQuota: nothing → "16000"']),
+        ({"resourceGroups": [{"flavors": [{"name": "g", "resources": []}, *AS_IT_IS[0]["flavors"]]}]},
+         ['flavors.g: "more than is wanted" → nothing']),
         ({"cohortName": "other"}, ['spec.cohortName: "other" → nothing']),
         ({"stopPolicy": "Hold"}, ['spec.stopPolicy: "Hold" → "None"']),
     ],
 )  # fmt: skip
 def test_what_differs_in_a_cluster_is_told_by_its_field(there: dict[str, Any], told: list[str]) -> None:
-    groups = [{"flavors": [{"resources": [{"name": "x", "nominalQuota": "16000"}]}]}]
-    as_it_is = [{"flavors": [{"resources": [{"name": "x", "nominalQuota": "16k"}]}]}]
+    groups = [{"flavors": [{"name": "f", "resources": [{"name": "x", "nominalQuota": "16000"}]}]}]
     wanted = {"metadata": {"name": "q"}, "spec": {"resourceGroups": groups}}
-    has = {"metadata": {"name": "q"}, "spec": {"resourceGroups": as_it_is, **there}}
+    has = {"metadata": {"name": "q"}, "spec": {"resourceGroups": AS_IT_IS, **there}}
     assert list(unlike(wanted, has)) == told
+
+
+def test_flavors_are_compared_by_their_names_and_told_in_what_order_they_are() -> None:
+    """The first that has room is taken, so their order means something."""
+    [wanted] = of(1).values()
+    [group] = wanted["spec"]["resourceGroups"]
+    turned = {
+        **wanted,
+        "spec": {**wanted["spec"], "resourceGroups": [{**group, "flavors": group["flavors"][::-1]}]},
+    }
+    assert list(unlike(wanted, turned)) == [
+        'spec.resourceGroups.0.flavors: ["machines", "v5e"] → ["v5e", "machines"]'
+    ]
+
+
+SLICE = accelerator("ct5lp-hightpu-4t", "4x4")
+QUEUES = [
+    one
+    for _, one in queues(flavors_of([Held(SLICE, 8)], {"ct5lp-hightpu-4t": Each(111, 180)}, None, None), TWO)
+]
+
+
+@pytest.mark.parametrize(
+    ("limit", "had", "each"),
+    [
+        (None, QUEUES, Each(111, 180)),
+        (1000, QUEUES, Each(111, 180)),
+        (500, QUEUES, None),
+        (None, [], None),
+        (
+            None,
+            [{**one, "metadata": {**one["metadata"], "labels": {LEASE: "run-e1"}}} for one in QUEUES],
+            None,
+        ),
+    ],
+)
+def test_what_a_machine_has_that_is_away_is_known_by_the_quota_of_its_kind(
+    limit: int | None, had: list[Any], each: Each | None
+) -> None:
+    away = Held(SLICE, 4)
+    room = room_with({}, [away], had, limit, None)
+    assert room.get("ct5lp-hightpu-4t") == each
+    assert room_with({"ct5lp-hightpu-4t": Each(1, 1)}, [away], had, None, None) == {
+        "ct5lp-hightpu-4t": Each(1, 1)
+    }
+
+
+def test_what_nobody_knows_of_a_machine_is_compared_with_nothing() -> None:
+    unseen = flavors_of([Held(SLICE, 4)], {}, None, None)
+    wanted = [without_numbers(one, unseen) for _, one in queues(unseen, TWO)]
+    lines = [list(unlike(one, {"metadata": one["metadata"], "spec": {}})) for one in wanted]
+    assert "flavors.v5e-4x4.cpu.nominalQuota: nothing → what its machines have" in lines[1]
+    assert 'flavors.v5e-4x4.google.com/tpu.nominalQuota: nothing → "16"' in lines[1]
+    assert [
+        list(unlike(one, {**one, "spec": made["spec"]}))
+        for one, (_, made) in zip(wanted, queues(unseen, TWO), strict=True)
+    ] == [[], [], []]
