@@ -132,6 +132,9 @@ def delete(
         bool, Parameter(negative="", show_default=False, help="Do not ask; also those of runs that go on")
     ] = False,
     wait: Annotated[str, Parameter(help="How long to wait for pods to end; 0s: not at all")] = "5m",
+    missing_ok: Annotated[
+        bool, Parameter(negative="", show_default=False, help="A name of which there is none is no error")
+    ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
@@ -152,7 +155,7 @@ def delete(
 
     desk, ledger = office(where, patient=True), the_ledger()
     left = {one: lease for one in names if (lease := left_behind(ledger, desk.kube, desk.namespace, one))}
-    found = chosen(desk, [one for one in names if one not in left], filter_by_job)
+    found = chosen(desk, [one for one in names if one not in left], filter_by_job, missing_ok=missing_ok)
     if not force:
         _refuse_leased(found)
         if filter_by_job is not None and found and not _agreed([name_of(one) for one in found]):

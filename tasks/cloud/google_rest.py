@@ -84,7 +84,7 @@ class Rest:
             more = f"{'&' if '?' in path else '?'}pageToken={quote(token, safe='')}" if token else ""
             page = self.get(doing, f"{path}{more}")
             yield page
-            token = page.get("nextPageToken", "")
+            token = str(page.get("nextPageToken") or "")
             if not token:
                 return
 
@@ -106,6 +106,8 @@ class Rest:
             raise self._failure(response, doing)
         try:
             told: Document = response.json() if response.content else {}
+            if not isinstance(told, dict):
+                raise ValueError("it is no object")
         except ValueError as error:  # a proxy's page, or half of the reply
             words = " ".join(response.text.split())[:120] or "what cannot be read"
             raise Unanswered(f"cannot {doing}: {self.host} answered {words}; {UNANSWERED}") from error

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from tasks.cloud.container_errors import Unavailable
+from tasks.cloud.container_errors import Unanswered, Unavailable
 from tasks.cloud.google_rest import Document, Rest
 from tasks.cloud.timing import Timing
 
@@ -57,7 +57,10 @@ class Series:
 
 
 def series_of(watched: Watched, begin: float, end: float, timing: Timing, limit_s: float) -> list[Series]:
-    """Returns all there is of a workload between two times. Raises ContainerError, also when it takes longer."""
+    """Returns all there is of a workload between two times.
+
+    Raises ContainerError, also when it takes longer, or what is answered cannot be read.
+    """
     until = time.monotonic() + limit_s
     return [one for metric in METRICS for one in _of_metric(watched, metric, (begin, end), timing, until)]
 
@@ -79,9 +82,18 @@ def _of_metric(
     path = f"v3/projects/{watched.project}/timeSeries?{urlencode(query)}"
     doing = f"read {metric} of {watched.workload}"
     for page in Rest(API, timing=timing).pages(doing, path):
-        yield from (_series(metric, one) for one in page.get("timeSeries", ()))
+        yield from _read_page(metric, page, doing)
         if time.monotonic() >= until:
             raise Unavailable(f"cannot {doing}: it takes longer than is waited for it")
+
+
+def _read_page(metric: str, page: Document, doing: str) -> list[Series]:
+    """Returns what a page tells. Of a document that is none nothing is known: each of its parts may be anything."""
+    try:
+        return [_series(metric, one) for one in page.get("timeSeries", ())]
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise Unanswered(f"cannot {doing}: {API} answered what cannot be read ({what})") from error
 
 
 def _filter(watched: Watched, kind: str) -> str:

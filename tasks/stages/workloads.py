@@ -22,11 +22,19 @@ def listing(desk: Desk, which: str, job: str) -> list[Row]:
     return [one for one in rows(_known(desk), which, job) if one.namespace == desk.namespace]
 
 
-def chosen(desk: Desk, names: Sequence[str], pattern: str | None) -> list[Object]:
-    """Returns the JobSets that are meant, by name or by a regular expression. Raises BadInput for names of none."""
+def chosen(
+    desk: Desk, names: Sequence[str], pattern: str | None, *, missing_ok: bool = False
+) -> list[Object]:
+    """Returns the JobSets that are meant, by name or by a regular expression.
+
+    Raises BadInput for names of none, unless they may be missing.
+    """
     if pattern is not None:
         matches = matching(pattern)
         return [one for one in desk.all(JOB_SET) if matches(name(one))]
+    if missing_ok:
+        there = (desk.kube.find(JOB_SET, one, desk.namespace) for one in names)
+        return [one for one in there if one is not None]
     return [the_jobset(desk, one) for one in names]
 
 

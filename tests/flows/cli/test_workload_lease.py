@@ -214,6 +214,8 @@ def test_deleting_what_is_gone_already_closes_its_lease_and_deleting_it_again_fi
     assert lease_of("twice").state is State.GONE
     code, _, said = call("delete twice")
     assert code == 2 and "there is no workload twice" in said
+    code, _, said = call("delete twice", "--missing-ok")
+    assert (code, said.endswith("there was nothing to delete\n")) == (0, True)
 
 
 def test_what_keeps_pods_while_kueue_is_down_is_told(

@@ -34,9 +34,16 @@ def test_want_of_a_login_is_told_apart_from_want_of_a_role() -> None:
         google_rest._token(tokens, False)  # type: ignore[arg-type]
 
 
-def test_a_reply_that_is_no_json_says_nothing_of_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = httpx.Response(200, text="<html>\n proxy </html>")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("<html>\n proxy </html>", "<html> proxy </html>"), ("[]", r"\[\]")],
+    ids=["page", "list"],
+)
+def test_a_reply_that_is_no_document_says_nothing_of_what_happened(
+    monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    page = httpx.Response(200, text=text)
     client = SimpleNamespace(request=lambda *more, **named: page)
     monkeypatch.setattr(google_rest, "_client", lambda variable, endpoint, pid: ("", client, None))
-    with pytest.raises(Unanswered, match="storage.googleapis.com answered <html> proxy </html>"):
+    with pytest.raises(Unanswered, match=f"storage.googleapis.com answered {words}"):
         Rest("storage.googleapis.com").send("POST", "make it", "storage/v1/b")

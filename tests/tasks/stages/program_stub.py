@@ -20,6 +20,7 @@ def main() -> int:
         calls.write(f"{words[0]} {words[1]}\n")
     does = (told / "does").read_text() if (told / "does").exists() else ""
     if words[0] == "delete":
+        assert "--missing-ok" in words  # it may never have been made
         time.sleep(0.3)  # meanwhile it trains, and tells of it
         print("it cannot be deleted" if does == "stays" else "deleted", file=sys.stderr)
         return 3 if does == "stays" else 0

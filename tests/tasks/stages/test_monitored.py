@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -134,10 +135,40 @@ def test_a_service_that_falters_holds_up_nothing(
     assert told(run)["why"] and told(run)["series"] == []
 
 
-def test_an_answer_that_is_none_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rest, "get", lambda self, doing, path: {"timeSeries": [{"resource": []}]})
+AT = {"interval": {"endTime": "2026-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"timeSeries": [{"resource": []}]},
+        {"timeSeries": ["x"]},
+        {"timeSeries": 5},
+        {"timeSeries": [{"resource": {"labels": {}}}]},
+        {"timeSeries": [{"resource": {"labels": {"pod_name": "p"}}, "metric": []}]},
+        {
+            "timeSeries": [
+                {"resource": {"labels": {"pod_name": "p"}}, "points": [{**AT, "value": {"doubleValue": "x"}}]}
+            ]
+        },
+        {
+            "timeSeries": [
+                {"resource": {"labels": {"pod_name": "p"}}, "points": [{"interval": {"endTime": "soon"}}]}
+            ]
+        },
+        {
+            "timeSeries": [
+                {"resource": {"labels": {"pod_name": "p"}}, "points": [{"interval": {"endTime": 5}}]}
+            ]
+        },
+        [],
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_none_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setattr(Rest, "get", lambda self, doing, path: answer)
     report(run)
-    assert told(run)["why"]
+    assert re.match("cannot read duty_cycle_percent .* answered what cannot be read", told(run)["why"])
 
 
 def test_long_runs_are_told_in_longer_steps_and_many_series_in_pages(
