@@ -20,6 +20,7 @@ from tests.cloud import lifetime, rpc
 from tests.cloud.container import behind, compute, service
 from tests.cloud.container.store import MUTATING, Store
 from tests.cloud.container.world import advance
+from tests.cloud.kubernetes.releases import in_files
 from tests.cloud.project.beside import serve as serve_project
 from tests.cloud.rpc import Method
 
@@ -103,6 +104,8 @@ def main(arguments: list[str]) -> int:
         login = behind.credentials(options.state / "credentials.json", tokens)
         told += f" GOOGLE_APPLICATION_CREDENTIALS={login.resolve()}"
     print(f"GKE stand-in: export {told} SLICEBENCH_PROJECT=proj", flush=True)
+    if options.kubernetes:
+        print(f"queues without github.com: slicebench env up … --set '{in_files(options.state)}'", flush=True)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     lifetime.wait_until_over(options.parent, over)

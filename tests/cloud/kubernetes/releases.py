@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -112,6 +113,16 @@ def _definition(group: str, plural: str, kind: str, spaced: bool, versions: list
 def written(objects: list[dict[str, Any]]) -> bytes:
     """Returns manifests as a file."""
     return yaml.safe_dump_all(objects, sort_keys=False).encode()
+
+
+def in_files(folder: Path) -> str:
+    """Writes the newest of both as files; returns the part of a config that names them, as one word of a command."""
+    named = []
+    for name in NEWEST:
+        content, file = written(release(name)), (folder / f"{name}.yaml").resolve()
+        file.write_bytes(content)
+        named.append(f"{name}: {{manifests: {file}, sha256: {hashlib.sha256(content).hexdigest()}}}")
+    return f"queueing={{{', '.join(named)}}}"
 
 
 @dataclass
