@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ def plan(
     from tasks.stages.prepare import resolve
     from tasks.stages.provision import look_over
     from tasks.stages.refusals import refuse_bad_keys, refuse_unwritable
+    from tasks.targets.beside_told import lines, standing
     from tasks.targets.open import open_target
 
     spec = resolve(request_of(suite, flags, resume=None), os.environ)
@@ -38,7 +40,7 @@ def plan(
     target = open_target(spec.target)
     planned = target.plan(spec)
     problems = [*spec.warnings, *spec.left_out, *look_over(target, planned, spec)]
-    build = explain_build(spec)
+    build, beside = explain_build(spec), standing(spec.target)
     told: dict[str, Any] = {
         **asdict(planned),
         "run_id": spec.run_id,
@@ -46,6 +48,7 @@ def plan(
         "points": len(spec.points),
         "repeats": spec.num_repeats,
         "output": f"{spec.output}/{spec.run_id}",
+        "beside": asdict(beside) if beside is not None else None,
         "build": asdict(build),
         "problems": [str(problem) for problem in problems],
     }
@@ -54,7 +57,11 @@ def plan(
     if json:
         print_json(told)
     else:
-        print("\n".join(_lines(told, build_said=str(build))))
+        print(
+            "\n".join(
+                _lines(told, str(build), list(lines(beside, told["output"])) if beside is not None else [])
+            )
+        )
     users = dict.fromkeys(point.generator for point in spec.points if point.implementation == "user")
     say(*build.notes, *map(not_looked_at, users), *map(str, problems))
     errors = [problem for problem in problems if problem.severity == "error"]
@@ -68,8 +75,8 @@ def _left(most_s: float, alone_s: float | None) -> str:
     return f"to itself once it is started, for {in_words(most_s)} at most{alone}; --resume follows it and collects"
 
 
-def _lines(told: dict[str, Any], build_said: str) -> list[str]:
-    """Returns the plan for people: one fact a line."""
+def _lines(told: dict[str, Any], build_said: str, beside: Sequence[str]) -> list[str]:
+    """Returns the plan for people: one fact a line. `beside`: what stands beside each worker."""
     from tasks.leases.keeping import by_list_prices
 
     made = [f"{ref['kind']} {ref['name']} ({ref['scope']})" for ref in told["resources"] if ref["ours"]]
@@ -77,6 +84,7 @@ def _lines(told: dict[str, Any], build_said: str) -> list[str]:
         "suite": f"{told['suite']}: {counted(told['points'], 'benchmark')}, {counted(told['repeats'], 'repeat')} each",
         "target": f"{told['target']}: {counted(told['slices'], 'slice')}, {counted(told['workers'], 'worker')} × "
         f"{counted(told['devices_per_worker'], told['platform'] + ' device')}",
+        **({"beside": f"\n{'':10}".join(beside)} if beside else {}),
         "makes": f"{counted(len(made), 'resource')}: {'; '.join(made)}" if made else "nothing",
         **({"capacity": f"{told['capacity']}, for accelerators that are made"} if told["capacity"] else {}),
         **({"left": _left(told["left_s"], told["left_alone_s"])} if told["left_s"] else {}),

@@ -38,7 +38,7 @@ def parts(config: GkeTargetConfig, submission: Submission) -> Parts:
         return parts
     known = _known(config, submission, sidecar)
     mounts: list[Object] = []
-    if _shares(sidecar):
+    if shares(sidecar):
         mounts.append({"name": "certificates", "mountPath": str(known["certificates"])})
         parts.volumes.append({"name": "certificates", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}})
         parts.mounts.append({**mounts[0], "readOnly": True})
@@ -97,20 +97,27 @@ def _container(
             secrets,
             literals({name: filled(value, known) for name, value in sidecar.env.items()}),
         ),
-        ports=[{"containerPort": known[name]} for name in _ports(sidecar)],
+        ports=[{"containerPort": known[name]} for name in ports(sidecar)],
         startupProbe=_probe(sidecar, known, on_loopback=config.uses_host_network),
         volumeMounts=mounts,
     )
 
 
-def _ports(sidecar: Sidecar) -> list[str]:
-    """Returns which of its ports it listens at: on the network of its host no two pods may have the same one."""
+def ports(sidecar: Sidecar) -> list[str]:
+    """Returns at which of `port`, `admin` and `forward` it listens: on its host's network no two pods may have one."""
     texts = _texts(sidecar)
     return [
         name
         for name in ("port", "admin", "forward")
         if (name == "port" and sidecar.port) or any(f"{{{name}}}" in text for text in texts)
     ]
+
+
+def numbers(sidecar: Sidecar) -> dict[str, int]:
+    """Returns the numbers of its ports in a pod."""
+    port = sidecar.port or PORT
+    admin, forward = [one for one in (ADMIN, FORWARD, PORT) if one != port][:2]
+    return {"port": port, "admin": admin, "forward": forward}
 
 
 def _probe(sidecar: Sidecar, known: Mapping[str, str | int], *, on_loopback: bool) -> Object | None:
@@ -130,7 +137,7 @@ def _probe(sidecar: Sidecar, known: Mapping[str, str | int], *, on_loopback: boo
     return {**how[place.scheme], "periodSeconds": 1, "timeoutSeconds": 3, "failureThreshold": tries}
 
 
-def _shares(sidecar: Sidecar) -> bool:
+def shares(sidecar: Sidecar) -> bool:
     """Says whether workers see a folder of it."""
     return bool(sidecar.certificates) or any("{certificates}" in text for text in _texts(sidecar))
 
@@ -140,12 +147,8 @@ def _texts(sidecar: Sidecar) -> tuple[str, ...]:
 
 
 def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) -> dict[str, str | int]:
-    port = sidecar.port or PORT
-    admin, forward = [one for one in (ADMIN, FORWARD, PORT) if one != port][:2]
     return {
-        "port": port,
-        "admin": admin,
-        "forward": forward,
+        **numbers(sidecar),
         # On its host's network others would reach it, and the kubelet asks there.
         "address": LOOPBACK if config.uses_host_network else "0.0.0.0",
         "python": "python",

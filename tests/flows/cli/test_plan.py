@@ -42,6 +42,71 @@ def test_one_of_each_is_told_in_the_singular(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().err.endswith("ok, 1 benchmark, 1 repeat each\n")
 
 
+KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+OURS = f"encryption: {{keys: {{bkt: {KEY}, bkt/own: file:KEY}}}}"
+THEIRS = "sidecar: {name: other, command: [p, '{port}'], ready: {path: /up}, workload_env: {https_proxy: u}}"
+
+
+@pytest.mark.parametrize(
+    ("stands", "encrypts", "ports", "told"),
+    [
+        (
+            OURS,
+            True,
+            {"workers": None, "health": None},
+            [
+                "encryption, slicebench's own proxy, beside each worker, as a process",
+                f"encrypts what is written to bkt, by {KEY}",
+                "encrypts what is written to bkt/own, by file:",
+                "all else passes through as it is",
+                "is no bucket: what lies there went past it",
+                "listens at free ports of loopback, for workers, health; is up once it answers /readyz",
+                "gives the workers STORAGE_EMULATOR_HOST, TENSORSTORE_GCS_HTTP_URL",
+            ],
+        ),
+        (
+            "encryption: {enabled: false, face: forward}",
+            False,
+            {"workers": None, "health": None, "https_proxy": None},
+            ["encrypts nothing: all passes through as it is"],
+        ),
+        (
+            THEIRS,
+            None,
+            {"workers": None},
+            [
+                "other, beside each worker, as a process",
+                "whether it encrypts, nobody knows but itself",
+                "is up once it answers /up with 200, within 60 s",
+                "gives the workers https_proxy",
+            ],
+        ),
+    ],
+)
+def test_what_stands_beside_each_worker_is_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    stands: str,
+    encrypts: bool | None,
+    ports: dict[str, int | None],
+    told: list[str],
+) -> None:
+    key = tmp_path / "key.json"
+    key.write_text('{"key": []}')
+    key.chmod(0o600)
+    (tmp_path / "t.yaml").write_text(f"kind: local\n{stands.replace('KEY', str(key))}\n")
+    words = ["plan", "quickstart", "--target", str(tmp_path / "t.yaml"), "--output", str(tmp_path / "o")]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    lines = said[said.index("beside: ") : said.index("makes: ")].removeprefix("beside: ").splitlines()
+    found = [line.strip() for line in lines]
+    assert all(any(one in line for line in found) for one in told), found
+    assert main([*words, "--json"]) == 0
+    beside = json.loads(capsys.readouterr().out)["beside"]
+    assert (beside["encrypts"], beside["ports"], beside["image"]) == (encrypts, ports, None)
+    assert beside["keys"] == ({"bkt": KEY, "bkt/own": f"file:{key}"} if encrypts else {})
+
+
 def test_programs_get_numbers_and_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "quickstart", "--output", str(tmp_path), "--run-id", "r1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

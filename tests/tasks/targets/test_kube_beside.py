@@ -16,6 +16,7 @@ from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.stages.workload_create import Wanted, submission_of
 from tasks.targets.beside import beside
+from tasks.targets.beside_told import lines, standing
 from tasks.targets.kube_beside import told
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset, secret
@@ -135,6 +136,34 @@ def test_any_image_may_stand_there_with_its_certificates() -> None:
     env = seen(worker)
     assert (env["https_proxy"], env["SSL_CERT_FILE"]) == ("http://127.0.0.1:9080", "/proxy/certs/ca.pem")
     assert env[CERTIFICATES_VARIABLE] == "/proxy/certs"
+
+
+def test_a_plan_tells_what_manifests_have(key: Path) -> None:
+    """Image, ports and folder that are told beforehand are those of the container."""
+    for target in (
+        config(sidecar=OTHER),
+        sealed(key),
+        config(encryption={"enabled": False, "face": "forward"}),
+    ):
+        stands = standing(target)
+        assert stands is not None
+        container = pod_of(made(target)[0])["spec"]["initContainers"][0]
+        ports = [one["containerPort"] for one in container["ports"]]
+        assert list(stands.ports.values()) == ports
+        mounts = [
+            one["mountPath"] for one in container.get("volumeMounts", ()) if one["name"] == "certificates"
+        ]
+        assert mounts == ([stands.certificates] if stands.certificates else [])
+        assert stands.image == (container["image"] if target.sidecar else "that of the workers")
+        text = "\n".join(lines(stands, "gs://b/o"))
+        assert "is up once" in text and "no bucket" not in text
+    for part in (
+        "listens at 9080 for workers; is up once /proxy/certs/ca.pem is there, within 60 s",
+        "go-gcsproxy, beside each worker, in a container: r/go-gcsproxy:v0.3",
+        "shares the folder /proxy/certs with the workers",
+    ):
+        other = standing(config(sidecar=OTHER))
+        assert other is not None and part in lines(other, "gs://b/o")
 
 
 def test_without_one_nothing_is_added() -> None:
