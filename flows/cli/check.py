@@ -17,7 +17,7 @@ from runtime.contract.expand import dropped, expand
 from runtime.contract.overrides import apply_overrides
 from runtime.contract.suite import Suite
 from runtime.contract.suite_reader import inspect_suite
-from runtime.contract.yamlfile import load, read_text
+from runtime.contract.yamlfile import load, place_of, read_text
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,24 @@ def check_file(file: str, overrides: tuple[str, ...] = ()) -> Checked:
 
 
 def _check_target(file: str) -> Checked:
+    from tasks.config.load import root_of
+    from tasks.targets.beside import key_files
     from tasks.targets.target_file import checked_target
 
     try:
-        checked_target(Path(file))
+        config = checked_target(Path(file))
     except BadInput as refusal:
         return Checked(file, "target", refusal.problems)
-    return Checked(file, "target", (), summary="a target")
+    keys = key_files(config.encryption) if config.encryption is not None else []
+    place = place_of(root_of(Path(file)), ("encryption", "keys"))
+    return Checked(
+        file, "target", _elsewhere([replace(one, place=place) for one in keys]), summary="a target"
+    )
+
+
+def _elsewhere(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Returns as warnings what need not be so where the file is used: there may be other key files."""
+    return tuple(replace(one, severity="warning") for one in problems)
 
 
 def _check_nightly(file: str) -> Checked:
@@ -152,7 +163,7 @@ def _check_nightly(file: str) -> Checked:
 
 def _check_acceptance(file: str) -> Checked:
     from tasks.stages.acceptance import open_acceptance
-    from tasks.stages.acceptance_plan import plan_session
+    from tasks.stages.acceptance_plan import bad_keys, plan_session
 
     try:
         session = open_acceptance(str(Path(file).absolute()), "check")
@@ -160,7 +171,7 @@ def _check_acceptance(file: str) -> Checked:
     except BadInput as refusal:
         return Checked(file, "acceptance", refusal.problems)
     runs = counted(len(session.turns()), "run")
-    return Checked(file, "acceptance", (), summary=f"an acceptance of {runs}")
+    return Checked(file, "acceptance", _elsewhere(bad_keys(session)), summary=f"an acceptance of {runs}")
 
 
 def _check_environment(file: str, overrides: tuple[str, ...]) -> Checked:

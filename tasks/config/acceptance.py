@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from tasks.config import duration, patterns
 from tasks.config.envfile import looks_secret
@@ -140,7 +140,10 @@ class AcceptanceConfig(BaseModel):
 
     name: str = Field(pattern=patterns.ACCEPTANCE, description="Begins the names of its runs")
     target: str = Field("local", min_length=1, description="A name in configs/targets/, or a path from here")
-    training: Annotated[str, Field(min_length=1)] | Program = Field(
+    training: Annotated[
+        Annotated[str, Field(min_length=1), Tag("name")] | Annotated[Program, Tag("program")],
+        Discriminator(lambda given: "program" if isinstance(given, Program | Mapping) else "name"),
+    ] = Field(
         "training",
         description="A suite that trains: a name in configs/suites/, or a path; or a program of your own, on kind: gke",
     )

@@ -13,11 +13,12 @@ from typing import Any
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, ExitCode, InfrastructureError, worst
+from runtime.contract.yamlfile import place_of
 from tasks.cloud.storage import Folder, open_folder, probe_writable
 from tasks.config import duration
 from tasks.config.acceptance_turns import Session, Turn, checked_id, digest, new_id
 from tasks.config.home import home, runs_folder
-from tasks.config.load import load_acceptance
+from tasks.config.load import load_acceptance, root_of
 from tasks.config.locate import locate
 from tasks.config.nightly_cells import folder_at
 from tasks.stages.acceptance_plan import (
@@ -46,7 +47,11 @@ def open_acceptance(file: str, asked: str | None = None, now: datetime | None = 
     """
     path = locate(file, "acceptance")
     config = load_acceptance(path)
-    output = open_folder(folder_at(config.output, str(path.parent), str(runs_folder()))).uri
+    try:
+        output = open_folder(folder_at(config.output, str(path.parent), str(runs_folder()))).uri
+    except BadInput as refusal:
+        place = place_of(root_of(path), ("output",))
+        raise BadInput([replace(one, place=place) for one in refusal.problems]) from None
     if asked is not None:
         checked_id(asked)
     session = Session(config, asked or "", str(path), output, "")

@@ -88,15 +88,19 @@ def _submits(session: Session, turn: Turn, draft: str) -> Planned:
     return Planned(places_of(session.config.target, config), "0s")
 
 
-def refuse_bad_keys(session: Session) -> None:
-    """Raises BadInput for key files that are not on this machine, or that others may read: its runs want them late."""
-    problems = [
+def bad_keys(session: Session) -> list[Problem]:
+    """Returns what is wrong with key files: they are not on this machine, or others may read them."""
+    return [
         replace(one, place=_place(session, variant), what=f"variant {variant.name}: {one.what}")
         for variant in session.config.variants
         if variant.encryption
         for one in key_files(variant.encryption)
     ]
-    if problems:
+
+
+def refuse_bad_keys(session: Session) -> None:
+    """Raises BadInput for key files that a run would want late."""
+    if problems := bad_keys(session):
         raise BadInput(problems)
 
 

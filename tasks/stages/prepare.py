@@ -45,6 +45,7 @@ from tasks.stages.refusals import (
     refuse_unencrypted,
     refuse_unfit_machine,
     refuse_unwritable,
+    unencrypted_output,
 )
 from tasks.stages.stopping import refuse_unstoppable
 from tasks.targets.open import open_target
@@ -113,10 +114,12 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     spec = unplanned(request, environ, suite_text)
     plan = open_target(spec.target).plan(spec)
     refuse_flags_without_effect(request, spec, plan)
-    refuse_unencrypted(spec, Place(str(locate(request.target, "targets"))))
+    place = Place(str(locate(request.target, "targets")))
+    refuse_unencrypted(spec, place, environ)
     if spec.lease is not None:
         checked_lease_name(spec.lease)
-    spec = replace(spec, points=plan.points, left_out=plan.left_out)
+    warnings = (*spec.warnings, *unencrypted_output(spec, place))
+    spec = replace(spec, points=plan.points, left_out=plan.left_out, warnings=warnings)
     refuse_unstoppable(spec)
     return spec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from runtime.contract.counting import counted
@@ -71,8 +71,11 @@ def refuse_local_directory(local_directory: str | None, target: TargetConfig | N
         )
 
 
-def refuse_unencrypted(spec: RunSpec, place: Place) -> None:
-    """Raises BadInput where a target's `encryption:` would not hold what the run writes. `place`: the target's file."""
+def refuse_unencrypted(spec: RunSpec, place: Place, environ: Mapping[str, str]) -> None:
+    """Raises BadInput where a target's `encryption:` would not hold what the run writes. `place`: the target's file.
+
+    `environ`: what workers on this machine have beside the run's own variables.
+    """
     encryption = spec.target.encryption
     if encryption is None:
         return
@@ -80,10 +83,23 @@ def refuse_unencrypted(spec: RunSpec, place: Place) -> None:
     if why := beside.uncovered(encryption, spec.output):
         fix = "add its bucket to keys: in the target file, or choose another --output"
         problems.append(Problem("error", place, why, "its checkpoints would lie there as they are", fix))
+    around = "nothing would be encrypted"
     if encryption.enabled and (why := way_around(spec.env)):
-        problems.append(Problem("error", Place("--env"), why, "nothing would be encrypted", "leave it out"))
+        problems.append(Problem("error", Place("--env"), why, around, "leave it out"))
+    elif encryption.enabled and spec.target.kind == "local" and (why := way_around({**environ, **spec.env})):
+        problems.append(Problem("error", None, f"{why}, in this environment", around, "unset it"))
     if problems:
         raise BadInput(problems)
+
+
+def unencrypted_output(spec: RunSpec, place: Place) -> list[Problem]:
+    """Returns the warning that what a run writes goes past its target's `encryption:`. `place`: the target's file."""
+    encryption = spec.target.encryption
+    if encryption is None or not encryption.enabled or spec.output.startswith("gs://"):
+        return []
+    what = f"encryption: stands before Cloud Storage, and {spec.output} is a folder"
+    why = "what the run saves there is not encrypted"
+    return [Problem("warning", place, what, why, "give --output gs://BUCKET/FOLDER")]
 
 
 def refuse_bad_keys(spec: RunSpec, place: Place) -> None:

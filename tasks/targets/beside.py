@@ -167,7 +167,9 @@ def _content(key: KeyRef) -> str:
         fields = json.loads(content)
     except OSError as error:
         what = f"the key file {path} cannot be read: {error.strerror}"
-        raise BadInput(what, fix=f"python -m runtime.gcs_proxy new-key {path} makes one") from error
+        makes = f"python -m runtime.gcs_proxy new-key {path} makes one"
+        fix = makes if isinstance(error, FileNotFoundError) else "name a keyset of Tink, in JSON"
+        raise BadInput(what, fix=fix) from error
     except ValueError:
         raise BadInput(f"{path} is no key file", fix="name a keyset of Tink, in JSON") from None
     if not isinstance(fields, Mapping) or "key" not in fields:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,18 @@ def test_checking_a_suite_is_quick_and_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
     took_s = after.children_user + after.children_system - before.children_user - before.children_system
     assert took_s < 1.0 * slowness()
+
+
+def test_key_files_that_are_not_here_are_told_and_may_be_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encryption = f"encryption: {{keys: {{bkt: 'file:{tmp_path}/none.json'}}}}"
+    (tmp_path / "t.yaml").write_text(f"kind: local\n{encryption}\n")
+    (tmp_path / "a.yaml").write_text(
+        "{name: a, output: gs://bkt/o, set: [benchmarks.0.options.train_steps=200], "
+        f"variants: [{{name: none}}, {{name: own, {encryption}}}]}}\n"
+    )
+    assert check(str(tmp_path / "t.yaml"), str(tmp_path / "a.yaml")) == 0
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/t.yaml:2:14: warning: the key file {tmp_path}/none.json cannot be read" in told
+    assert re.search(r"a\.yaml:1:\d+: warning: variant own: the key file", told) and told.count("ok, ") == 2

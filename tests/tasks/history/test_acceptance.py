@@ -41,6 +41,12 @@ def test_means_would_call_the_slower_one_faster() -> None:
     assert proxy.verdict == "cannot tell", "three saves and one restore prove nothing"
 
 
+def test_of_few_two_may_be_alike_by_chance() -> None:
+    few, more = times_of((1.35, 1.35, 0.945)), times_of((1.35, 1.35, 1.36, 1.34, 0.945))
+    assert few is not None and few.outliers == []
+    assert more is not None and more.outliers == [4]
+
+
 def test_what_is_told_of_the_facts() -> None:
     found = of_the_facts()
     assert rows(found) == [

@@ -163,6 +163,7 @@ STEPS = "benchmarks.0.options.train_steps"
         ({"set": [f"{STEPS}=11"]}, "checkpoints: 2", f'after the stop, set: ["{STEPS}=40"], or stop it'),
         ({"target": "./nowhere.yaml"}, "target:", "nowhere"),
         ({"target": "locl"}, "target:", "did you mean local"),
+        ({"output": "s3://b/x"}, "output:", "s3:// is not a storage"),
         ({"training": "./nowhere.yaml"}, "training:", "nowhere"),
         ({"training": "trainin"}, "training:", "did you mean training"),
         ({"set": ["num_repeats=2"]}, "checkpoints: 2", "2 repeats each"),

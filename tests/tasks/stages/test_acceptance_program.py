@@ -163,4 +163,5 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
         plan_session(open_acceptance(file, "x"))
     problems = [one for one in refused.value.problems if told in str(one)]
     assert problems, [str(one) for one in refused.value.problems]
+    assert not any("must be text" in str(one) for one in refused.value.problems), "of what else it could be"
     assert not (own.folder / "runs").exists() and not (own.folder / "calls").exists()

@@ -146,6 +146,12 @@ def test_what_would_not_be_encrypted_is_refused(tmp_path: Path) -> None:
     told = [f"{problem}" for problem in refusal.value.problems]
     assert told[0].startswith(f"{file}: error: gs://other/runs is in no place") or "is in no place" in told[0]
     assert "speaks gRPC" in told[1]
+    here = {"TENSORSTORE_GCS_BACKEND": "gcs_grpc"}
+    with pytest.raises(BadInput, match="speaks gRPC, .*, in this environment, .*, unset it"):
+        resolve(request("gs://my-bucket/runs", target=str(file)), here)
+    resolve(request("gs://my-bucket/runs", target=str(file), env=["TENSORSTORE_GCS_BACKEND="]), here)
+    [warning] = resolve(request(tmp_path / "out", target=str(file)), {}).warnings
+    assert (warning.severity, f"{tmp_path}/out is a folder" in warning.what) == ("warning", True)
     with pytest.raises(BadInput, match=r"the key file /no/key\.json cannot be read"):
         prepare(request(tmp_path / "out", target=str(file)), print)
 
