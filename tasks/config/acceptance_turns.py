@@ -79,7 +79,7 @@ class Session:
         return f"{self.targets}/{variant.name}.yaml"
 
     def _reference(self) -> Iterator[Turn]:
-        if self.config.reference and isinstance(self.config.training, str):
+        if self.config.reference:
             yield Turn(self.config.base, None, self._run(self.config.base, REFERENCE, None))
 
     def _repeats(self) -> Iterator[Turn]:

@@ -41,6 +41,8 @@ def losses_go_on(
     """
     compared: set[int] = set()
     told = [known or {}, *(start.losses for repeat in repeats for start in repeat)]
+    if not any(losses for losses in told[1:]):
+        return Check(LOSSES, None, "no run told a loss")
     if broken := [
         (step, loss) for losses in told for step, loss in losses.items() if not math.isfinite(loss)
     ]:

@@ -33,6 +33,8 @@ def judge(
 
     Raises InfrastructureError where what a run wrote cannot be read.
     """
+    training = session.config.training
+    pattern = None if isinstance(training, str) else training.loss
     known: dict[int, float] = {}
     by_variant: dict[str, list[Folder]] = {one.name: [] for one in session.config.variants}
     for turn, end in zip(session.turns(), ends, strict=True):
@@ -40,12 +42,11 @@ def judge(
             continue
         run = open_folder(end.runs[0].folder)
         if turn.repeat is None:
-            known = {step: loss for start in starts_of(run) for step, loss in start.losses.items()}
+            known = {step: loss for start in starts_of(run, pattern) for step, loss in start.losses.items()}
         else:
             by_variant[turn.variant.name].append(run)
     base = session.config.base.name
     shown = any(stop.get("readable") for run in by_variant[base] for stop in _stops(run))
-    pattern = None if isinstance(session.config.training, str) else session.config.training.loss
     trials = [_trial(one, by_variant[one.name], known, shown, pattern) for one in session.config.variants]
     found = accept(trials, base, session.config.limit)
     summary = [*table(rows(found)), "", *lines(found)]

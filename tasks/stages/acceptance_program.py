@@ -80,7 +80,10 @@ class _Heard:
 
 @dataclass(frozen=True)
 class Play:
-    """A run that is played. `place`: where its checkpoints lie, `id`: what stands for {run}, `name`: its workload's."""
+    """A run that is played. `place`: where its checkpoints lie, `id`: what stands for {run}, `name`: its workload's.
+
+    `checkpoints`: after so many saves it is stopped.
+    """
 
     turn: Turn
     program: Program
@@ -91,6 +94,7 @@ class Play:
     place: str
     id: str
     name: str
+    checkpoints: int
 
     @property
     def target(self) -> str:
@@ -132,14 +136,14 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     number, name = next_pass(folder)
     own = f"{turn.run.run_id}-{number}"
     place = _filled(program.checkpoints, {"run": own})
-    run = Play(turn, program, hands, watch, say, folder, place, own, name)
+    run = Play(turn, program, hands, watch, say, folder, place, own, name, session.config.checkpoints)
     began = time.time()
     folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": place}).encode())
     if number > 1:
         _deleted(run)
     code, cause, gone = ExitCode.DONE, "", False
     try:
-        gone = _both_starts(run)
+        gone = _unstopped(run) if turn.repeat is None else _both_starts(run)
     except _Over as over:
         code, cause = ExitCode.WORKLOAD_FAILED, str(over)
     except (InfrastructureError, Interrupted) as error:
@@ -167,12 +171,26 @@ def next_pass(folder: Folder) -> tuple[int, str]:
     return 1, f"accept-{secrets.token_hex(5)}"
 
 
+def _unstopped(run: Play) -> bool:
+    """Trains as far as those that are stopped get, without a stop: what their losses are held against.
+
+    Returns whether its workload is gone by then. Raises what ends all, and _Over where it fails.
+    """
+    saves = run.checkpoints + run.program.after
+    run.say(
+        f"{run.turn.run.run_id}: workload {run.name} begins, with checkpoints in {run.place}, and is not stopped"
+    )
+    attempt = {"n": 1, "counts": True, "restart": None, "stopped": False, "end": ""}
+    run.folder.write(ATTEMPTS_FILE, json.dumps([attempt], indent=1).encode())
+    return _started(run, 1, saves).left == ""
+
+
 def _both_starts(run: Play) -> bool:
     """Trains until the checkpoints are complete, stops, and trains on; returns whether its workload is gone by then.
 
     Raises _Over, or what ends all.
     """
-    asked = run.turn.run.request.stop_after_checkpoints or 1
+    asked = run.checkpoints
     run.say(f"{run.turn.run.run_id}: workload {run.name} begins, with checkpoints in {run.place}")
     first = _started(run, 1, asked)
     if first.saves < asked:

@@ -72,4 +72,5 @@ def test_how_losses_go_on(
 
 
 def test_losses_of_one_repeat_are_not_those_of_another() -> None:
+    assert losses_go_on([[Start(), again(1, 1)]], {1: 2.5}).told == "no run told a loss"
     assert losses_go_on([[FIRST], [Start(), again(1, 1, {2: 2.25})]]).passed is None

@@ -1,7 +1,8 @@
 """Stands in for `slicebench workload create` and `delete`, and for a program that trains in its pods.
 
-The folder PROGRAM_STUB says what it does (`does`: nothing, and it does right; anew: it does not resume;
-ends: after one checkpoint; broken: the command fails; stays: it cannot be deleted) and hears of `calls`.
+The folder PROGRAM_STUB says what it does (`does`: nothing, and it does right; anew: it does not resume; ends: after one
+checkpoint; drifts: after a restart its losses are others; broken: the command fails; stays: it cannot be deleted) and
+hears of `calls`.
 """
 
 from __future__ import annotations
@@ -31,15 +32,22 @@ def main() -> int:
     signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
     folder = Path(words[-1])
     saved = sorted(int(path.name) for path in folder.iterdir()) if folder.exists() else []
-    step = -10
+    step, saves = -10, list[int]()
     if saved and does != "anew":
         step = saved[-1]
         say(f"restored step {step} in 0.5 s")
         say(f"step {step + 1}: loss {1.0 / (step + 21)!r}")
     while not stopped:
+        if does == "drifts" and len(saves) == 3 and not saved and "reference" not in str(folder):
+            time.sleep(
+                0.05
+            )  # no further than that: what comes after the restart, only the reference has done
+            continue
+        off = 21 if does == "drifts" and saved else 20
         for trained in range(step + 2, step + 11):
-            say(f"step {trained}: loss {1.0 / (trained + 20)!r}")
+            say(f"step {trained}: loss {1.0 / (trained + off)!r}")
         step += 10
+        saves.append(step)
         (folder / str(step)).mkdir(parents=True, exist_ok=True)
         (folder / str(step) / "_METADATA").write_text(json.dumps({"plain": True}))
         (folder / str(step) / "commit_success.txt").write_text("done")

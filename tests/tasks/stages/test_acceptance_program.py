@@ -48,15 +48,16 @@ class Programs:
             "training": program | fields.pop("training", {}),
             "output": str(self.folder / "runs"),
             "checkpoints": 2,
+            "reference": False,
             "variants": [{"name": "none"}, {"name": "proxy", "sidecar": proxy}],
         }
         path = self.folder / "a.yaml"
         path.write_text(yaml.safe_dump(content | fields))
         return str(path)
 
-    def play(self, does: str = "") -> AcceptanceRecord:
+    def play(self, does: str = "", **fields: Any) -> AcceptanceRecord:
         (self.folder / "does").write_text(does)
-        file = self.file()
+        file = self.file(**fields)
         session = open_acceptance(file, None, datetime(2026, 11, 30, tzinfo=UTC))
         environ = {**os.environ, "PROGRAM_STUB": str(self.folder)}
         workload = [sys.executable, "-S", "-E", str(STUB)]
@@ -103,6 +104,19 @@ def test_a_cluster_that_knows_no_sidecars_is_refused_before_the_first_run(
     )
     assert problem.place is not None and problem.place.file.endswith("a.yaml")
     assert not (own.folder / "calls").exists()
+
+
+def test_losses_are_held_against_those_of_a_run_that_is_not_stopped(own: Programs) -> None:
+    """It saves as often as both starts of the others together: what those did after the restart, it did, too."""
+    record = own.play("drifts", reference=True)
+    assert own.calls == ["create", "delete"] + ["create", "delete", "create", "delete"] * 2
+    assert [cell.title for cell in record.cells] == ["reference", "none · 1", "proxy · 1"]
+    assert {cell.status for cell in record.cells} == {"passed"}
+    assert record.found is not None and record.exit_code == 1
+    for variant in record.found["variants"]:
+        went_on, losses = variant["checks"]
+        assert went_on["passed"] is True
+        assert (losses["passed"], "step 22: " in losses["told"]) == (False, True), losses
 
 
 def test_runs_that_are_called_alike_have_workloads_of_other_names(tmp_path: Path) -> None:
