@@ -21,6 +21,8 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
     """
     _refuse_what_is_no_file(sealed, output)
     told = _resource(resource)
+    if output.exists() and any(output.samefile(given) for given in (sealed, resource)):
+        raise BadInput(f"the plaintext would take the place of {output}, which it is made of")
     bucket, name = told["bucket"], told["name"]
     found = envelope.read(told.get("metadata") or {})
     plain = found.layout.plain_size(sealed.stat().st_size)
@@ -33,6 +35,8 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
             for part in opened(opener, _segments(source, found.layout.segment_bytes)):
                 target.write(part)
         partial.replace(output)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(error.filename or output)) from error
     finally:
         partial.unlink(missing_ok=True)
 

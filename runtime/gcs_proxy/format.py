@@ -92,7 +92,9 @@ class ByteRange:
         return (first, last) if first <= last else None
 
 
-_RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))", re.IGNORECASE)
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,40})-([0-9]{0,40})|-([0-9]{1,40}))", re.IGNORECASE)
+_FAR = 10**18
+"""Behind the end of any object, and a number that any store reads: some programs say 2**64-1 for "to the end"."""
 
 
 def parse_range(text: str) -> ByteRange | None:
@@ -102,10 +104,10 @@ def parse_range(text: str) -> ByteRange | None:
         return None
     first, last, suffix = found.groups()
     if suffix is not None:
-        return ByteRange(suffix=int(suffix))
+        return ByteRange(suffix=min(int(suffix), _FAR))
     if last and int(last) < int(first):
         return None
-    return ByteRange(int(first), int(last) if last else None)
+    return ByteRange(min(int(first), _FAR), min(int(last), _FAR) if last else None)
 
 
 def sealed_range(wanted: ByteRange | None, layout: Layout, plain: int | None) -> str:

@@ -33,7 +33,7 @@ class Login:
 
     def added(self, target: str, headers: Headers) -> Headers:
         """Returns fields with a token, where nothing says who asks. Raises Refused (503) where none can be got."""
-        if headers.has("authorization") or _is_signed(target):
+        if headers.has("authorization") or is_signed(target):
             return headers
         import google.auth
 
@@ -68,7 +68,7 @@ def _is_here(authority: str) -> bool:
         return False
 
 
-def _is_signed(target: str) -> bool:
+def is_signed(target: str) -> bool:
     """Tells whether a URL says who asks: the store takes one word on that alone."""
     query = parse_qsl(target.partition("?")[2], keep_blank_values=True)
     return any(name.lower() in _SIGNATURES for name, _ in query)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from urllib.parse import urlencode
 
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.gateway import Gateway
@@ -84,10 +83,9 @@ def _unless_changed(route: Route, current: Resource) -> dict[str, str]:
 
 def current_of(gate: Gateway, client: Client, route: Route, generation: str = "") -> Answer:
     """Returns what the store says of an object."""
-    pin = {"generation": generation, "userProject": route.get("userProject")}
-    query = urlencode({name: value for name, value in pin.items() if value})
     headers = without_conditions(client.request.headers)
-    return gate.pool.ask("GET", with_query(object_path(route.bucket, route.name), query), headers)
+    target = with_query(object_path(route.bucket, route.name), route.aside(generation=generation))
+    return gate.pool.ask("GET", target, headers)
 
 
 def send(client: Client, answer: Answer, change: Callable[[Resource], Resource]) -> None:

@@ -76,6 +76,10 @@ class Observer:
         )
         buffers = Gauge("gcs_proxy_buffer_bytes", "Memory of transfers under way", registry=self.registry)
         buffers.set_function(lambda: gate.budget.used)
+        encrypting = Gauge(
+            "gcs_proxy_encrypting", "Whether anything is encrypted here", registry=self.registry
+        )
+        encrypting.set(bool(gate.key_map.entries))
         uploads = Gauge("gcs_proxy_uploads", "Resumable uploads that were begun here", registry=self.registry)
         uploads.set_function(lambda: gate.sessions.count)
 

@@ -24,7 +24,8 @@ KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
 )
 _MOST, _LEAST_MIB = 64, 4
 OWN, ALL = "own", "all"
-"""Whose programs get the machine's token: those of the proxy's user, or whoever gets through."""
+"""Programs of the proxy's user, or of whoever gets through."""
+_NO = ("0", "false", "no", "off")
 MOUNTED = "mounted"
 """Of key files: others may read them, by their modes, and nobody else is there."""
 
@@ -56,7 +57,9 @@ class Settings:
     processes: int = 1
     md5: bool = False
     login: str = ""
-    """OWN, ALL, or nobody's."""
+    """Whose programs get the machine's token: OWN, ALL, or nobody's."""
+    users: str = ALL
+    """Whose programs are answered."""
     mounted_keys: bool = False
     """Whether others may read key files, by their modes."""
 
@@ -110,6 +113,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"{OWN}: none that others may read is taken; {MOUNTED}: as a Secret is mounted into a container, where "
         "nobody else is; %(default)s",
     )
+    parser.add_argument(
+        "--users",
+        choices=(OWN, ALL),
+        default="",
+        help="whose programs are answered, for they use this user's keys by the proxy; "
+        f"{OWN}: this user's, {ALL}: those of whoever gets through, as in pods; {OWN}, or what --login says",
+    )
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
     parser.add_argument(
         "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
@@ -155,6 +165,11 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
             f"{INSECURE} is set: the store's certificate is always verified here",
             fix="unset it, and name the authority of a store of your own by --upstream-ca",
         )
+    if environ.get(NO_ENCRYPTION, "").strip().lower() in _NO:
+        raise BadInput(
+            f"{NO_ENCRYPTION} is {environ[NO_ENCRYPTION]!r}: whatever it is set to, nothing is encrypted",
+            fix="unset it, and all is encrypted that the key map names; or set it to 1",
+        )
     off = given.no_encryption or bool(environ.get(NO_ENCRYPTION))
     told = given.key_map if given.key_map is not None else environ.get(KEY_MAP, "")
     if not told and not off:
@@ -162,9 +177,11 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
             "there is no key map: nothing would be encrypted",
             fix=f"--key-map 'BUCKET:KEY', {KEY_MAP}, or --no-encryption",
         )
-    if given.login == OWN and not is_told():
+    users = given.users or (ALL if given.login == ALL else OWN)
+    if OWN in (users, given.login) and not is_told():
         raise BadInput(
-            "this system does not tell whose programs connect", fix=f"--login {ALL}, if nobody else is here"
+            "this system does not tell whose programs connect",
+            fix=f"--users {ALL}, and --login {ALL} for --login, if nobody else is here",
         )
     if not 1 <= given.processes <= _MOST:
         raise BadInput(f"--processes is from 1 to {_MOST}")
@@ -174,7 +191,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         _loopback(given.listen),
         KeyMap() if off else parse_key_map(told),
         tuple(parse_key(key) for key in given.old_key),
-        _store(given.upstream),
+        _store(given.upstream, given.upstream_ca),
         given.upstream_ca,
         given.kms_endpoint,
         given.buffer_mib,
@@ -184,6 +201,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         given.processes,
         given.md5,
         given.login,
+        users,
         given.key_files == MOUNTED,
     )
 
@@ -213,9 +231,11 @@ def _level(text: str) -> int:
     return int(text or 0)
 
 
-def _store(url: str) -> str:
+def _store(url: str, authorities: str | None) -> str:
     """Tokens go there with each request: without TLS, only on this machine."""
     origin = parse_origin(url)
+    if authorities and origin.scheme != "https":
+        raise BadInput(f"--upstream-ca: {url!r} is asked without TLS, where no authority is")
     if origin.scheme != "https" and not _is_loopback(origin.host):
         raise BadInput(
             f"{url!r} is asked without TLS: whoever is on the way could read tokens",

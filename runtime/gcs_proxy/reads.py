@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.format import SEGMENT_BYTES, ByteRange, Layout, parse_range, sealed_range
 from runtime.gcs_proxy.gateway import Gateway, Known
+from runtime.gcs_proxy.login import is_signed
 from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.passing import asked_of_store, relay, without_conditions
-from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable, unsatisfied
+from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable, unsatisfied, unsupported
 from runtime.gcs_proxy.resources import parse
 from runtime.gcs_proxy.routes import Route, object_path, with_query
 from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
@@ -28,6 +29,10 @@ _TRIES = 5
 def read(gate: Gateway, client: Client, route: Route) -> None:
     """Answers a GET or HEAD of an object's bytes. Raises Refused, Closed."""
     headers = client.request.headers
+    if is_signed(client.request.target):
+        raise unsupported(
+            "an address that is signed is good for one request, and to read what is encrypted takes two: send a token"
+        )
     # Of `If-Range` the store would have to judge, by what is not the plaintext's: the whole object is right as well.
     is_part = client.request.method == "GET" and not headers.has("if-range")
     asks = headers.get("range") if is_part else ""
@@ -134,9 +139,7 @@ def _target(client: Client, route: Route, pinned: str) -> str:
 
 def _metadata(gate: Gateway, client: Client, route: Route, pinned: str) -> Exchange:
     headers = without_conditions(client.request.headers)
-    query = f"alt=json&generation={pinned}" if pinned.isdigit() else "alt=json"
-    if project := route.get("userProject"):
-        query += f"&userProject={project}"
+    query = route.aside(alt="json", generation=pinned if pinned.isdigit() else "")
     return gate.pool.open("GET", with_query(object_path(route.bucket, route.name), query), headers, None)
 
 

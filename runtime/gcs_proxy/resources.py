@@ -67,22 +67,28 @@ def plain_size(resource: Resource) -> int:
 
 
 def shown(resource: Resource, origin: str) -> Resource:
-    """Returns an object as its client sees it; `origin` is where that client asks. Objects of others stay as they are.
+    """Returns an object as its client sees it; `origin` is where that client asks. Of objects of others only the links
+    are changed: who followed them past the proxy would read what nobody has looked at.
 
     Raises Refused (422) for an object that has no size of ours.
     """
     if not is_encrypted(resource):
-        return resource
+        return _linked(resource, origin)
     seen = {name: value for name, value in resource.items() if name not in _HASHES}
     if "size" in seen:
         seen["size"] = str(plain_size(resource))
     seen["metadata"] = envelope.without_ours(custom(resource))
     if not seen["metadata"]:
         del seen["metadata"]
-    for link in _LINKS:
-        if link in seen:
-            seen[link] = _at(origin, str(seen[link]))
-    return seen
+    return _linked(seen, origin)
+
+
+def _linked(resource: Resource, origin: str) -> Resource:
+    """Returns an object whose links lead to where its client asks."""
+    return {
+        name: _at(origin, value) if name in _LINKS and isinstance(value, str) else value
+        for name, value in resource.items()
+    }
 
 
 def shown_list(listed: Resource, origin: str) -> Resource:
@@ -96,7 +102,7 @@ def _shown_or_not(item: Resource, origin: str) -> Resource:
     try:
         return shown(item, origin)
     except Refused:
-        return item
+        return _linked(item, origin)
 
 
 def uploaded(resource: Resource, origin: str, size: int, crc32c: int, md5: bytes | None) -> Resource:

@@ -31,6 +31,7 @@ Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
 _UPLOADS = (["upload", "storage", "v1", "b"], ["resumable", "upload", "storage", "v1", "b"])
 _API, _DOWNLOAD = ["storage", "v1", "b"], ["download", "storage", "v1", "b"]
+_ASKER = ("userProject", "access_token", "oauth_token", "key", "quotaUser")
 _OBJECTLESS = ("batch", "discovery", "$discovery")
 _SUBRESOURCES = ("acl", "iam")
 _VERBS = {
@@ -64,6 +65,13 @@ class Route:
         """Returns the query as text, without some of its names and with others."""
         kept = [(name, value) for name, value in self.query if name not in names and name not in more]
         return urlencode([*kept, *more.items()], quote_via=quote, safe="")
+
+    def aside(self, **more: str) -> str:
+        """Returns the query of another request about the same, for the same asker: who asks, and who pays."""
+        who = {name: self.get(name) for name in _ASKER}
+        return urlencode(
+            {name: value for name, value in {**more, **who}.items() if value}, quote_via=quote, safe=""
+        )
 
 
 def object_path(bucket: str, name: str, root: str = "/storage/v1") -> str:

@@ -63,7 +63,8 @@ def serve(told: Settings) -> NoReturn:
         forget_itself(os.environ, sockets.forward.getsockname()[1], told.forward.certificates)
     _gateway(told)  # what is wrong is told before anybody is served
     log, authority, published = Log(), None, None
-    more = {"admin": url_of(sockets.admin)} if sockets.admin else {}
+    more: dict[str, object] = {"admin": url_of(sockets.admin)} if sockets.admin else {}
+    more |= {"encrypting": bool(told.key_map.entries)}
     if told.forward and sockets.forward:
         authority = Authority(INTERCEPTED, told.forward.days)
         published = Published(told.forward.certificates, authority)
@@ -144,18 +145,21 @@ def _work(
 
 
 def _for_programs(how: Answer, told: Settings, *, here: bool = True) -> Answer:
-    """Returns what answers no web pages, and nobody else's programs, where the machine's token is lent.
+    """Returns what answers the programs that it is for, and no web pages where the machine's token is lent.
 
-    Every port that lends it needs that.
+    Every port that lends it, or uses a key, needs that.
     """
 
     def answer_programs(client: Client) -> None:
-        refuse_pages(client.request.headers, here=here)
-        if told.login == OWN and not client.wire.of_this_user:
-            raise Refused(403, "forbidden", "with --login, this proxy answers programs of its own user alone")
+        if told.login:
+            refuse_pages(client.request.headers, here=here)
+        if OWN in (told.login, told.users) and not client.wire.of_this_user:
+            raise Refused(
+                403, "forbidden", "this proxy answers programs of its own user alone: --users all lets others"
+            )
         how(client)
 
-    return answer_programs if told.login else how
+    return answer_programs
 
 
 def listening(address: tuple[str, int]) -> socket.socket:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import secrets
-from urllib.parse import urlencode
 
 from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy import envelope
@@ -122,11 +121,10 @@ def check_kept(gate: Gateway, client: Client, route: Route, stored: Resource, se
     """Raises Refused (503) where the store has other bytes than it was sent: they are taken away again."""
     if stored.get("crc32c", "") in ("", crc32c_text(sealer.sealed_crc32c)):
         return
-    pin = {"generation": str(stored.get("generation", "")), "userProject": route.get("userProject")}
-    if pin["generation"].isdigit():
-        query = urlencode({name: value for name, value in pin.items() if value})
+    generation = str(stored.get("generation", ""))
+    if generation.isdigit():
         with contextlib.suppress(Refused):
-            target = with_query(object_path(route.bucket, route.name), query)
+            target = with_query(object_path(route.bucket, route.name), route.aside(generation=generation))
             gate.pool.ask("DELETE", target, without_conditions(client.request.headers))
     raise unavailable("the store kept other bytes than it was sent")
 

@@ -41,6 +41,11 @@ def parse_origin(url: str) -> Origin:
         port = parts.port
     except ValueError as error:
         raise BadInput(f"{url!r} is no address of a store: {error}") from error
+    if "@" in parts.netloc:
+        raise BadInput(
+            "the address of a store has a user's name or a password in it, which nobody asks for",
+            fix=f"write it like {GOOGLE}",
+        )
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname

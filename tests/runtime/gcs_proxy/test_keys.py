@@ -231,6 +231,14 @@ def test_the_command_puts_plaintext_in_the_place_of_files_alone(
         output.rmdir() if output.is_dir() else output.unlink()
     command[command.index("--output") + 1] = f"{tmp_path}/none/plain"
     assert main(command) == 2 and "no folder" in capsys.readouterr().err
+    for given in ("sealed", "resource.json"):
+        command[command.index("--output") + 1] = f"{tmp_path}/{given}"
+        assert main(command) == 2 and "which it is made of" in capsys.readouterr().err
+    command[command.index("--output") + 1] = f"{output}"
+    stored(tmp_path, found, data_key, b"hello" * 9)
+    with full_disk():
+        assert main(command) == 3
+    assert "plain" in capsys.readouterr().err and not output.exists()
     (tmp_path / "sealed").unlink()
     assert main(command) == 2 and "is no file" in capsys.readouterr().err
 

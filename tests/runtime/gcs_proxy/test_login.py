@@ -121,8 +121,14 @@ def test_programs_of_other_users_are_refused(
     parser, objects = argparse.ArgumentParser(), f"/storage/v1/b/{bucket}/o"
     add_options(parser)
     monkeypatch.setattr(neighbours, "owner", lambda *_: os.geteuid() + 1)
-    for word, status in (("own", 403), ("all", 200)):
-        told = settings(parser.parse_args(["--no-encryption", "--login", word, "--upstream", store.url]), {})
+    for words, status in (
+        (["--login", "own"], 403),
+        (["--login", "own", "--users", "all"], 403),  # its token is not lent
+        (["--login", "all"], 200),
+        ([], 403),
+        (["--users", "all"], 200),
+    ):
+        told = settings(parser.parse_args(["--no-encryption", *words, "--upstream", store.url]), {})
         reverse, over = serve.listening(("127.0.0.1", 0)), threading.Event()
         sockets = serve.Sockets(reverse, None, None, [])
         working = threading.Thread(target=serve._work, args=(told, sockets, None, 0, over))

@@ -49,6 +49,12 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
     assert told("--no-encryption", "--certificates", "/c", PROXY_CERT_PATH="/proxy/certs").forward != by_proxy
     for url in ("http://127.0.0.1:4443", "http://[::1]:4443", "http://localhost:4443", "https://store:4443"):
         assert told("--no-encryption", "--upstream", url).upstream == url
+    assert [told("--no-encryption", *words).users for words in ([], ["--login"], ["--login", "all"])] == [
+        "own",
+        "own",
+        "all",
+    ]
+    assert told("--no-encryption", "--users", "all", "--login").users == "all"
     loud = told("--no-encryption", "--admin", "0.0.0.0:9082", DEBUG_LEVEL="1")
     assert (loud.admin, loud.level) == (("0.0.0.0", 9082), 1)
 
@@ -70,6 +76,14 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption", "--upstream", "http://storage.googleapis.com"], {}, "without TLS"),
         (["--no-encryption", "--upstream", "http://10.0.0.1:4443"], {}, "without TLS"),
         (["--no-encryption", "--upstream", "storage.googleapis.com"], {}, "is no address of a store"),
+        (["--no-encryption", "--upstream", "https://me:word@store:4443"], {}, "a password in it"),
+        (
+            ["--no-encryption", "--upstream", "http://[::1]:1", "--upstream-ca", "/none"],
+            {},
+            "no authority is",
+        ),
+        (["--key-map", f"*:{KEY}"], {"GCS_PROXY_DISABLE_ENCRYPTION": "false"}, "nothing is encrypted"),
+        (["--key-map", f"*:{KEY}"], {"GCS_PROXY_DISABLE_ENCRYPTION": "0"}, "unset it"),
         (["--no-encryption", "--processes", "0"], {}, "from 1 to 64"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
         (["--no-encryption", "--allow", "a.com"], {}, "need --certificates"),
@@ -103,7 +117,7 @@ def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, t
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         begun = json.loads(process.stderr.readline())
-        assert (begun["event"], begun["store"]) == ("serving", store.url)
+        assert (begun["event"], begun["store"], begun["encrypting"]) == ("serving", store.url, True)
         proxy = Proxy(begun["url"], key)
         assert proxy.upload(bucket, "x", b"12345").status == 200
         assert proxy.read(bucket, "x").content == b"12345"

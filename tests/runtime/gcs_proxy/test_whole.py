@@ -69,6 +69,7 @@ def large(shared_proxy: Proxy, store_server: Store) -> str:
 RANGES = [
     "0-0", "274-356", f"{C - 1}-{C}", f"{C}-{2 * C - 1}", f"{C + 5}-{4 * C}", "5-", f"{len(LARGE) - 1}-", "-1", "-83",
     f"-{C + 1}", f"-{len(LARGE) + 5}", f"0-{len(LARGE) + 99}", "0-99999999999",
+    "5-18446744073709551615", "-18446744073709551615",
 ]  # fmt: skip
 
 
@@ -85,7 +86,8 @@ def test_a_range_is_answered_as_by_the_service(proxy: Proxy, large: str, wanted:
 
 
 @pytest.mark.parametrize(
-    "wanted", [f"{len(LARGE)}-", f"{len(LARGE) + 5}-{len(LARGE) + 9}", "99999999-", "-0"]
+    "wanted",
+    [f"{len(LARGE)}-", f"{len(LARGE) + 5}-{len(LARGE) + 9}", "99999999-", "99999999999999999999-", "-0"],
 )
 def test_a_range_that_there_is_not_is_answered_416(proxy: Proxy, large: str, wanted: str) -> None:
     told = proxy.read(large, "x", wanted)
@@ -138,6 +140,35 @@ def test_the_size_in_the_store_is_not_what_metadata_and_lists_tell(
     assert [item["size"] for item in rest["items"]] == ["140000"]
     assert proxy.ask("GET", f"/storage/v1/b/{bucket}/o?delimiter=/").json["prefixes"] == ["d/"]
     assert proxy.ask("GET", f"/storage/v1/b/{bucket}/o?prefix=none").json == {"kind": "storage#objects"}
+
+
+def test_links_lead_to_the_proxy_also_of_what_is_not_encrypted(
+    proxy: Proxy, store: Store, bucket: str
+) -> None:
+    """Who followed one to the store would read there what the proxy refuses: some clients read by links."""
+    for name in ("planted", "spoilt"):
+        proxy.upload(bucket, name, b"12345")
+    store.patch(bucket, "planted", {"metadata": None})
+    store.patch(bucket, "spoilt", {"metadata": {"slicebench-enc-version": "9"}})
+    told = proxy.ask("GET", path(bucket, "planted")).json
+    listed = proxy.ask("GET", f"/storage/v1/b/{bucket}/o").json["items"]
+    assert len(listed) == 2
+    for one in (told, *listed):
+        for link in (one["selfLink"], one["mediaLink"]):
+            assert link.startswith(f"{proxy.url}/")
+        assert proxy.ask("GET", one["mediaLink"].removeprefix(proxy.url)).status == 422
+
+
+def test_who_asks_and_who_pays_is_said_with_what_else_is_asked(
+    proxy: Proxy, store: Store, bucket: str
+) -> None:
+    proxy.upload(bucket, "x", LARGE)
+    who = "access_token=t%26generation%3D5&userProject=a%26b"
+    assert proxy.read(bucket, "x", "5-9", f"&{who}").content == LARGE[5:10]
+    for call in (call["target"] for call in store.calls(f"{bucket}/o/x?")):
+        assert "access_token=t%26generation%3D5" in call and "userProject=a%26b" in call
+    signed = proxy.ask("GET", f"/{bucket}/x?X-Goog-Signature=00")
+    assert signed.status == 400 and b"send a token" in signed.content
 
 
 @pytest.mark.parametrize("fields", ["size", "name,size", "size,metadata"])
