@@ -41,6 +41,8 @@ class Budget:
     def __init__(self, total: int) -> None:
         self._total, self._used, self._freed = total, 0, threading.Condition()
         self._loans = set[Loan]()
+        self.waiting = 0
+        """How many transfers wait for memory now."""
 
     @property
     def used(self) -> int:
@@ -54,7 +56,11 @@ class Budget:
         `client`: whom they are for; it is cut off where it stands still while others wait. Raises Refused (503).
         """
         with self._freed:
-            self._wait((min(wanted, SMALL) + beside) * SEGMENT_BYTES)
+            self.waiting += 1
+            try:
+                self._wait((min(wanted, SMALL) + beside) * SEGMENT_BYTES)
+            finally:
+                self.waiting -= 1
             roomy = self._used + (LARGE + beside) * SEGMENT_BYTES <= self._total // 2
             count = max(1, min(wanted, LARGE if roomy else SMALL))
             loan = Loan(client, count, (count + beside) * SEGMENT_BYTES)

@@ -46,6 +46,14 @@ class Body:
         self.ended = length == 0
         self.on_first_read: Callable[[], None] | None = None
 
+    def wait(self) -> None:
+        """Returns once its first bytes are there, or it ended. Raises Closed.
+
+        Who has to be told to go on has sent none: that it is told when it is read.
+        """
+        if self._wire and not self.ended and not self.on_first_read:
+            self._wire.wait()
+
     def read_into(self, view: memoryview) -> int:
         """Fills the beginning of a buffer; returns how many bytes came, 0 at the body's end. Raises Closed."""
         if self.ended or not view:

@@ -76,6 +76,8 @@ class Observer:
         )
         buffers = Gauge("gcs_proxy_buffer_bytes", "Memory of transfers under way", registry=self.registry)
         buffers.set_function(lambda: gate.budget.used)
+        waiting = Gauge("gcs_proxy_buffer_waiting", "Transfers that wait for memory", registry=self.registry)
+        waiting.set_function(lambda: gate.budget.waiting)
         encrypting = Gauge(
             "gcs_proxy_encrypting", "Whether anything is encrypted here", registry=self.registry
         )

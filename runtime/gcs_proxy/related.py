@@ -11,6 +11,7 @@ from runtime.gcs_proxy.resources import Resource, parse_clients
 
 _BEGINNING_LIMIT = 1 << 20
 _LONGEST_BOUNDARY = 256
+_FIELDS = rb"(?:[!-9;-~]+:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*)*\r?\n"
 
 
 class MediaPart:
@@ -61,10 +62,10 @@ class MediaPart:
 def open_related(body: Body, content_type: str) -> tuple[Resource, MediaPart]:
     """Reads the JSON of a multipart/related body; returns it and the part behind it. Raises Refused (400), Closed."""
     boundary = _boundary(content_type)
+    # A part has header lines, or none: then it begins with the empty line.
     opening = re.compile(
-        rb"\s*--" + boundary + rb"[ \t]*(?P<line>\r?\n)(?P<first>.*?)\r?\n\r?\n(?P<json>.*?)(?P=line)--" + boundary
-        + rb"[ \t]*\r?\n(?P<second>.*?)\r?\n\r?\n",
-        re.DOTALL,
+        rb"\s*--" + boundary + rb"[ \t]*(?P<line>\r?\n)" + _FIELDS + rb"(?P<json>(?s:.*?))(?P=line)--" + boundary
+        + rb"[ \t]*\r?\n(?P<second>" + _FIELDS + rb")"
     )  # fmt: skip
     read, piece = bytearray(), memoryview(bytearray(16 << 10))
     while not (found := opening.match(read)):
@@ -72,7 +73,9 @@ def open_related(body: Body, content_type: str) -> tuple[Resource, MediaPart]:
             raise invalid("the multipart body does not begin with JSON, or with more than is allowed")
         came = body.read_into(piece)
         if not came:
-            raise invalid("the multipart body ends before its second part")
+            raise invalid(
+                "the multipart body has not JSON and then the object, each with its header lines or an empty one"
+            )
         read += piece[:came]
     line = bytes(found["line"])
     # Clients that end their lines with a line feed alone have it before the delimiter as well.

@@ -19,6 +19,7 @@ from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
 CONNECTIONS = 512
 IDLE_S = 300.0
 """How long a connection may be silent, between requests and within one."""
+_GIVE_WAY_S = 1.0
 _BODILESS = frozenset((204, 304))
 
 
@@ -131,7 +132,7 @@ class Server:
                 if not self._stopping:
                     time.sleep(0.05)  # no file descriptor is free: one of those in use will be
                 continue
-            if not self._room.acquire(blocking=False):
+            if not self._room.acquire(blocking=False) and not self._made_room():
                 self._turn_away(sock)
                 continue
             try:
@@ -162,6 +163,17 @@ class Server:
         with self._lock:
             while any(self._open.values()) and (left := deadline - time.monotonic()) > 0:
                 self._lock.wait(left)
+
+    def _made_room(self) -> bool:
+        """Ends the connection that has been silent for longest, between requests; tells whether there is room then."""
+        with self._lock:
+            silent = next((wire for wire, busy in self._open.items() if not busy), None)
+            if silent is None:
+                return False
+            self._open.pop(silent)
+        with contextlib.suppress(OSError):
+            silent.cut()
+        return self._room.acquire(timeout=_GIVE_WAY_S)
 
     def _turn_away(self, sock: socket.socket) -> None:
         refused = Refused(503, "backendError", "this proxy serves no more connections at a time")
@@ -231,5 +243,6 @@ class Server:
 
     def _mark(self, wire: Wire, *, busy: bool) -> None:
         with self._lock:
+            self._open.pop(wire, None)  # the last one to change is the last in the order
             self._open[wire] = busy
             self._lock.notify_all()

@@ -36,6 +36,7 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
         raise unsupported("this proxy speaks HTTP/1.1 only")
     about = route(request.method, request.target)
     client.about, client.xml = about, about.xml
+    client.body.wait()  # who sends nothing yet takes no buffer, key or connection yet
     if about.kind == "upload":
         _upload(gate, client, about)
     elif about.kind in ("copy", "rewrite"):

@@ -123,6 +123,15 @@ class Wire:
         self.moved += came
         return came
 
+    def wait(self) -> None:
+        """Returns once there is something to read, or the other side ended. Raises Closed."""
+        if self._pending or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
+            return
+        poller, patience = select.poll(), self.sock.gettimeout()
+        poller.register(self.sock, select.POLLIN)
+        if not poller.poll(None if patience is None else patience * 1000):
+            raise Closed("nothing came for too long")
+
     def read_some(self) -> bytes:
         """Returns some bytes, none at the end."""
         buffer = bytearray(_READ_BYTES)

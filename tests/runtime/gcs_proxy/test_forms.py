@@ -47,12 +47,15 @@ class Pieces(io.BytesIO):
     st.sampled_from([b"", b"\n", b"\r\n", b" \r\n"]),
     st.integers(1, 40),
     st.integers(1, 40),
+    st.sampled_from([[], [b"content-type: a/b"], [b"X: y", b"content-type:", b" a/b"]]),
 )
-@example(b"x\r", b"\n", b"", 1, 1)
-@example(b"\r\n--b--\r\n--b", b"\r\n", b"", 7, 3)
+@example(b"x\r", b"\n", b"", 1, 1, [])
+@example(b"\r\n--b--\r\n--b", b"\r\n", b"", 7, 3, [b"content-type: a/b"])
+@example(b"abc\r\n\r\ndef", b"\r\n", b"", 40, 40, [])
+@example(b"not: a header\r\n\r\ndef", b"\r\n", b"", 40, 40, [])
 @settings(max_examples=150)
 def test_the_bytes_of_a_multipart_body_are_all_that_is_between(
-    content: bytes, line: bytes, end: bytes, size: int, asked: int
+    content: bytes, line: bytes, end: bytes, size: int, asked: int, fields: list[bytes]
 ) -> None:
     head = line.join(
         [
@@ -61,7 +64,7 @@ def test_the_bytes_of_a_multipart_body_are_all_that_is_between(
             b"",
             b'{"name": "x"}',
             b"--b",
-            b"content-type: a/b",
+            *fields,
             b"",
             b"",
         ]
@@ -69,7 +72,8 @@ def test_the_bytes_of_a_multipart_body_are_all_that_is_between(
     resource, part = open_related(
         Pieces(head + content + line + b"--b--" + end, size), 'multipart/related; boundary="b"'
     )  # type: ignore[arg-type]
-    assert (resource, part.content_type) == ({"name": "x"}, "a/b")
+    assert resource == {"name": "x"}
+    assert part.content_type == ("a/b" if fields[:1] == [b"content-type: a/b"] else "")
     found, view = b"", memoryview(bytearray(asked))
     while came := part.fill(view):
         found += view[:came]
@@ -107,7 +111,13 @@ def test_a_multipart_upload_keeps_what_its_json_says(proxy: Proxy, store: Store,
         (multipart("[]", b""), RELATED, "no JSON object"),
         (multipart("{", b""), RELATED, "Parse Error"),
         (multipart('{"name": "x"}', b"1", end=""), RELATED, "does not end with its boundary"),
-        (b"", RELATED, "ends before its second part"),
+        (b"", RELATED, "has not JSON and then the object"),
+        (
+            multipart('{"name": "x"}', b"1").replace(b"Content-Type: text/y", b"no header"),
+            RELATED,
+            "header lines",
+        ),
+        (b"before\r\n" + multipart('{"name": "x"}', b"1"), RELATED, "has not JSON and then"),
         (b"x" * 2_000_000, RELATED, "does not begin with JSON"),
         (multipart('{"name": "x"}', b"1"), {"Content-Type": "text/plain"}, "is multipart/related"),
     ],

@@ -100,6 +100,8 @@ def test_numbers_are_there_for_prometheus(watched: Watched, store: Store, bucket
         'gcs_proxy_refusals_total{reason="notSupportedOnEncryptedObjects"} 1.0',
         'gcs_proxy_request_seconds_count{kind="media"} 2.0',
         "gcs_proxy_buffer_bytes 0.0",
+        "gcs_proxy_buffer_waiting 0.0",
+        "gcs_proxy_encrypting 1.0",
         "gcs_proxy_uploads 0.0",
     ]
     until(lambda: all(line in watched.admin.ask("GET", "/metrics").content.decode() for line in wanted))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runtime.gcs_proxy import buffers
+from runtime.gcs_proxy import buffers, server
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, path, serving
 
@@ -71,6 +71,17 @@ def test_writers_that_stop_do_not_keep_others_from_writing(narrow: Proxy, bucket
     assert narrow.read(bucket, "slow").status == 404
 
 
+def test_writers_that_have_sent_nothing_yet_take_nothing(narrow: Proxy, bucket: str) -> None:
+    with connections(narrow, 30) as slow:
+        for sock in slow:
+            sock.sendall(upload(bucket, 5))
+        assert narrow.upload(bucket, "x", CONTENT).status == 200
+        assert not any(map(has_ended, slow))
+        slow[-1].setblocking(True)
+        slow[-1].sendall(b"12345")
+        assert slow[-1].recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_writers_of_single_bytes_give_way_too(narrow: Proxy, bucket: str) -> None:
     over = threading.Event()
 
@@ -110,3 +121,34 @@ def test_a_reader_that_nobody_waits_for_may_take_its_time(narrow: Proxy, bucket:
         assert response.read(1) == b"\0"
         assert not threading.Event().wait(4 * buffers._SLOW_S)
         assert response.read() == LARGE[1:]
+
+
+def begin(sock: socket.socket, bucket: str) -> None:
+    """Begins an upload, and returns when its bytes are waited for."""
+    sock.settimeout(60)
+    sock.sendall(upload(bucket, 5).replace(b"Host", b"Expect: 100-continue\r\nHost"))
+    assert sock.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def test_the_connection_that_was_silent_for_longest_gives_way_to_a_new_one(
+    store: Store, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs keep many connections for later: those who come then are not to be turned away."""
+    monkeypatch.setattr(server, "CONNECTIONS", 3)
+    with serving(store.url, tmp_path) as proxy, connections(proxy, 3) as kept:
+        get = f"HEAD {path(bucket, 'none')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        for sock in kept:
+            sock.sendall(get)
+            assert sock.recv(4096).startswith(b"HTTP/1.1 404")
+        kept[0].sendall(get[:20])  # it has begun to ask, and goes on no more
+        assert proxy.ask("GET", path(bucket, "none")).status == 404
+        assert [has_ended(sock) for sock in kept] == [True, False, False]
+        for sock in kept[1:]:
+            begin(sock, bucket)
+        with connections(proxy, 1) as (third,):
+            begin(third, bucket)
+            assert proxy.ask("GET", path(bucket, "none")).status == 503, (
+                "one that is in its request was cut off"
+            )
+            kept[1].sendall(b"12345")
+            assert kept[1].recv(4096).startswith(b"HTTP/1.1 200")
