@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from prefect.exceptions import MissingContextError
+from prefect.exceptions import FailedRun, MissingContextError
 from prefect.logging import get_run_logger
 from rich.console import Console
 
@@ -45,17 +45,20 @@ def outlive_worker() -> None:
 
 
 class _OneLine(logging.Filter):
-    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say."""
+    """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say.
+
+    So does that of a flow that ended as failed, which the engine raises to whoever started its process.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], SlicebenchError):
+        if record.exc_info and isinstance(record.exc_info[1], SlicebenchError | FailedRun):
             record.exc_info = None
         return True
 
 
 def drop_expected_tracebacks() -> None:
     """Makes Prefect log expected errors as one line. May be called again."""
-    for name in _RUNS:
+    for name in (*_RUNS, "prefect.engine"):
         logger = logging.getLogger(name)
         if not any(isinstance(known, _OneLine) for known in logger.filters):
             logger.addFilter(_OneLine())

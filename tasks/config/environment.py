@@ -199,9 +199,3 @@ def _of_teams(config: EnvironmentConfig) -> Iterator[tuple[Path, str]]:
             if word in known:
                 yield (("teams", index, what), f"{what}: {word} is that of team {known[word] + 1} as well")
             known.setdefault(word, index)
-    own = sum(team.slices or 0 for team in config.teams)
-    if config.tpu_pools and own > config.tpu_pools:
-        yield (
-            ("teams",),
-            f"teams: their own slices are {own} in all, and tpu_pools: {config.tpu_pools} are there",
-        )

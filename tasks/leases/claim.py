@@ -52,7 +52,7 @@ def claim(
     if last is not None:
         _refuse_if_alive(ledger, last, now(), confirm_s, sleep, say)
     if last and last.state in (State.RELEASING, State.LEAKED):
-        last = _finish(ledger, last, inventories, patience, now, go_on)
+        last = _finish(ledger, last, inventories, replace(patience, tell=say), now, go_on)
     at = now()
     if last is None or last.state is State.GONE:
         taken = steps.plan(name, run_id, last.epoch + 1 if last else 1, owner, at, at + term_s)

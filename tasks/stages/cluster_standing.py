@@ -103,11 +103,13 @@ def existing(office: Office, name: str, location: str = "") -> Cluster:
 def seen(office: Office, name: str, config: ClusterConfig) -> tuple[Cluster | None, Mine, bool]:
     """Returns a cluster with its labels, what knows its lease by these, and whether somebody took them away.
 
-    Raises Others for what of it may not be worked on.
+    Raises Others for what of it may not be worked on. One whose lease is being given back is not there any more.
     """
     lease = latest(office.ledger, lease_name(office.container.project, name))
     held = lease.lease_id if lease and lease.state in HELD else ""
     there = find(office.container, name, config.location)
+    if there is not None and is_going(office, lease, there):
+        there = None
     unmarked = there is not None and bool(held) and is_unmarked(lease, there)
     if there is not None and unmarked:
         there = replace(there, labels=labels_for(held, office.ledger.id))
@@ -119,6 +121,18 @@ def seen(office: Office, name: str, config: ClusterConfig) -> tuple[Cluster | No
     if there is not None:
         refuse_others(there, config, mine, beside=False)
     return there, mine, unmarked
+
+
+def is_going(office: Office, lease: Lease | None, there: Cluster) -> bool:
+    """Whether a cluster is of a lease that somebody began to give back: whoever takes that gives it back first."""
+    if lease is None or lease.state not in (State.RELEASING, State.LEAKED):
+        return False
+    labelled = read_labels(there.labels)
+    mine = labelled is not None and (labelled.lease_id, labelled.ledger_id) == (
+        lease.lease_id,
+        office.ledger.id,
+    )
+    return mine or is_unmarked(lease, there)
 
 
 def _standing(office: Office, there: Cluster, nodes: Mapping[str, Nodes] | None) -> Standing:

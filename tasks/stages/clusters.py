@@ -29,6 +29,7 @@ from tasks.stages.cluster_standing import Office, Standing, describe, existing, 
 from tasks.stages.cluster_used import goes_on_in
 from tasks.targets.cluster_book import shape_of, sized
 from tasks.targets.cluster_check import against
+from tasks.targets.cluster_find import find
 from tasks.targets.cluster_making import NotWhole, Works
 from tasks.targets.cluster_plan import ClusterPlan, labelling, plan
 from tasks.targets.cluster_price import price_of
@@ -60,6 +61,8 @@ def preview(office: Office, name: str, config: ClusterConfig) -> ClusterPlan:
     except InfrastructureError as error:
         office.say(f"warning: it would not be made now: {error}")
     planned = plan(name, config, there, lambda pool: mine(pool.labels), busy, ours=ours)
+    if there is None and find(office.container, name, config.location) is not None:
+        office.say(f"warning: cluster {name} is being given back: that comes first, and is waited for")
     return labelling(planned, there) if there is not None and unmarked else planned
 
 
@@ -77,7 +80,7 @@ def create(
 
     It is kept for `ttl_s` seconds from now, None: until somebody deletes it. A new one that is interrupted or cannot
     be had as a whole is given back, unless `partly` says to keep what could be had; one that was kept before stays,
-    and so does a `lasting` one, whatever goes wrong, as far as it is whole.
+    and so does a `lasting` one, whatever goes wrong, as far as it is whole: when it is interrupted, as it is.
     Raises BadInput, Declined, Taken, NotWhole, NotReady, ContainerError, Leaked.
     """
     check(office, name, config)
@@ -108,7 +111,12 @@ def create(
     except BaseException as ended_by:
         if holding.lease.owner is not None:
             try:
-                _back_out(office, name, config, holding, kept, ended_by, stays=stays)
+                if lasting and not isinstance(
+                    ended_by, Exception
+                ):  # interrupted: whoever goes on finds it as it is
+                    _leave(holding, kept, office.say)
+                else:
+                    _back_out(office, name, config, holding, kept, ended_by, stays=stays)
             except InfrastructureError as error:
                 told = f"cluster {name} could not be put back: {error}; do the same again"
                 if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
@@ -230,6 +238,19 @@ def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
     holding.live()
     holding.stand(until)
     holding.detach(until)
+
+
+def _leave(holding: Holding, kept: Lease | None, say: Callable[[str], None]) -> None:
+    """Lets what is under way be as it is, and go on by itself: the next one waits for it, and takes it for made."""
+    if holds_nothing(holding.lease) and kept is None:
+        holding.release("nothing was made")
+        return
+    under_way = [ref for ref in holding.lease.resources if ref.half]
+    if under_way:
+        say(
+            f"{told(under_way)} may still be in the making at GKE: left to it, and looked at when this is done again"
+        )
+    holding.detach(kept.stands_until if kept is not None else holding.lease.stands_until)
 
 
 def _back_out(

@@ -126,6 +126,12 @@ def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
     """Returns what is allowed, and may not be what is meant."""
     found = [one.what for one in cluster_of(config).warnings()]
     found += risks(config.network, config.cluster, config.accounts, has_nat=config.has_nat)
+    own = sum(team.slices or 0 for team in config.teams)
+    if config.tpu_pools and own > config.tpu_pools:
+        found.append(
+            f"teams: their own slices are {own} in all, and tpu_pools: {config.tpu_pools} are there: who is named "
+            "first has its own first"
+        )
     if any(team.slices is not None for team in config.teams) and not config.queueing.install:
         found.append(
             "teams: without queueing.install their slices are nobody's to keep: you divide the quota yourself"
@@ -148,8 +154,12 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     office, name = desk.office(config, soon=True), config.cluster.name
     planned, against = _cluster_steps(office, config, desk)
     todo = [str(one) for one in planned]
-    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk, planned)]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
+    if any(
+        one.do in ("make cluster", "replace cluster") for one in planned
+    ):  # what is there of it, if anything, goes
+        return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against)
+    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk, planned)]
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
     return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)

@@ -220,7 +220,6 @@ WRONG = {
     "cpu_pool.most=2": "most is less than nodes",
     "teams=[{name: a}, {name: a}]": "name: a is that of team 1 as well",
     "teams=[{name: a, namespace: b}, {name: b}]": "namespace: b is that of team 1 as well",
-    "teams=[{name: a, slices: 2}]": "teams: their own slices are 2 in all, and tpu_pools: 1 are there",
     "teams=[{name: a, lend: 1}]": "lend: only who has slices of its own can lend",
     "teams=[{name: a, slices: 1, lend: 2}]": "a team of 1 cannot lend 2",
     "cluster=5": "must be a mapping of names to values, not 5",
@@ -245,6 +244,7 @@ RISKY = {
     "cluster.authorized_networks=[all=0.0.0.0/0]": "all=0.0.0.0/0 lets everybody reach the control plane",
     "network={name: n, subnet: s, nat: false}": "private nodes without it reach nothing outside of Google",
     "network.subnet_range=44.0.0.0/20": "44.0.0.0/20 are public addresses",
+    "teams=[{name: a, slices: 2}]": "teams: their own slices are 2 in all, and tpu_pools: 1 are there",
 }
 
 

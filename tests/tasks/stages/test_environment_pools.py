@@ -16,11 +16,13 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
+from tasks.leases.patience import USUAL
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, preview
 from tasks.stages.environment import down
 from tasks.stages.environment_changes import change_cluster, differs
 from tasks.stages.environment_plan import lost_record, others_in
+from tasks.targets.cluster_asked import POOL_S, Asked
 from tasks.targets.cluster_plan import Step
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.kube_room import held_in
@@ -169,6 +171,54 @@ def test_who_interrupts_its_end_is_told_what_goes_on_with_it(
     assert "reap" not in str(ended.value)
     down(desk(), environment())
     assert gke.inventory() == []
+
+
+def test_a_cluster_that_is_being_given_back_is_made_anew_once_it_is_gone(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(line: str) -> None:
+        if line.startswith("waiting for"):
+            raise KeyboardInterrupt
+
+    make()
+    gke.set(delete_s=1.0)
+    monkeypatch.setattr("tasks.stages.by_name.USUAL", replace(USUAL, tell_after_s=0.0))
+    with pytest.raises(Leaked, match="may still be there; do the same again"):
+        down(desk(stop), environment())
+    told: list[str] = []
+    planned = preview(office(told.append), "mine", cluster_of(environment(), "proj"))
+    assert [str(one) for one in planned.steps] == ["make cluster mine", "make pool tpu-node-pool-0"]
+    assert told == ["warning: cluster mine is being given back: that comes first, and is waited for"]
+    assert others_in(office(), environment(), desk()) == ()
+    make()
+    lease = latest(a_ledger(), "cluster-mine_proj")
+    assert lease is not None and (lease.epoch, sorted(gke.pools("mine"))) == (2, ["cpu", "tpu-node-pool-0"])
+
+
+def test_what_is_under_way_when_it_is_interrupted_goes_on_and_counts_as_made(
+    gke: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice that may have been waited for long is not given back, and the interrupt does not wait for it either."""
+    follow = Asked.follow
+
+    def interrupted(self: Asked, operation: str, limit_s: float) -> None:
+        if limit_s == POOL_S:
+            raise KeyboardInterrupt
+        follow(self, operation, limit_s)
+
+    told: list[str] = []
+    gke.set(create_pool_s=1.0)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Asked, "follow", interrupted)
+        make(told.append)
+    assert "(gke_node_pool tpu-node-pool-0) may still be in the making at GKE" in told[-1]
+    lease = latest(a_ledger(), "cluster-mine_proj")
+    assert lease is not None and (lease.owner, lease.stands) == (None, True)
+    gke.forget()
+    make(told.append)
+    assert gke.mutations() == [] and gke.pools("mine")["tpu-node-pool-0"] == "RUNNING"
+    lease = latest(a_ledger(), "cluster-mine_proj")
+    assert lease is not None and not [ref for ref in lease.resources if ref.half]
 
 
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
