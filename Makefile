@@ -16,8 +16,6 @@ QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
 BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) < 4 ? 2 : $(JOBS) / 2))))
 # So do the slow ones, for nearly half of theirs.
 ONE_MORE := $(shell echo $$(($(JOBS) + 1)))
-# They start hundreds of Pythons, each of which would compile again what it imports.
-unexport PYTHONDONTWRITEBYTECODE
 
 # pip's index settings hold for uv as well, unless uv has its own.
 INDEX = $${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}}

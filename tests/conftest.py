@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,10 @@ LONG = tuple(
 # Fixtures that are dear to start, or whose tests take long: who uses them comes first, and nobody waits for them at the
 # end.
 DEAR = ("prefect_url", "tpu_server", "gke_server", "cluster", "two_hosts", "make")
+
+# Tests start hundreds of Pythons, each of which would compile again what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What the machine can do at best takes a worker a second or two to find out: those that are tested for it ask.
 os.environ.setdefault("SLICEBENCH_LIMITS", "off")
