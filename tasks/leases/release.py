@@ -18,8 +18,10 @@ from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef, outermost
 from tasks.leases.sweep import Sweep
 
-_SOON_S = 0.01
-"""Until the second look at what is here, twice as long until each following one: a folder is gone at once."""
+_SOON_S, _SOON_AFAR_S = 0.01, 0.25
+"""Until the second look, at what is here and at what is elsewhere, and twice as long until each following one: a
+folder is gone at once, and so is much that a service deletes.
+"""
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,16 @@ def _carry_out(
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
-    soon_s, tell_s = _SOON_S, patience.tell_after_s
+    longer, tell_s = 1.0, patience.tell_after_s
     unsure = {ref.kind for ref in outermost(work.known) if ref.ours and ref.uid is None}
     settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
     while True:
         present = work.look()
         deadline_s = work.limit_s(present, patience)
         remote = [pace.look_every_s for pace in work.paces() if pace.remote]
-        pause_s = max(patience.look_every_s, *remote) if remote else min(soon_s, patience.look_every_s)
-        soon_s *= 2
+        soon_s = longer * (_SOON_AFAR_S if remote else _SOON_S)
+        pause_s = min(soon_s, max([patience.look_every_s, *remote]))
+        longer *= 2
         now = time.monotonic()
         if present:
             if cleared := work.cleared(present):

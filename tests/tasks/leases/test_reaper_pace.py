@@ -95,6 +95,18 @@ def test_what_leaked_before_comes_last_and_is_not_waited_for_again(
     assert lease is not None and lease.state is State.LEAKED
 
 
+def test_what_is_gone_soon_is_seen_long_before_the_pace_of_its_kind(
+    ledger: DirectoryLedger, inventories: Inventories, tmp_path: Path
+) -> None:
+    rooms = Rooms(
+        tmp_path / "far", ledger.id, pace=Pace(look_every_s=900.0, goes_within_s=3600.0, remote=True)
+    )
+    rented(ledger, rooms, "z")
+    rooms.refuses["z"] = 1
+    [found] = reap(ledger, {**inventories, "room": rooms}, confirm_s=0.0)
+    assert (found.did, rooms.asked) == ("released", ["z", "z"])
+
+
 def test_a_lease_that_cannot_be_written_stops_no_other(
     ledger: DirectoryLedger, inventories: Inventories, rooms: Rooms
 ) -> None:
