@@ -44,6 +44,9 @@ def list_(
         Parameter(help="EVERYTHING, FINISHED, RUNNING, QUEUED, FAILED, SUCCESSFUL, or one state by its name"),
     ] = "EVERYTHING",
     filter_by_job: Annotated[str, Parameter(help="Regular expression that is looked for in names")] = "",
+    all_namespaces: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Those of all teams, whoever has the machines")
+    ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
@@ -52,17 +55,22 @@ def list_(
     from tasks.stages.workload_desk import refuse_missing_namespace
     from tasks.stages.workloads import listing
 
+    if all_namespaces and where.namespace is not None:
+        raise BadInput("--all-namespaces and --namespace say where to look each", fix="leave one out")
     desk = office(where)
-    found = listing(desk, status, filter_by_job)
+    found = listing(desk, status, filter_by_job, everywhere=all_namespaces)
     if json:
         told = [{**asdict(row), "position": str(row.position or "") or None} for row in found]
-        print_json({"cluster": desk.kube.access.name, "namespace": desk.namespace, "workloads": told})
+        space = None if all_namespaces else desk.namespace
+        print_json({"cluster": desk.kube.access.name, "namespace": space, "workloads": told})
         return ExitCode.DONE
-    print("\n".join(table(found)) if found else "", end="\n" if found else "")
+    print("\n".join(table(found, everywhere=all_namespaces)) if found else "", end="\n" if found else "")
     if not found:
-        refuse_missing_namespace(desk)
+        if not all_namespaces:
+            refuse_missing_namespace(desk)
         what = "workload" if status.upper() == "EVERYTHING" and not filter_by_job else "such workload"
-        say(f"there is no {what} in namespace {desk.namespace} of {desk.kube.access.name}")
+        space = "any namespace" if all_namespaces else f"namespace {desk.namespace}"
+        say(f"there is no {what} in {space} of {desk.kube.access.name}")
     return ExitCode.DONE
 
 

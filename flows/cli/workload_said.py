@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 _HEADINGS = ("NAME", "CREATED", "PRIORITY", "NEEDED", "RUNNING", "DONE", "STATUS", "MESSAGE", "SINCE")
 
 
-def table(found: list[Row]) -> list[str]:
-    """Returns workloads as lines of a table, its headings first."""
+def table(found: list[Row], *, everywhere: bool = False) -> list[str]:
+    """Returns workloads as lines of a table, its headings first. `everywhere`: with their namespaces."""
     from tasks.history.quantities import moment, printable
 
     cells = [
         (
+            *((row.namespace,) if everywhere else ()),
             row.name,
             moment(row.created) if row.created else "–",
             row.priority or "–",
@@ -33,7 +34,8 @@ def table(found: list[Row]) -> list[str]:
         )
         for row in found
     ]
-    return tables.lines(_HEADINGS, [tuple(printable(cell) for cell in line) for line in cells])
+    headings = ("NAMESPACE", *_HEADINGS) if everywhere else _HEADINGS
+    return tables.lines(headings, [tuple(printable(cell) for cell in line) for line in cells])
 
 
 def _message(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.explain.kube_queues import no_queue, refused
@@ -16,6 +16,7 @@ from tasks.targets.kube_objects import (
     created_at,
     is_true,
     label,
+    namespace,
     number,
     said,
     spec,
@@ -26,6 +27,7 @@ from tasks.targets.kube_queue import waits as waits_for_quota
 from tasks.targets.kube_quota import Verdict, verdict
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+_OF_AN_ENVIRONMENT = "of an environment: slicebench env up FILE --set tpu_pools=N"
 NO_WORKLOAD_AFTER_S = 15.0
 """Kueue makes a Workload within two seconds of a JobSet on a busy machine; after this it will not."""
 
@@ -43,7 +45,7 @@ def never_fits(scene: KubeScene) -> Trouble | None:
         "it never fits: it asks for more than its queue has even when nothing else runs, and would wait for ever",
         [of_condition(scene.objects.workload, why)],
         (
-            f"{scene.resize}   # or fewer slices in the target",
+            f"{scene.resize}   # {_OF_AN_ENVIRONMENT}; or fewer slices in the target",
             scene.describe,
             scene.delete,
         ),
@@ -79,12 +81,12 @@ def waits_for_turn(scene: KubeScene) -> Trouble | None:
     higher = [one for one in ahead if _priority(one) > _priority(mine)]
     place = position(mine, scene.objects.neighbours, scene.objects.queues)
     told = f", {place}" if place else ""
-    evidence = [of_condition(mine, why), *(_holder(one) for one in (higher or ahead))]
+    evidence = [of_condition(mine, why), *(_holder(one, mine) for one in (higher or ahead))]
     if higher:
         what = f"others of a higher priority go first (its own is {priority_of(mine)}){told}"
         commands = (
             "slicebench workload create … --priority CLASS",
-            "slicebench workload list --status RUNNING",
+            f"slicebench workload list --status RUNNING{_wide(ahead, mine)}",
         )
         return trouble("waits_for_priority", what, evidence, commands)
     return trouble(
@@ -92,8 +94,8 @@ def waits_for_turn(scene: KubeScene) -> Trouble | None:
         f"it waits for quota that others hold; it starts by itself when that is free{told}",
         evidence,
         (
-            "slicebench workload list --status RUNNING   # who holds it",
-            scene.resize,
+            f"slicebench workload list --status RUNNING{_wide(ahead, mine)}   # who holds it",
+            f"{scene.resize}   # {_OF_AN_ENVIRONMENT}",
         ),
     )
 
@@ -182,9 +184,15 @@ def _priority(one: Object) -> int:
     return number(spec(one).get("priority"))
 
 
-def _holder(one: Object) -> Line:
+def _holder(one: Object, mine: Object) -> Line:
     has = f"has quota in {admitted_by(one)}" if admitted_by(one) else "waits before it"
-    return line(one, f"{has}, priority {priority_of(one)}")
+    where = "" if namespace(one) == namespace(mine) else f", in namespace {namespace(one)}"
+    return line(one, f"{has}, priority {priority_of(one)}{where}")
+
+
+def _wide(holders: Sequence[Object], mine: Object) -> str:
+    """Returns the flag by which a list shows those who hold the quota: they may be in a namespace of another team."""
+    return " --all-namespaces" if any(namespace(one) != namespace(mine) for one in holders) else ""
 
 
 def _selectors(scene: KubeScene) -> list[Line]:

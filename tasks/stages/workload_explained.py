@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,9 @@ from tasks.targets.kube_objects import Object, Objects, name, select, uid_of
 from tasks.targets.kube_pods import has_ended, node_of
 from tasks.targets.kube_queue import waits
 from tasks.targets.kube_states import look
+
+_ELSEWHERE = re.compile(r" ?--namespace \S+")
+"""What says where to look, of flags that lead to a cluster."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def _aimed(desk: Desk, command: str) -> str:
     """Returns a command about workloads or clusters with the flags that lead it to this one, before its comment."""
     flags = ""
     if command.startswith("slicebench workload ") and " … " not in command:
-        flags = desk.flags
+        flags = _ELSEWHERE.sub("", desk.flags) if " --all-namespaces" in command else desk.flags
     elif command.startswith("slicebench cluster ") and desk.gke is not None:
         location = f"--location {desk.gke.location} " if " describe " in command else ""
         flags = f"{location}--project {desk.gke.project}"

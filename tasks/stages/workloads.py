@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tasks.cloud.kubernetes_errors import PermissionDenied
-from tasks.cloud.kubernetes_kinds import JOB, JOB_SET, LOCAL_QUEUE, POD, WORKLOAD
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB, JOB_SET, LOCAL_QUEUE, POD, WORKLOAD
 from tasks.cloud.kubernetes_labels import JOBSET_UID
 from tasks.cloud.labels import LEASE, OWNER, SUBMISSION
 from tasks.stages.workload_desk import Desk, the_jobset
@@ -16,10 +16,11 @@ _OF_JOBSETS = JOBSET_UID
 """A selector: whatever has this label."""
 
 
-def listing(desk: Desk, which: str, job: str) -> list[Row]:
-    """Returns the workloads of a namespace that the filters let through. Raises BadInput, KubernetesError."""
+def listing(desk: Desk, which: str, job: str, *, everywhere: bool = False) -> list[Row]:
+    """Returns the workloads of a namespace, or of all, that filters let through. Raises BadInput, KubernetesError."""
     rows([], which, job)  # refuses wrong filters before anything is asked
-    return [one for one in rows(_known(desk), which, job) if one.namespace == desk.namespace]
+    found = rows(_known(desk, ALL_NAMESPACES if everywhere else desk.namespace), which, job)
+    return [one for one in found if everywhere or one.namespace == desk.namespace]
 
 
 def chosen(
@@ -45,11 +46,11 @@ def whose(jobset: Object) -> str:
     return f"lease {lease} of {label(jobset, OWNER) or 'somebody'}"
 
 
-def _known(desk: Desk) -> list[Object]:
+def _known(desk: Desk, namespace: str) -> list[Object]:
     """Returns all that rows are made of, and all that waits beside them, in whatever namespace."""
-    found = [*desk.kube.list(JOB_SET, desk.namespace).items, *desk.everywhere(WORKLOAD)]
+    found = [*desk.kube.list(JOB_SET, namespace).items, *desk.everywhere(WORKLOAD)]
     for kind in (JOB, POD):
-        found += desk.all(kind, _OF_JOBSETS)
+        found += desk.all(kind, _OF_JOBSETS, namespace)
     try:
         return [*found, *desk.everywhere(LOCAL_QUEUE)]
     except PermissionDenied:

@@ -59,6 +59,24 @@ def test_workloads_are_listed_with_what_they_need_and_what_runs(api: Plain, call
     assert (row["name"], row["status"], row["needed"], row["running"]) == ("listed", "RUNNING", 2, 2)
 
 
+def test_workloads_of_all_namespaces_are_listed_with_these(api: Plain, call: Any) -> None:
+    """Whoever waits for a slice sees who has it, in whatever team's namespace."""
+    code, _, said = call("list", "--all-namespaces", "--namespace", "default")
+    assert (code, "leave one out" in said) == (2, True)
+    assert "there is no workload in any namespace" in call("list", "--all-namespaces")[2]
+    api.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}})
+    api.post(JOBSETS, jobset("mine", slices=1, pods=1))
+    lab = JOBSETS.replace("/default/", "/lab/")
+    api.post(lab, jobset("theirs", slices=1, pods=1))
+    heading, *lines = call("list", "--all-namespaces")[1].splitlines()
+    assert heading.split()[:2] == ["NAMESPACE", "NAME"]
+    assert sorted(line.split()[:2] for line in lines) == [["default", "mine"], ["lab", "theirs"]]
+    told = json.loads(call("list", "--all-namespaces", "--json")[1])
+    assert told["namespace"] is None and {one["namespace"] for one in told["workloads"]} == {"default", "lab"}
+    api.delete(f"{lab}/theirs")
+    api.delete("/api/v1/namespaces/lab")
+
+
 def test_no_such_workload_names_what_is_near(api: Plain, call: Any) -> None:
     api.post(JOBSETS, jobset("near-it", slices=1, pods=1))
     code, _, said = call("explain", "near-tt")

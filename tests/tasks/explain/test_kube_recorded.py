@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tasks.explain.kube_links import GkePlace, cluster_link, job_link, logs_filter, logs_link
@@ -60,6 +62,16 @@ def test_who_holds_the_quota_is_evidence() -> None:
     [trouble] = kube_troubles(KubeScene("second", store.of(uid), store.found[uid], 0.0))
     assert str(trouble.evidence[1].text) == "has quota in d-quota-wait, priority 0"
     assert trouble.what.endswith("place 1 of 1 in queue d-quota-wait")
+    assert trouble.next[0] == "slicebench workload list --status RUNNING   # who holds it"
+    objects = store.of(uid)
+    theirs = [{**one, "metadata": {**one["metadata"], "namespace": "lab"}} for one in objects.neighbours]
+    [trouble] = kube_troubles(
+        KubeScene("second", replace(objects, neighbours=theirs), store.found[uid], 0.0, "mine")
+    )
+    assert str(trouble.evidence[1].text) == "has quota in d-quota-wait, priority 0, in namespace lab"
+    who, more = trouble.next
+    assert who == "slicebench workload list --status RUNNING --all-namespaces   # who holds it"
+    assert more.endswith("   # of an environment: slicebench env up FILE --set tpu_pools=N")
 
 
 PLACE = GkePlace("my-project", "us-east5-b", "bench", "team a")
