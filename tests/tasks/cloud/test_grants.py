@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from runtime.contract.errors import BadInput
 from tasks.cloud.container_errors import Busy, PermissionDenied
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
@@ -97,4 +99,28 @@ def test_a_deployer_gets_what_is_needed_and_gives_no_other_roles_and_goes_withou
     assert limited in roles(project)
     assert remove("proj", "deployer", QUICK)
     assert not remove("proj", "deployer", QUICK)
+    assert project.project_inventory() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("payroll", "payroll@proj.iam.gserviceaccount.com is there, and `env deployer` did not make it"),
+        ("gke-sa", "--name gke-sa is the account of nodes"),
+        ("X", "--name must be the id of a service account"),
+    ],
+)
+def test_an_account_of_somebody_else_becomes_no_deployer_and_is_not_taken_away(
+    project: Gke, name: str, told: str
+) -> None:
+    for there in ("payroll", "gke-sa"):
+        account(there)
+        Grants("project", QUICK).make(
+            "proj", f"roles/editor for serviceAccount:{there}@proj.iam.gserviceaccount.com", {}, {}
+        )
+    before = project.project_inventory()
+    with pytest.raises(BadInput, match=re.escape(told)):
+        make(environment(), "proj", name, lambda line: None, QUICK)
+    with pytest.raises(BadInput):
+        remove("proj", name, QUICK)
     assert project.project_inventory() == before
