@@ -21,7 +21,7 @@ from typing import IO
 from runtime.contract.counting import counted
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.redaction import Redaction
-from tasks.targets.types import Event, Exited, LogLine, Progress, State
+from tasks.targets.types import Event, Exited, LogLine, Progress, SidecarLine, State
 
 
 class Follower:
@@ -41,15 +41,20 @@ class Follower:
         *,
         on_state: Callable[[State], None] = lambda state: None,
         redact: Redaction = Redaction(),  # noqa: B008 (it has no state)
+        sidecars: Callable[[int], Path] | None = None,
         lines_per_s: int = 100,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`logs` is a folder on this machine; at most `lines_per_s` lines of the workers go to `say`."""
+        """`logs` is a folder on this machine; at most `lines_per_s` lines of the workers go to `say`. `sidecars`: where
+        the log of what stands beside a worker lies; not given: in `logs`.
+        """
         self._logs, self._say = logs, say
         self._on_progress, self._on_state, self._redact = on_progress, on_state, redact
         self._sampler = Sampler(lines_per_s, clock)
         self._clock = clock
         self._files: dict[int, _LogFile] = {}
+        self._sidecars: dict[int, _LogFile] = {}
+        self._sidecar_file = sidecars or (lambda worker: logs / f"sidecar-{worker:04d}.log")
         self._saved_at = clock()
         logs.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(logs / ".follower", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -76,9 +81,10 @@ class Follower:
 
     def close(self) -> None:
         """Saves how far the files are complete, and lets others follow."""
-        for file in self._files.values():
+        for file in self._all_files():
             file.close()
         self._files.clear()
+        self._sidecars.clear()
         os.close(self._lock)
 
     def cursors(self) -> dict[int, int]:
@@ -107,6 +113,8 @@ class Follower:
             case LogLine():
                 self._file(event.worker).append(event.text, event.cursor)
                 self._sample(event)
+            case SidecarLine():
+                self._sidecar(event.worker).append(event.text, event.cursor)
             case Progress():
                 self._file(event.worker).passed(event.seq, event.point)
                 self._announce(event)
@@ -141,9 +149,17 @@ class Follower:
             self._files[worker] = _LogFile(self._logs / f"worker-{worker:04d}.log")
         return self._files[worker]
 
+    def _sidecar(self, worker: int) -> _LogFile:
+        if worker not in self._sidecars:
+            self._sidecars[worker] = _LogFile(self._sidecar_file(worker))
+        return self._sidecars[worker]
+
+    def _all_files(self) -> list[_LogFile]:
+        return [*self._files.values(), *self._sidecars.values()]
+
     def _save(self) -> None:
         self._saved_at = self._clock()
-        for file in self._files.values():
+        for file in self._all_files():
             file.save()
 
 

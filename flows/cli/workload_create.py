@@ -63,8 +63,8 @@ def create(words: Sequence[str]) -> int:
         made = stage.submit(kube, config, asked, ledger, intent)
     flags = _flags(told)
     if told.wait and not heard:
-        code = _waited(told, kube, config, made, flags, limit_s)
-        _tell(told, config, made, asked, gke, flags, code)
+        code, why = _waited(told, kube, config, made, flags, limit_s)
+        _tell(told, config, made, asked, gke, flags, code, why)
         return code
     _tell(told, config, made, asked, gke, flags, None)
     return ExitCode.INTERRUPTED if heard else ExitCode.DONE
@@ -177,7 +177,7 @@ def _waited(
     made: Submitted,
     flags: str,
     limit_s: int | None,
-) -> int:
+) -> tuple[int, str]:
     from flows.cli.workload_wait import waited
 
     return waited(kube, config, made, flags, limit_s, quiet=told.json)
@@ -185,11 +185,11 @@ def _waited(
 
 def _tell(
     told: Namespace, config: GkeTargetConfig, made: Submitted, asked: Submission, gke: GkeName | None, flags: str,
-    code: int | None,
+    code: int | None, why: str = "",
 ) -> None:  # fmt: skip
     links = _links(config, made, gke)
     if told.json:
-        ended = {} if code is None else {"exit_code": code}
+        ended = {} if code is None else {"exit_code": code, **({"error": why} if why else {})}
         with surely(f"workload {made.name} was submitted"):
             print_json(
                 {"workload": made.name, "uid": made.uid, "namespace": config.namespace, "image": asked.image,

@@ -13,6 +13,7 @@ from flows.signals import answered
 from runtime.contract.errors import ExitCode
 from tasks.history.quantities import printable
 from tasks.stages.workload_follow import exit_code, to_the_end
+from tasks.targets.gke_beside import NeverUp
 
 if TYPE_CHECKING:
     from tasks.cloud.kubernetes import Kubernetes
@@ -32,8 +33,10 @@ def waited(
     limit_s: int | None,
     *,
     quiet: bool,
-) -> int:
-    """Returns the exit code: the program's own; 130 when interrupted, 3 when the limit is over: it runs on then."""
+) -> tuple[int, str]:
+    """Returns the exit code, and why nobody waits any more: the program's own; 130 when interrupted, 3 when the limit
+    is over or it can never begin: it is still there then.
+    """
 
     def line(pod: str, text: str) -> None:
         if quiet:
@@ -45,27 +48,28 @@ def waited(
         with _within(limit_s), answered((signal.SIGTERM,), _interrupt):
             found = to_the_end(kube, config, made, line=line, say=say)
     except KeyboardInterrupt:
-        _left(made, flags, "no longer waited for")
-        return ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED, _left(made, flags, "no longer waited for")
     except (Unwritable, BrokenPipeError):
         _left(made, flags, "what it says is no longer shown")
         raise
     except _Over:
-        _left(made, flags, f"it has not ended within {limit_s} s")
-        return ExitCode.INFRASTRUCTURE
+        return ExitCode.INFRASTRUCTURE, _left(made, flags, f"it has not ended within {limit_s} s")
+    except NeverUp as error:
+        return ExitCode.INFRASTRUCTURE, _left(made, flags, str(error), "it is there until it is deleted")
     if found.cause is not None:
         say(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
     elif found.message:
         say(f"{made.name}: {found.message}")
-    return exit_code(found)
+    return exit_code(found), ""
 
 
-def _left(made: Submitted, flags: str, why: str) -> None:
+def _left(made: Submitted, flags: str, why: str, still: str = "it runs on") -> str:
     say(
-        f"{made.name}: {why}; it runs on",
+        f"{made.name}: {why}; {still}",
         f"  next: slicebench workload logs {made.name} --follow {flags}",
         f"  next: slicebench workload delete {made.name} {flags}",
     )
+    return why
 
 
 def _interrupt(number: signal.Signals) -> None:

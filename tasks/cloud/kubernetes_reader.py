@@ -97,12 +97,16 @@ class Reader:
         return state.begun and state.restart > self._done
 
     async def run(self) -> None:
-        """Reads until the pod is gone, or has ended for good."""
+        """Reads until the pod is gone, or has ended for good. Of starts before the first look the server has one at
+        most, if any.
+        """
         first = True
         while True:
             if self.behind:
-                restart = self._pod.state(self._container).restart if first else self._done + 1
-                end = await self._read(Source(self._pod.name, self._pod.uid, self._container, restart))
+                newest = self._pod.state(self._container).restart
+                restart = max(newest - 1, 0) if first else self._done + 1
+                source = Source(self._pod.name, self._pod.uid, self._container, restart)
+                end = await self._read(source, may_be_gone=first and restart < newest)
                 await self._put([end])
                 self._done, first = restart, False
                 self._moved.set()
@@ -111,8 +115,10 @@ class Reader:
             else:
                 await self._pod.news.wait()
 
-    async def _read(self, source: Source) -> LogEnd:
-        """Reads the log of one start of the container, and returns how that ended."""
+    async def _read(self, source: Source, *, may_be_gone: bool = False) -> LogEnd:
+        """Reads the log of one start of the container, and returns how that ended. `may_be_gone`: what the server
+        refuses is not asked for again.
+        """
         self._source, whole = source, False
         seam, trial = Seam(), self._link.trial(served=True)
         clock = asyncio.get_running_loop().time
@@ -131,6 +137,8 @@ class Reader:
                 return LogEnd(source, whole, "" if whole else "the pod was deleted before it was read")
             except KubernetesError as error:
                 whole = False
+                if may_be_gone and error.answered:
+                    return LogEnd(source, False, str(error))
                 if error.answered and trial.failing_s > self._link.unheard_s:
                     await self._unread(source, self._pod.node, str(error))
                 if not await self._bears(error, trial, clock() - ended_at if ended_at is not None else 0.0):

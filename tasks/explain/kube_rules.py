@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tasks.explain import (
+    kube_beside,
     kube_ended,
     kube_evicted,
     kube_nodes,
@@ -49,6 +50,7 @@ KUBE_RULES: Sequence[KubeRule] = (
     kube_running.deadline,
     kube_running.names_do_not_resolve,
     kube_running.init_hang,
+    kube_beside.sidecar,
     kube_running.crash_loop,
     kube_running.program_failed,
     kube_ended.end_not_seen,

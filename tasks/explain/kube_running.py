@@ -16,6 +16,7 @@ from tasks.explain.workload import init_hang as no_complete_group
 from tasks.targets.kube_found import DELETED, KubeState
 from tasks.targets.kube_objects import Object, metadata, name, said, spec
 from tasks.targets.kube_pods import Waiting, current, unschedulable, waits
+from tasks.targets.kube_standing import standing
 
 _NOT_THERE = r"not found|manifest unknown|does not exist"
 _NOT_LET_IN = r"denied|unauthorized|forbidden|\b40[13]\b|no basic auth"
@@ -136,7 +137,8 @@ def _wrong_node(scene: KubeScene, pod: Object, evidence: list[Line]) -> Trouble:
 
 def crash_loop(scene: KubeScene) -> Trouble | None:
     """The program ends with an error each time that it is started."""
-    waiting = _waiting(scene, "CrashLoopBackOff")
+    beside = {one.container for pod in _pods(scene) for one in standing(pod)}
+    waiting = [one for one in _waiting(scene, "CrashLoopBackOff") if one.container not in beside]
     causes = list(scene.found.causes.values())
     same = len({cause.exit_code for cause in causes}) == 1 and all(cause.kind == "exit" for cause in causes)
     if not waiting and not (len(causes) > 1 and same):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.contract.errors import ExitCode
+from runtime.contract.names import sidecar_log
 from runtime.contract.redaction import Redaction
 from tasks.follow import Follower
 from tasks.leases.holding import Holding
@@ -17,7 +18,7 @@ from tasks.stages.context import Run
 from tasks.stages.files import log_folder
 from tasks.stages.recovery import Hearing
 from tasks.targets.streams import LOST
-from tasks.targets.types import PREEMPTED, Event, Exited, Progress, State, WorkloadRef
+from tasks.targets.types import PREEMPTED, Event, Exited, Progress, SidecarLine, State, WorkloadRef
 
 GRACE_S = 10.0
 """How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
@@ -48,7 +49,7 @@ class Listener:
         for event in events:
             if self.hearing is not None:
                 self.hearing.hear(event)
-            if not heard and not isinstance(event, State):
+            if not heard and not isinstance(event, State | SidecarLine):
                 heard = True
                 begun()
                 self.heard()
@@ -73,7 +74,12 @@ def follow(
         _logs(run, ref.attempt) as logs,
         _backstop(run, ref) as begin_backstop,
         Follower(
-            logs, run.say, listener.progress, on_state=states.append, redact=_redaction(run)
+            logs.workers,
+            run.say,
+            listener.progress,
+            on_state=states.append,
+            redact=_redaction(run),
+            sidecars=logs.sidecar,
         ) as follower,
     ):
         try:
@@ -139,19 +145,33 @@ def _redaction(run: Run) -> Redaction:
     return Redaction(env[name] for name in run.spec.secret_env if name in env)
 
 
+@dataclass(frozen=True)
+class _Logs:
+    """Where the logs of an attempt are written: below a folder here, as in the run's own."""
+
+    folder: Path
+    attempt: int
+
+    @property
+    def workers(self) -> Path:
+        return self.folder / log_folder(self.attempt)
+
+    def sidecar(self, worker: int) -> Path:
+        return self.folder / sidecar_log(self.attempt, worker)
+
+
 @contextlib.contextmanager
-def _logs(run: Run, attempt: int) -> Iterator[Path]:
+def _logs(run: Run, attempt: int) -> Iterator[_Logs]:
     """Gives a folder here for an attempt's logs; where the run's folder is not here, they go there at the end."""
-    name = log_folder(attempt)
     if "://" not in run.folder.uri:
-        yield Path(run.folder.uri) / name
+        yield _Logs(Path(run.folder.uri), attempt)
         return
     with tempfile.TemporaryDirectory(prefix="slicebench-") as folder:
         try:
-            yield Path(folder)
+            yield _Logs(Path(folder), attempt)
         finally:
-            for file in sorted(Path(folder).glob("*.log")):
-                run.folder.upload(str(file), f"{name}/{file.name}")
+            for file in sorted(Path(folder).rglob("*.log")):
+                run.folder.upload(str(file), str(file.relative_to(folder)))
 
 
 @contextlib.contextmanager

@@ -18,12 +18,14 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_errors import KubernetesError
 from tasks.cloud.kubernetes_follow import Beat, Followed, follow
 from tasks.cloud.kubernetes_held import Held
-from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, WORKLOAD, Object
+from tasks.cloud.kubernetes_kinds import ALL_NAMESPACES, JOB_SET, POD, WORKLOAD, Object
 from tasks.cloud.kubernetes_link import Patience
-from tasks.cloud.kubernetes_told import Line, Unread
+from tasks.cloud.kubernetes_told import Line, LogEnd, Unread
 from tasks.cloud.kubernetes_watch import Change, Contact
 from tasks.cloud.storage import Folder, is_there
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.sidecar_in_pods import name_of
+from tasks.targets.gke_beside import Beside
 from tasks.targets.gke_heard import Workers
 from tasks.targets.gke_waiting import Waiting
 from tasks.targets.gke_watch import (
@@ -60,6 +62,8 @@ class Limits:
     """How often it is looked whether the workload has waited too long."""
     alone_s: float | None = None
     """See Waiting."""
+    sidecars_s: float = 15.0
+    """What stands beside workers ends after them: how long it is heard once all workers have told their ends."""
 
 
 class Following:
@@ -83,6 +87,8 @@ class Following:
         self._patience = patience
         self._count = config.workers
         self._seen = Seen(config, ref.uid)
+        self._beside = Beside(ref.name, name_of(config))
+        self._all_ended_at: float | None = None
         self._waits = Waiting(ref.name, config.limits, alone_s=self._limits.alone_s)
         self._began: int | None = None
         self._counted = 0
@@ -91,7 +97,7 @@ class Following:
     def events(self, since: Mapping[int, int]) -> Iterator[Event]:
         """Yields what workers say after their cursors, and states, until all have ended. See Target.
 
-        Raises WaitedTooLong for a workload that does not begin.
+        Raises WaitedTooLong for a workload that does not begin, NeverUp for one that never will for its sidecar.
         """
         workers = Workers(dict(since))
         # Pods that number their starts themselves may be at a later one of their JobSet.
@@ -106,7 +112,7 @@ class Following:
             for one in followed:
                 yield from self._told(one, workers)
                 taken = self._taken()
-                if taken or self._failed() or len(workers.ended) + len(workers.held) == self._count:
+                if taken or self._failed() or self._is_all_said(workers):
                     break
                 if isinstance(one, Beat) and (taken := self._deserted(workers)):
                     break
@@ -129,10 +135,11 @@ class Following:
         return there is None or uid_of(there) != self._ref.uid
 
     def _stream(self) -> Generator[Followed, None, None]:
-        names = container_names(self._config)
+        wanted = {*container_names(self._config), self._beside.name}
 
         def containers(pod: Object) -> list[str]:
-            return [one["name"] for one in pod["spec"]["containers"] if one["name"] in names]
+            there = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+            return [one["name"] for one in there if one["name"] in wanted]
 
         def over(change: Change) -> bool:
             return is_last(change.kind.name, change.type, change.object)
@@ -155,9 +162,19 @@ class Following:
             case Change():
                 if self._seen.take(one) and self._seen.found is not None and not self._taken():
                     yield self._state(self._placed(waiting(self._seen.found)))
+                if one.kind == POD and not self._stopping():
+                    yield from self._beside.changed(one.object, one.type == "DELETED")
             case Beat():
+                if not self._stopping():
+                    yield from self._beside.beat()
                 if self._began is None:
                     self._waits.check(self._seen.found)
+            case Line() if one.source.container == self._beside.name:
+                worker = self._seen.worker_of(one.source.uid, container_names(self._config)[0])
+                if worker is not None:
+                    yield self._beside.said(one, worker)
+            case LogEnd() if one.source.container == self._beside.name:
+                yield from self._beside.read(one)
             case Line():
                 worker = self._seen.worker_of(one.source.uid, one.source.container)
                 if worker is not None:
@@ -180,6 +197,13 @@ class Following:
             case Contact():
                 self._waits.unheard = True
                 yield State("unreachable", one.lost, "it is asked again; the workload may still be running")
+
+    def _is_all_said(self, workers: Workers) -> bool:
+        """Says whether all workers have told their ends, and what stood beside them has said its last."""
+        if len(workers.ended) + len(workers.held) < self._count:
+            return False
+        self._all_ended_at = self._all_ended_at or time.monotonic()
+        return self._beside.is_said or time.monotonic() - self._all_ended_at > self._limits.sidecars_s
 
     def _state(self, found: Found) -> State:
         told = str(found.message)

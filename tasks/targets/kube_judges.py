@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from runtime.contract.counting import counted
 from tasks.cloud.kubernetes_labels import QUEUE_NAME
 from tasks.targets.kube_cause import Cause, first_cause
 from tasks.targets.kube_counts import all_ready, expected_pods, jobs_refused, running_since, underlying
@@ -30,6 +31,7 @@ from tasks.targets.kube_objects import (
 )
 from tasks.targets.kube_pods import has_ended, is_running, unschedulable, waits
 from tasks.targets.kube_queue import position
+from tasks.targets.kube_standing import NOT_UP, standing
 
 _GONE_TOO_SOON = "its JobSet was deleted before it ended"
 _OFF = "its Workload is switched off, and waits until somebody makes it active"
@@ -168,6 +170,11 @@ def starting(now: Objects, pods: Sequence[Object], base: Found) -> Found:
     admitted = is_true(now.workload, "Admitted")
     began = max((created_at(pod) or 0.0 for pod in pods), default=admitted.since if admitted else None)
     base = replace(base, state=KubeState.STARTING, since=began)
+    beside = next((one for pod in pods for one in standing(pod) if one.ends and not one.was_up), None)
+    if beside is not None:
+        times = counted(beside.ends, "time")
+        told = f"{beside.place} has ended {times} before the program began, and {beside.end} at last"
+        return replace(base, reason=NOT_UP, message=told)
     stuck = next((one for pod in pods for one in waits(pod) if one.stuck), None)
     if stuck is not None:
         told = f"pod {stuck.pod}: container {stuck.container}: {stuck.message}"

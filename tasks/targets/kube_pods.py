@@ -47,6 +47,11 @@ _ONE_AND_THE_SAME = {"ErrImagePull": "ImagePullBackOff"}
 """The kubelet goes from one to the other and back for as long as it tries."""
 
 
+def of_one_kind(reason: str) -> str:
+    """Returns what a container waits for, by the one word for it."""
+    return _ONE_AND_THE_SAME.get(reason, reason)
+
+
 @dataclass(frozen=True, order=True)
 class Slot:
     """Which worker a pod is. It may have several pods, one after the other. A Job without indices has only -1."""
@@ -171,15 +176,15 @@ def waits(pod: Object) -> Iterator[Waiting]:
             yield Waiting(
                 name(pod),
                 str(one.get("name") or ""),
-                _ONE_AND_THE_SAME.get(reason, reason),
+                of_one_kind(reason),
                 str(waiting.get("message") or ""),
             )
 
 
 def failures(pod: Object) -> Sequence[End]:
     """Returns the containers of a pod that ended with an error, the first before the others, those that wait to be
-    started again included; or the pod itself where it failed and has no word of its containers. That a sidecar ends
-    with an error, once the program has ended, means nothing.
+    started again included; or the pod itself where it failed and has no word of its containers. What stands beside
+    the program is no part of that: kube_standing.py.
     """
     if status(pod).get("phase") == "Succeeded":
         return ()
@@ -187,8 +192,7 @@ def failures(pod: Object) -> Sequence[End]:
     ends = [
         end
         for one in (*_statuses(pod, "initContainerStatuses"), *_statuses(pod, "containerStatuses"))
-        if (end := _end(pod, one)) is not None
-        and (one.get("name") not in sidecars or _state(one).get("waiting"))
+        if one.get("name") not in sidecars and (end := _end(pod, one)) is not None
     ]
     if ends:
         return sorted(ends, key=lambda end: end.at or 0.0)

@@ -185,6 +185,17 @@ class LogLine:
 
 
 @dataclass(frozen=True)
+class SidecarLine:
+    """One line of what stands beside a worker, where its target has that from somewhere else than from the worker's own
+    supervisor. `cursor` is as a LogLine's, on its own.
+    """
+
+    worker: int
+    cursor: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Progress:
     """A worker began or ended an operation of a point. `seq` is the cursor of the record it came from."""
 
@@ -220,7 +231,7 @@ class Exited:
     cause: str = ""
 
 
-Event = LogLine | Progress | State | Exited
+Event = LogLine | SidecarLine | Progress | State | Exited
 
 
 class WaitedTooLong(InfrastructureError):

@@ -64,6 +64,9 @@ def misbehave(what: str, given: argparse.Namespace) -> None:
             print(f"{argument} is {os.environ.get(argument)}", flush=True)
         case "wait":
             wait_at_barrier()
+        case "until":
+            while not Path(argument).exists():
+                time.sleep(0.02)
         case "stop":
             os.kill(me, signal.SIGSTOP)
         case "ignore_term":

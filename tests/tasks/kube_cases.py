@@ -175,7 +175,12 @@ def _pod(number: int, told: Told) -> Told:
         "nodeSelector": told.get("selector", {}),
         "affinity": told.get("affinity", {}),
         "initContainers": [
-            {"name": one["name"], "restartPolicy": "Always"} for one in told.get("sidecars", ())
+            {
+                "name": one["name"],
+                "restartPolicy": "Always",
+                **({"startupProbe": one["probe"]} if "probe" in one else {}),
+            }
+            for one in told.get("sidecars", ())
         ],
     }
     name = told.get("name", f"w-s-{job}-{index}-p{number}")
@@ -192,12 +197,14 @@ def _container(name: str, told: Told) -> Told:
     elif told.get("phase", "Running") == "Running":
         state = {"running": {"startedAt": _at(3)}}
     last = {"terminated": _terminated(told["last_exit"])} if "last_exit" in told else {}
-    return {"name": name, "state": state, "lastState": last}
+    counted = {name: told[name] for name in ("restartCount", "started") if name in told}
+    return {"name": name, "state": state, "lastState": last, **counted}
 
 
 def _terminated(told: Sequence[Any]) -> Told:
-    code, reason, message, at = (*told, *(0, "Error", "", 5)[len(told) :])
-    return {"exitCode": code, "reason": reason, "message": message, "finishedAt": _at(at)}
+    code, reason, message, at, began = (*told, *(0, "Error", "", 5, 3)[len(told) :])
+    times = {"startedAt": _at(began), "finishedAt": _at(at)}
+    return {"exitCode": code, "reason": reason, "message": message, **times}
 
 
 def _node(node: str, ready: Sequence[Any]) -> Told:

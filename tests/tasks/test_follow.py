@@ -20,7 +20,7 @@ from runtime.contract.progress import Log, Record, encode
 from runtime.contract.redaction import Redaction
 from tasks.follow import Follower, Sampler
 from tasks.targets.streams import LOST, event_of, follow_streams, read_stream
-from tasks.targets.types import Event, Exited, LogLine, Progress, State
+from tasks.targets.types import Event, Exited, LogLine, Progress, SidecarLine, State
 from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,22 @@ def test_a_whole_stream_is_read(tmp_path: Path) -> None:
     write(path, Log("a"), Log("b"), progress.Exited(0))
     assert [record.seq for record in read_stream(path, 0, lambda: True)] == [1, 2, 3]
     assert [record.seq for record in read_stream(path, 2, lambda: True)] == [3]
+
+
+def test_what_stands_beside_a_worker_has_a_log_of_its_own_which_is_gone_on_with(tmp_path: Path) -> None:
+    said: list[str] = []
+    for events in (
+        [SidecarLine(1, 5, "a"), SidecarLine(1, 7, "my hunter22 is"), LogLine(1, 1, "of the worker")],
+        [SidecarLine(1, 5, "a"), SidecarLine(1, 7, "again"), SidecarLine(1, 8, "b"), SidecarLine(0, 1, "c")],
+    ):
+        place = lambda worker: tmp_path / f"beside-{worker}.log"  # noqa: E731
+        with Follower(
+            tmp_path / "logs", said.append, redact=Redaction(["hunter22"]), sidecars=place
+        ) as follower:
+            follower.follow(iter(events))
+    assert (tmp_path / "beside-1.log").read_text() == "a\nmy (redacted) is\nb\n"
+    assert (tmp_path / "beside-0.log").read_text() == "c\n"
+    assert said == ["[1] of the worker"]
 
 
 def test_a_stream_is_followed_while_it_grows(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ class Container:
         self.restarts = 0
         self.exit_code: int | None = None
         self.running = self.started = self.waiting_to_restart = False
+        self.up = False
+        """Whether it runs and has passed its startup probe, if it has one."""
         self.ended = asyncio.Event()
 
     @property
@@ -58,7 +60,9 @@ class Container:
             self._finished_at, self.exit_code = self._started_at, 128
             log.end()
             raise
+        self.restarts += self.started
         self.running = self.started = True
+        self.up = not self.spec.get("startupProbe")
         task = asyncio.get_running_loop().create_task(self._see_through(self._process, log))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -75,7 +79,7 @@ class Container:
         log.end()
         self._finished_at = clock.seconds_text()
         self.exit_code = code if code >= 0 else 128 - code
-        self.running = False
+        self.running = self.up = False
         self.ended.set()
 
     def terminate(self) -> None:
@@ -94,10 +98,29 @@ class Container:
         """Says what the container waits for."""
         self._waiting = {"reason": reason, **({"message": message} if message else {})}
 
-    def crash(self, message: str) -> None:
-        """Says that it is started again, later."""
+    def ran(self, command: list[str], within_s: float) -> bool:
+        """Runs a command in the container, as a probe does; says whether it ended well in its time."""
+        prepared = prepare(self._world, self._pod, {**self.spec, "command": command, "args": []})
+        try:
+            done = subprocess.run(
+                prepared.argv,
+                env=prepared.env,
+                cwd=prepared.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=within_s,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+    def crash(self) -> None:
+        """Says that it is started again, at once."""
         self._last = {"terminated": self._terminated()}
-        self.restarts += 1
+
+    def back_off(self, message: str) -> None:
+        """Says that it is started again, later: how often it was counts only then."""
+        self.crash()
         self.waiting_to_restart = True
         self.wait_for("CrashLoopBackOff", message)
 
@@ -121,12 +144,12 @@ class Container:
             "name": self.name,
             "state": state,
             "lastState": self._last,
-            "ready": self.running,
+            "ready": self.up,
             "restartCount": self.restarts,
             "image": self.image,
             "imageID": f"{self.image.partition('@')[0]}@sha256:0" if self.started else "",
             **({"containerID": f"standin://{self._id}"} if self.started else {}),
-            "started": self.running,
+            "started": self.up,
         }
 
 

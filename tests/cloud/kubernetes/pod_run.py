@@ -8,6 +8,7 @@ import fnmatch
 import sys
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.cloud.kubernetes import clock, pod_status
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 _BY = "kubelet"
 
 
+def _stands_beside(container: Container) -> bool:
+    """Says whether it is up before the others of its pod, and ends after them."""
+    return container.spec.get("restartPolicy") == "Always"
+
+
 class PodRun:
     """One pod on its node."""
 
@@ -32,6 +38,9 @@ class PodRun:
         self.uid, self.node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
         self.told_to_end = asyncio.Event()
         self._lost = False
+        self._mains_over = asyncio.Event()
+        """When those that stand beside the others are told to end."""
+        self._beside: list[asyncio.Task[None]] = []
         self._containers = [Container(world, pod, one) for one in pod["spec"]["containers"]]
         self._inits = [Container(world, pod, one) for one in pod["spec"].get("initContainers") or ()]
 
@@ -64,9 +73,11 @@ class PodRun:
                 await self._pause(self._world.settings.ready_after_s)
             if await self._initialised() and not self.told_to_end.is_set():
                 await self._run_all()
+        self._mains_over.set()
         if self._lost:
             return
         if self.told_to_end.is_set():
+            await asyncio.gather(*self._beside)
             self._report()
             self._gone()
             return
@@ -78,11 +89,12 @@ class PodRun:
             if not self._lost:
                 self._world.delete(self._key, {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}})
 
-    async def _pause(self, seconds: float) -> bool:
-        """Waits; returns whether the pod is still wanted."""
+    async def _pause(self, seconds: float, until: asyncio.Event | None = None) -> bool:
+        """Waits; returns whether the pod, or what ends with that event, is still wanted."""
+        over = until or self.told_to_end
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.told_to_end.wait(), seconds)
-        return not self.told_to_end.is_set()
+            await asyncio.wait_for(over.wait(), seconds)
+        return not over.is_set()
 
     async def _pulled(self) -> bool:
         self._report()
@@ -114,12 +126,12 @@ class PodRun:
 
     async def _initialised(self) -> bool:
         for one in self._inits:
-            sidecar = one.spec.get("restartPolicy") == "Always"
+            sidecar = _stands_beside(one)
             task = asyncio.ensure_future(self._run(one, "Always" if sidecar else self._policy("OnFailure")))
             if sidecar:
-                while not one.started and not task.done() and await self._pause(0.005):
+                self._beside.append(task)
+                while not one.up and not task.done() and await self._pause(0.005):
                     pass
-                await self._probed(one)
                 continue
             await task
             if one.exit_code != 0:
@@ -127,25 +139,39 @@ class PodRun:
                 return False
         return True
 
-    async def _probed(self, sidecar: Container) -> None:
-        """Waits until a sidecar has passed its startup probe; one that fails it too often begins again."""
-        probe = sidecar.spec.get("startupProbe")
+    async def _probed(self, container: Container) -> None:
+        """Asks a container that has started until it passes its startup probe; one that fails too often is ended."""
+        probe = container.spec.get("startupProbe")
         if not probe:
             return
         # It is asked more often than a kubelet would, so that tests wait for less, but not given up earlier.
         period = probe.get("periodSeconds", 10)
-        patience = period * probe.get("failureThreshold", 3)
-        until = time.monotonic() + patience
-        while not self.told_to_end.is_set() and not self._lost:
-            if not sidecar.running:
-                until = time.monotonic() + patience
-            elif await asyncio.to_thread(passes, probe, self._world.ports(self._pod)):
+        until = time.monotonic() + period * probe.get("failureThreshold", 3)
+        asked = partial(
+            passes,
+            probe,
+            self._world.ports(self._pod),
+            on_host=bool(self._pod["spec"].get("hostNetwork")),
+            run=container.ran,
+        )
+        while not self._lost:
+            if await asyncio.to_thread(asked):
+                container.up = container.running
+                self._report()
                 return
-            elif time.monotonic() > until:
-                told = f"Container {sidecar.name} failed startup probe, will be restarted"
-                self._tell("Killing", told, sidecar)
-                sidecar.kill()
-            await self._pause(min(period, 0.1))
+            if time.monotonic() > until:
+                break
+            await asyncio.sleep(min(period, 0.1))
+        self._tell(
+            "Killing", f"Container {container.name} failed startup probe, will be restarted", container
+        )
+        container.terminate()
+        await asyncio.sleep(self._grace_s)
+        container.kill()
+
+    @property
+    def _grace_s(self) -> float:
+        return float(self._pod["spec"].get("terminationGracePeriodSeconds", 30))
 
     def _policy(self, inits: str = "") -> str:
         policy = str(self._pod["spec"]["restartPolicy"])
@@ -153,11 +179,13 @@ class PodRun:
 
     async def _run_all(self) -> None:
         await asyncio.gather(*(self._run(one, self._policy()) for one in self._containers))
-        for one in self._inits:
-            one.kill()
+        self._mains_over.set()
+        await asyncio.gather(*self._beside)
+        self._report()
 
     async def _run(self, container: Container, policy: str) -> None:
-        pause = self._world.settings.backoff_s
+        pause, first = self._world.settings.backoff_s, True
+        over = self._mains_over if _stands_beside(container) else self.told_to_end
         while True:
             try:
                 container.start()
@@ -175,28 +203,35 @@ class PodRun:
             self._tell("Created", "Container created", container)
             self._report()
             self._tell("Started", "Container started", container)
-            await self._until_end(container)
+            probing = asyncio.ensure_future(self._probed(container))
+            await self._until_end(container, over)
+            probing.cancel()
             if self._lost:
                 return
             restart = policy == "Always" or (policy == "OnFailure" and container.exit_code != 0)
-            if not restart or self.told_to_end.is_set():
+            if not restart or over.is_set() or self.told_to_end.is_set():
                 self._report()
                 return
+            if first:  # a kubelet waits only before the second time
+                first = False
+                self._report()
+                container.crash()
+                continue
             name, space = self._key[2], self._key[1]
             back_off = f"back-off {pause:.0f}s restarting failed container={container.name} "
             back_off += f"pod={name}_{space}({self.uid})"
-            container.crash(back_off)
+            container.back_off(back_off)
             self._report()
             self._tell("BackOff", f"Back-off restarting failed container {container.name} in pod {name}", container,
                        warning=True)  # fmt: skip
-            if not await self._pause(pause):
+            if not await self._pause(pause, over):
                 return
             pause = min(pause * 2, 300)
 
-    async def _until_end(self, container: Container) -> None:
-        """Waits for a container's end; when the pod is to end, asks it to, and after the grace period kills it."""
+    async def _until_end(self, container: Container, over: asyncio.Event) -> None:
+        """Waits for a container's end; when it is to end, asks it to, and after the grace period kills it."""
         ending = asyncio.ensure_future(container.ended.wait())
-        told = asyncio.ensure_future(self.told_to_end.wait())
+        told = asyncio.ensure_future(over.wait())
         await asyncio.wait({ending, told}, return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
         if not ending.done():
@@ -208,12 +243,17 @@ class PodRun:
 
     async def _grace(self, ending: asyncio.Future[Any]) -> None:
         """Waits for the end no longer than the pod's grace period, which may be shortened meanwhile."""
+        until = time.monotonic() + self._grace_s
         while not ending.done():
             pod = self._world.store.at(self._key)
             if pod is None or pod["metadata"]["uid"] != self.uid:
                 return
             deadline = pod["metadata"].get("deletionTimestamp")
-            left = clock.parsed(deadline) + 1 - clock.nanoseconds() / 1e9 if deadline else 30.0
+            left = (
+                clock.parsed(deadline) + 1 - clock.nanoseconds() / 1e9
+                if deadline
+                else until - time.monotonic()
+            )
             if left <= 0:
                 return
             await asyncio.wait({ending}, timeout=min(left, 0.2))

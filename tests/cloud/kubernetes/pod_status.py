@@ -34,6 +34,7 @@ def _phase(pod: Obj, containers: list[Container], inits: list[Container]) -> str
     if any(one.exit_code for one in inits if one.spec.get("restartPolicy") != "Always") and policy == "Never":
         return "Failed"
     over = all(code is not None for code in codes) and all(not one.waiting_to_restart for one in containers)
+    over = over and not any(one.running for one in inits)  # what stands beside them ends after them
     ends = policy == "Never" or "deletionTimestamp" in pod["metadata"]
     if over and (ends or (policy == "OnFailure" and not any(codes))):
         return "Failed" if any(codes) else "Succeeded"
@@ -44,10 +45,13 @@ def _phase(pod: Obj, containers: list[Container], inits: list[Container]) -> str
 
 def _conditions(pod: Obj, containers: list[Container], inits: list[Container]) -> None:
     phase = pod["status"]["phase"]
-    unready = [one.name for one in containers if not one.running]
+    beside = [one for one in inits if one.spec.get("restartPolicy") == "Always"]
+    unready = [one.name for one in (*beside, *containers) if not one.up]
     over = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "")
     told = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
-    todo = [one for one in inits if one.exit_code != 0 and not one.running]
+    todo = [one for one in inits if not (one.up if one in beside else one.exit_code == 0)]
+    if any(one.started for one in containers):
+        todo = []
     scheduled = [one for one in pod["status"].get("conditions") or [] if one["type"] == "PodScheduled"]
     others = [one for one in pod["status"].get("conditions") or [] if one["type"] not in _ORDER]
     before = {one["type"]: one for one in pod["status"].get("conditions") or []}

@@ -70,6 +70,72 @@ def test_waiting_shows_each_workers_lines_and_ends_with_the_programs_code(api: P
     assert (code, told["exit_code"], told["workload"], told["image"]) == (0, 0, "waits-0", IMAGE)
 
 
+@pytest.fixture
+def beside(cluster: KubernetesStandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command with a sidecar beside a program: both are lines of Python."""
+
+    def run(name: str, sidecar: str, program: str, *more: str) -> tuple[int, str, str]:
+        made = {
+            **{
+                "kind": "gke",
+                "context": "standin",
+                "kubeconfig": str(cluster.kubeconfig),
+                "type": "cpu",
+                "nodes": 1,
+            },
+            **{"queue": None, "priority": None, "shared": {"directory": "/both", "host_path": str(tmp_path)}},
+            "sidecar": {
+                "name": "proxy",
+                "command": ["python", "-u", "-c", sidecar],
+                "certificates": "/certificates",
+                "env": {"AT": "{certificates}/ca.pem", "MARK": f"{tmp_path}/mark"},
+                "ready": {"file": "{certificates}/ca.pem"},
+                "workload_env": {"AT": "{certificates}/ca.pem"},
+            },
+        }
+        (tmp_path / "beside.yaml").write_text(yaml.safe_dump(made))
+        cluster.set(backoff_s=0.05)
+        capsys.readouterr()
+        target = ["--target", str(tmp_path / "beside.yaml"), "--docker-image", IMAGE]
+        code = main(["workload", "create", name, *target, "--wait", *more, *python(program)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def test_what_stands_beside_a_program_may_die_and_is_told_of_and_started_again(
+    beside: Any, api: Plain
+) -> None:
+    sidecar = (
+        "import os, pathlib, sys, time\nat, mark = pathlib.Path(os.environ['AT']), pathlib.Path(os.environ['MARK'])\n"
+        "if mark.exists(): at.write_text('second'); time.sleep(99)\n"
+        "at.write_text('first')\nwhile not mark.exists(): time.sleep(0.02)\nprint('no memory'); sys.exit(9)\n"
+    )
+    program = (
+        "import os, pathlib, time\nat = pathlib.Path(os.environ['AT'])\nprint(at.read_text(), flush=True)\n"
+        "open('/both/mark', 'w').close()\nwhile at.read_text() != 'second': time.sleep(0.02)\nprint('second')\n"
+    )
+    code, out, said = beside("dies", sidecar, program)
+    assert code == 0 and [line.split("] ")[1] for line in out.splitlines()[:2]] == ["first", "second"]
+    assert "no memory" not in out
+    (line,) = [line for line in said.splitlines() if "sidecar: ended; pod dies-slice-job-0-0-" in line]
+    assert "container proxy exited with 9, 1 end by now" in line and line.endswith("it said last: no memory")
+
+
+def test_a_program_that_never_begins_for_what_is_to_stand_beside_it_is_not_waited_for(
+    beside: Any, api: Plain
+) -> None:
+    code, out, said = beside("never", "print('no key'); raise SystemExit(2)", "pass", "--json")
+    assert code == 3 and json.loads(out)["exit_code"] == 3
+    assert (
+        "container proxy: it ended" in json.loads(out)["error"]
+        and "said last: no key" in json.loads(out)["error"]
+    )
+    assert "it is there until it is deleted" in said and "slicebench workload delete never" in said
+    assert api.names(JOBSETS) == ["never"]
+
+
 def test_nobody_waits_longer_than_he_said(api: Plain, create: Any) -> None:
     code, _, said = create("limited", "--wait", "--wait-limit", "1s", *python(STAYS))
     assert code == 3 and "has not ended within 1 s; it runs on" in said

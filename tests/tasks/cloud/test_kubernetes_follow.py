@@ -86,6 +86,37 @@ def test_a_container_that_starts_again_is_followed_start_by_start(
     assert [(end.source.restart, end.complete) for end in told.ends] == [(0, True), (1, True)]
 
 
+def test_of_a_container_that_was_started_again_before_the_last_log_is_read_too(
+    kube: Kubernetes, followed_cluster: KubernetesStandIn, tmp_path: Path
+) -> None:
+    followed_cluster.set(backoff_s=0.05)
+    go = tmp_path / "go"
+    program = (
+        "import pathlib\nmark = pathlib.Path('starts')\n"
+        "starts = len(mark.read_text()) if mark.exists() else 0\nmark.write_text('x' * (starts + 1))\n"
+        "print('start', starts, flush=True)\n"
+        "if starts < 2: raise SystemExit(1)\n"
+    )
+    pod = {"restartPolicy": "OnFailure"}
+    program += WAITS.format(file=str(go))
+    whole = made(kube, "late", program, pods=1, pod=pod, slices=1, job={"backoffLimit": 5})
+
+    def is_third() -> bool:
+        pods = kube.list(POD, labels="jobset.sigs.k8s.io/jobset-name=late").items
+        seen = [one for pod in pods for one in pod["status"].get("containerStatuses", ())]
+        return any(one["restartCount"] == 2 for one in seen)
+
+    until(is_third)
+    following = Following(kube, whole)
+    until(lambda: following.lines() >= 2)
+    go.touch()
+    told = following.end()
+    found = {
+        one.source.restart: one.text for one in told.items if isinstance(one, Line) and "start" in one.text
+    }
+    assert found == {1: "start 1", 2: "start 2"}, "the server has none of the one before"
+
+
 def test_a_last_line_without_an_end_is_one_and_long_ones_are_bounded(kube: Kubernetes) -> None:
     program = "print('x' * 3_000_000)\nprint('y')\nprint('no end', end='')"
     told = Following(kube, made(kube, "ends", program, pods=1)).end()

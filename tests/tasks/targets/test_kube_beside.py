@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, ExitCode
+from runtime.contract.names import sidecar_log
 from runtime.contract.sidecar import AT_VARIABLE, CERTIFICATES_VARIABLE
 from runtime.gcs_proxy.keys import make_key_file
 from tasks.config.gke_target import GkeTargetConfig
@@ -17,6 +20,7 @@ from tasks.stages.teardown import teardown
 from tasks.stages.workload_create import Wanted, submission_of
 from tasks.targets.beside import beside
 from tasks.targets.beside_told import lines, standing
+from tasks.targets.gke_beside import NeverUp
 from tasks.targets.kube_beside import told
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset, secret
@@ -178,9 +182,20 @@ def test_supervisors_are_told_no_secret(key: Path) -> None:
     assert not sidecar.files and not sidecar.command and not sidecar.env
 
 
+STUB = Path(__file__).with_name("sidecar_stub.py")
+
+
+def others(pods: Pods, does: str = "", **more: Any) -> dict[str, Any]:
+    env = {**OTHER["env"], "STUB_FOLDER": str(pods.folder), "STUB_DOES": does}  # type: ignore[dict-item]
+    return {**OTHER, "env": env, **more}
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStandIn]:
-    with gke_runs.cluster(tmp_path_factory.mktemp("cluster")) as started:
+    entrypoints = {"r/go-gcsproxy:*": [sys.executable, str(STUB)]}
+    with gke_runs.cluster(
+        tmp_path_factory.mktemp("cluster"), entrypoints=entrypoints, backoff_s=0.05
+    ) as started:
         yield started
 
 
@@ -207,3 +222,72 @@ def test_a_run_in_pods_ends_though_its_proxies_would_not(pods: Pods, key: Path) 
         assert (pods.folder / f"{RUN}/results/points-a1-w{worker:04d}.jsonl").exists()
     job = (pods.folder / RUN).rglob("job-*.json")
     assert not any(key.read_text() in file.read_text() for file in job)
+    said = (pods.folder / RUN / sidecar_log(1, 1)).read_text()
+    assert '"event": "serving"' in said and '"event": "ended"' in said, "to its last line"
+
+
+def test_what_stands_beside_a_worker_may_die_and_is_told_of_with_its_last_words(pods: Pods) -> None:
+    """It plays go-gcsproxy: up once its certificate is there, which workers see, and started again by the cluster."""
+    do = {
+        "0.0": "env:SSL_CERT_FILE",
+        "0.1": f"until:{pods.folder}/go-on",
+        "1.1": f"until:{pods.folder}/go-on",
+    }
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        if "benchmark 2 of 2" in line:
+            (pods.folder / "die").touch()
+        if sum(line.startswith("sidecar: ") for line in said) == 2:
+            (pods.folder / "go-on").touch()
+
+    run, holding = pods.run(do=do, say=say, sidecar=others(pods)), hold(RUN)
+    try:
+        outcome = play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert exit_code_of(outcome) == ExitCode.DONE, said
+    worker = (pods.folder / f"{RUN}/logs/worker-0000.log").read_text()
+    assert re.search(r"SSL_CERT_FILE is /\S+/ca.pem", worker)
+    told = [line for line in said if line.startswith("sidecar: ")]
+    for pod in (0, 1):
+        (line,) = [line for line in told if f"slice-job-0-{pod}-" in line]
+        assert re.fullmatch(
+            r"sidecar: ended; pod \S+: container go-gcsproxy exited with 7, 1 end by now: the cluster starts it again; "
+            r"what goes through it fails meanwhile: it said last: out of buffers",
+            line,
+        )
+        log = (pods.folder / RUN / sidecar_log(1, pod)).read_text().splitlines()
+        assert log == ["proxy begins, start 1", "out of buffers", "proxy begins, start 2", "proxy ends"]
+
+
+@pytest.mark.parametrize(
+    ("does", "within_s", "why"),
+    [
+        (
+            "ends",
+            60,
+            r"it ended \d+ times before it was up, and exited with 3 at last: it said last: no key for my bucket",
+        ),
+        (
+            "hangs",
+            1,
+            r"it was not up within 1 s, by its startup probe, and exited with 0 then: it said last: proxy ends",
+        ),
+    ],
+)
+def test_what_is_never_up_ends_the_run_with_the_reason(
+    pods: Pods, does: str, within_s: int, why: str
+) -> None:
+    ready = {"file": "{certificates}/ca.pem", "within_s": within_s}
+    run, holding = pods.run(sidecar=others(pods, does, ready=ready)), hold(RUN)
+    try:
+        with pytest.raises(
+            NeverUp, match=rf"can never begin: pod \S+: container go-gcsproxy: {why}: mend that"
+        ):
+            play(run, holding)
+    finally:
+        teardown(run, holding)
+    assert any(line.startswith("starting: SidecarNotUp") for line in pods.said), pods.said
+    assert any(line.startswith("sidecar: ") and "before it was up" in line for line in pods.said)
