@@ -33,7 +33,7 @@ def machines(need_sshd: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "probe", place], check=False).returncode:
         pytest.skip("mounting needs root, with its rights")
     subprocess.run(["umount", place], check=True)
-    with serve_ssh(2, user="root") as hosts:
+    with serve_ssh(2, user="root", homes=True) as hosts:  # what root logs in with here is no part of the test
         yield hosts
 
 
