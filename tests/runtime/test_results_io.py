@@ -25,6 +25,7 @@ from runtime.contract.results import (
     Sample,
 )
 from runtime.results_io import Journal, main, seal
+from tests.runtime.stand_in import NO_SAMPLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -207,8 +208,12 @@ def test_last_result_of_a_point_stands(tmp_path: Path) -> None:
 
 def test_worker_that_measured_nothing_is_sealed_too(tmp_path: Path) -> None:
     samples_at, points_at = seal(tmp_path, str(tmp_path / "out"), 1, 0)
-    assert pq.read_table(Path(samples_at)).num_rows == 0
+    nothing = pq.read_table(Path(samples_at))
+    assert nothing.num_rows == 0
     assert Path(points_at).read_bytes() == b""
+    of_stand_ins = pq.read_table(NO_SAMPLES)
+    assert of_stand_ins.schema.equals(nothing.schema, check_metadata=True), "NO_SAMPLES is to be copied anew"
+    assert of_stand_ins.num_rows == 0
 
 
 def test_seal_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
