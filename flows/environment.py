@@ -92,8 +92,9 @@ def _done(
         gone = down(desk(), config, bucket=bucket, wait_s=wait_s)
         return f"environment {config.called} is gone: {told(gone)} given back, nothing is left"
     bootstrap(desk(), config)
-    up(desk(), config, wait_s=wait_s)  # from now on with its record
-    return f"environment {config.called} is as {file} says"
+    done = up(desk(), config, wait_s=wait_s)  # from now on with its record
+    but = f", but for what cannot be changed on what is there: {'; '.join(done.stays)}" if done.stays else ""
+    return f"environment {config.called} is as {file} says{but}"
 
 
 def _seconds(said: str, what: str) -> float:

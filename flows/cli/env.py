@@ -108,7 +108,7 @@ def up(
         print_json({**told, **asdict(done), **found})
     else:
         back = f"give it back with: slicebench env down {file}"
-        say(f"environment {config.called} is as {as_said(file, set)}; {back}")
+        say(f"environment {config.called} is as {as_said(file, set, done.stays)}; {back}")
         say(*(f"  see {what}: {page}" for what, page in links(config, made.project).items()))
     return ExitCode.DONE
 

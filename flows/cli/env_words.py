@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from tasks.stages.environment_desk import Desk
 
 
-def as_said(file: str, overrides: Sequence[str]) -> str:
-    """Returns what an environment is like, for people."""
-    return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "")
+def as_said(file: str, overrides: Sequence[str], stays: Sequence[str] = ()) -> str:
+    """Returns what an environment is like, for people. `stays`: what of it could not be made so."""
+    but = f", but for what cannot be changed on what is there: {'; '.join(stays)}" if stays else ""
+    return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "") + but
 
 
 def links(config: EnvironmentConfig, project: str) -> dict[str, str]:

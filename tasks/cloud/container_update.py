@@ -10,8 +10,20 @@ from tasks.cloud.container import Container
 from tasks.cloud.container_errors import Busy, Unavailable, error_of_operation
 from tasks.cloud.container_transport import client, told
 
-PARTS = ("release_channel", "logging_config", "monitoring_config", "workload_identity_config")
+PARTS = (
+    "release_channel",
+    "logging_config",
+    "monitoring_config",
+    "workload_identity_config",
+    "master_authorized_networks_config",
+    "addons_config",
+    "autoscaling",
+    "control_plane_endpoints_config",
+    "maintenance_policy",
+)
 """Parts of a cluster that may be changed while it is there, named as in the API."""
+_CALLED = {"autoscaling": "cluster_autoscaling"}
+"""What updates call a part that clusters call otherwise."""
 
 POOL_PARTS = ("autoscaling", "management", "config.labels")
 """Those of a node pool. What is done to its nodes meanwhile disturbs nobody."""
@@ -30,9 +42,26 @@ def change(container: Container, location: str, name: str, part: str, value: Any
     Another's operation on the cluster is waited for, as long as the own one. Raises ContainerError.
     """
     full = f"projects/{container.project}/locations/{location}/clusters/{name}"
-    request = {"name": full, "update": {f"desired_{part}": value}}
     doing = f"change {part} of cluster {name}"
-    _carried_out(container, location, doing, lambda **more: client().update_cluster(request, **more))
+
+    def ask(**more: Any) -> Any:
+        if part == "maintenance_policy":
+            return client().set_maintenance_policy(_kept_up(full, value), **more)
+        update = {f"desired_{_CALLED.get(part, part)}": value}
+        return client().update_cluster({"name": full, "update": update}, **more)
+
+    _carried_out(container, location, doing, ask)
+
+
+def _kept_up(full: str, policy: Any) -> dict[str, Any]:
+    """Returns the request for another maintenance policy; `full` is the cluster's whole name."""
+    _, project, _, zone, _, cluster = full.split("/")
+    old = {
+        "project_id": project,
+        "zone": zone,
+        "cluster_id": cluster,
+    }  # which the API still wants, beside the name
+    return {"name": full, **old, "maintenance_policy": policy}
 
 
 def change_pool(

@@ -69,7 +69,7 @@ def sort_of(kind: str, timing: Timing) -> Sort:
         case "gce_router":
             return OfCompute("routers", ("nats",), compute)
         case "gce_firewall":
-            return OfCompute("firewalls", ("sourceRanges", "allowed"), compute)
+            return OfCompute("firewalls", ("sourceRanges", "allowed", "disabled", "priority"), compute)
         case "service_account":
             return ServiceAccounts(rest=Rest("iam.googleapis.com", timing=timing))
         case "project_role":

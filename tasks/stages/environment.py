@@ -44,6 +44,8 @@ class Done:
     made: Sequence[str]
     changed: Sequence[str]
     resources: Sequence[ResourceRef]
+    stays: Sequence[str] = ()
+    """What is not as the file says, and cannot be changed on what is there."""
 
 
 def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
@@ -58,7 +60,7 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
         holding.stand(None)
         with holding.renewing():
             settle(desk, holding)
-            steps = _make_all(desk, config, holding)
+            steps, stays = _make_all(desk, config, holding)
             holding.describe(_shape(config), None)
             holding.live()
         holding.detach(None)
@@ -67,6 +69,7 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
         [str(step.wanted) for step in steps if step.do == "make"],
         [str(step.wanted) for step in steps if step.do == "change"],
         [*holding.lease.resources, *(cluster.resources if cluster is not None else ())],
+        stays,
     )
 
 
@@ -170,7 +173,7 @@ def _left_standing(desk: Desk, holding: Holding, note: str) -> Iterator[None]:
         raise
 
 
-def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[Step]:
+def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[list[Step], list[str]]:
     _turn_on(desk, config)
     office = desk.office(config)
     with in_words_of_files():
@@ -188,9 +191,10 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[S
     clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), lasting=True)
     for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
-    change_cluster(desk, config)
+    stays = [f"{step.wanted}: {one}" for step in steps for one in step.differences if not one.can]
+    stays += change_cluster(desk, config)
     give_back_unnamed(desk, config, holding)
-    return steps
+    return steps, stays
 
 
 def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:

@@ -17,14 +17,20 @@ from tasks.targets.cluster_size import keeps_room
 from tasks.targets.environment_diff import Difference, differences
 from tasks.targets.environment_wanted import Wanted, wanted
 
+_BESIDE: Mapping[str, Sequence[str]] = {
+    "autoscaling": ("enable_node_autoprovisioning", "resource_limits", "autoprovisioning_node_pool_defaults"),
+    "maintenance_policy": ("resource_version",),
+}
+"""What of a part of the cluster is said again when it is changed: it stays, or says what the change is made to."""
+
 
 def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
     """Returns what of the cluster and its node pools is not as wanted, beside what `cluster create` would change."""
     return {str(one): unlike for one, _, unlike in _compared(desk, config)}
 
 
-def change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
-    """Changes what of the cluster and its node pools may be changed while they are there, and tells the rest."""
+def change_cluster(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Changes what of the cluster and its node pools may be changed while they are there; returns what stays, told."""
     for one, there, unlike in _compared(desk, config):
         parts: dict[str, list[Difference]] = {}
         for each in unlike:
@@ -33,11 +39,14 @@ def change_cluster(desk: Desk, config: EnvironmentConfig) -> None:
         for part, changes in sorted(parts.items()):
             desk.say(f"change {one}: {'; '.join(map(str, changes))}")
             _change(desk, one, part, there)
+    stays = []
     for what, fields in differs(desk, config).items():
         for field in fields:
+            stays.append(f"{what}: {field}")
             desk.say(
                 f"warning: {what} stays as it is: {field} is not changed on what is there: {field.instead}"
             )
+    return stays
 
 
 def _compared(
@@ -54,7 +63,10 @@ def _compared(
         if seen is None:
             continue
         found = differences(one, seen, _in_place(one))
-        if unlike := [each for each in found if not _enough(one, each) and not _has_room(one, each, cluster)]:
+        now = str(there.get("current_master_version", ""))
+        if unlike := [
+            each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)
+        ]:
             yield one, seen, unlike
 
 
@@ -71,6 +83,8 @@ def _part_of(one: Wanted, path: str) -> str:
 def _change(desk: Desk, one: Wanted, part: str, there: Mapping[str, Any]) -> None:
     value, has = value_at(one.fields, part), value_at(there, part)
     if one.kind == "cluster":
+        if part in _BESIDE and isinstance(value, Mapping) and isinstance(has, Mapping):
+            value = {**{name: has[name] for name in _BESIDE[part] if name in has}, **value}
         change(desk.container, one.scope.partition("/")[2], one.name, part, value)
         return
     _, place, cluster = one.scope.split("/")
@@ -79,8 +93,8 @@ def _change(desk: Desk, one: Wanted, part: str, there: Mapping[str, Any]) -> Non
     change_pool(desk.container, place, cluster, one.name, part, value)
 
 
-def _enough(one: Wanted, unlike: Difference) -> bool:
-    """Whether a difference is none: such as the version that a shorter one meant.
+def _enough(one: Wanted, unlike: Difference, now: str = "") -> bool:
+    """Whether a difference is none: such as the version that a shorter one meant, or to which it was upgraded `now`.
 
     The number of CPU machines is that of their autoscaling: with how many they began says nothing.
     """
@@ -88,8 +102,10 @@ def _enough(one: Wanted, unlike: Difference) -> bool:
         return one.name == CPU_POOL
     if unlike.path != "initial_cluster_version":
         return False
-    there, said = str(unlike.there), str(unlike.wanted)
-    return said in ("latest", "-", there) or there.startswith((f"{said}.", f"{said}-"))
+    said = str(unlike.wanted)
+    return said in ("latest", "-") or any(
+        one == said or one.startswith((f"{said}.", f"{said}-")) for one in (str(unlike.there), now)
+    )
 
 
 def _has_room(one: Wanted, unlike: Difference, cluster: ClusterConfig) -> bool:

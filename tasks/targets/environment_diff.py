@@ -14,8 +14,11 @@ from tasks.targets.environment_wanted import Wanted
 Do = Literal["make", "change", "keep", "use", "refuse"]
 """`use`: it was there before, and is as it should be: it stays when the environment goes."""
 
-_NAMES = ("rangeName", "name")
-"""By which parts of a list are known: others may have made more of them, in whatever order."""
+_NAMES = ("rangeName", "name", "cidr_block")
+"""By which parts of a list are known, in whatever order they are."""
+
+_OTHERS_TOO = ("secondaryIpRanges", "nats")
+"""Lists of which others may have parts as well."""
 
 _LINKS = ("https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/")
 
@@ -80,22 +83,41 @@ def step_for(
 
 def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str]) -> Iterator[Difference]:
     """Yields each field that is asked for and is not so. What is not asked for may be as it likes."""
+    for path, value in _lists(wanted.fields):
+        has = value_at(there, path)
+        if path not in _OTHERS_TOO and isinstance(has, list | tuple) and len(has) > len(value):
+            can = _can(path, in_place)
+            yield Difference(path, has, value, can, "" if can else _instead(wanted, path))
     there = _in_order(there, wanted.fields)
     for path, value in leaves(wanted.fields):
         has = value_at(there, path)
         if same(path, has, value) or _has_room(wanted, path, has):
             continue
-        can = any(path == one or path.startswith(f"{one}.") for one in in_place)
-        can = can and _may_become(path, has, value)
-        yield Difference(path, has, value, can, "" if can else _instead(wanted))
+        can = _can(path, in_place) and _may_become(path, has, value)
+        yield Difference(path, has, value, can, "" if can else _instead(wanted, path))
 
 
-def _instead(wanted: Wanted) -> str:
+def _can(path: str, in_place: Sequence[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}.") for one in in_place)
+
+
+def _lists(fields: Any, above: str = "") -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yields lists of parts by their paths."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _lists(value, f"{above}{name}.")
+        elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+            yield f"{above}{name}", value
+
+
+def _instead(wanted: Wanted, path: str) -> str:
     """Returns what has to be done so that a field becomes as it is wanted which cannot be changed."""
     if wanted.kind == "node pool" and wanted.name == CPU_POOL:
         return f"delete node pool {wanted.name} in GKE, and `env up` makes it anew"
     if wanted.kind == "node pool":
         return "`env up` with --set tpu_pools=0, then without it, makes the pools anew"
+    if path == "initial_cluster_version":
+        return "GKE upgrades it (gcloud container clusters upgrade), and never goes back; or leave cluster.version out"
     if wanted.kind == "cluster":
         return "only another cluster has it: `env down`, then `env up`"
     return f"leave the file as it was, or name another {wanted.kind}"

@@ -68,6 +68,8 @@ BLOCKS: Mapping[Kind, Block] = {
             "sourceRanges": "source_ranges",
             "allowed.*.IPProtocol": "allow.*.protocol",
             "allowed.*.ports": "allow.*.ports",
+            "disabled": "disabled",
+            "priority": "priority",
         },
     ),
     "service account": Block(

@@ -126,6 +126,8 @@ def _network(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
             "direction": "INGRESS",
             "sourceRanges": [IAP_RANGE],
             "allowed": [{"IPProtocol": "tcp", "ports": ["22"]}],
+            "disabled": False,
+            "priority": 1000,
         }
         yield Wanted("firewall", home, f"{network.name[:52].rstrip('-')}-allow-iap", fields)
 

@@ -14,6 +14,7 @@ import pytest
 from flows import environment as flows
 from flows.environment import TimeIsUp, environment, within
 from runtime.contract.errors import BadInput, InfrastructureError
+from tasks.stages.environment import Done
 
 FILE = "minimal"
 
@@ -22,10 +23,15 @@ FILE = "minimal"
 def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Notes what is done in place of doing it."""
     done: list[str] = []
+    stays = ["cluster c: description"]
     monkeypatch.setattr(flows, "opened", lambda config, *more, **named: config)
     monkeypatch.setattr(flows, "bootstrap", lambda desk, config: done.append("bootstrap"))
     monkeypatch.setattr(
-        flows, "up", lambda desk, config, wait_s: done.append(f"up {config.tpu_pools} {wait_s:.0f}")
+        flows,
+        "up",
+        lambda desk, config, wait_s: (
+            done.append(f"up {config.tpu_pools} {wait_s:.0f}") or Done([], [], [], stays)
+        ),
     )
     monkeypatch.setattr(
         flows, "down", lambda desk, config, bucket, wait_s: done.append(f"down {bucket} {wait_s:.0f}") or []
@@ -38,6 +44,8 @@ def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
 ) -> None:
     state: Any = environment(FILE, set=["tpu_pools=3"], return_state=True)
     assert (state.is_completed(), played) == (True, ["bootstrap", "up 3 0"])
+    but = "but for what cannot be changed on what is there: cluster c: description"
+    assert str(state.message) == f"environment tpu-cluster is as {FILE} says, {but}"
     state = environment(FILE, do="down", bucket=True, wait="30m", return_state=True)
     assert re.match("environment tpu-cluster is gone: .*, nothing is left", str(state.message))
     assert played[-1] == "down True 1800"

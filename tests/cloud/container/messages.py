@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 from typing import Any
 
 from google.cloud import container_v1
@@ -23,6 +24,12 @@ def spec_of(message: Any) -> dict[str, Any]:
     return told
 
 
+def version_of_policy(spec: dict[str, Any]) -> str:
+    """Returns what tells a maintenance policy from another one; empty: there is none."""
+    policy = spec.get("maintenance_policy")
+    return hashlib.sha256(repr(policy).encode()).hexdigest()[:8] if policy else ""
+
+
 def cluster_message(world: World, key: str) -> container_v1.Cluster:
     """Returns a cluster as `GetCluster` tells it, with its pools."""
     stored = world["clusters"][key]
@@ -36,6 +43,7 @@ def cluster_message(world: World, key: str) -> container_v1.Cluster:
     message.status_message = stored["message"]
     message.conditions = _conditions(stored["conditions"])
     message.label_fingerprint = stored["fingerprint"]
+    message.maintenance_policy.resource_version = version_of_policy(stored["spec"])
     message.create_time = _text(stored["created"])
     message.current_master_version = _version(message.initial_cluster_version)
     message.current_node_count = sum(pool["nodes"] for pool in stored["pools"].values())

@@ -33,6 +33,9 @@ _CALLS: dict[str, tuple[service.Call, Any, str]] = {
     "ListClusters": (service.list_clusters, container_v1.ListClustersResponse, "container.clusters.list"),
     "UpdateCluster": (service.update_cluster, container_v1.Operation, "container.clusters.update"),
     "DeleteCluster": (service.delete_cluster, container_v1.Operation, "container.clusters.delete"),
+    "SetMaintenancePolicy": (
+        service.set_maintenance_policy, container_v1.Operation, "container.clusters.update",
+    ),
     "SetLabels": (service.set_labels, container_v1.Operation, "container.clusters.update"),
     "CreateNodePool": (service.create_node_pool, container_v1.Operation, "container.clusters.update"),
     "GetNodePool": (service.get_node_pool, container_v1.NodePool, "container.clusters.get"),

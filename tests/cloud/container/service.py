@@ -66,7 +66,21 @@ def update_cluster(state: World, request: container_v1.UpdateClusterRequest) -> 
         raise rules.bad("Must specify exactly one update.")
     world.refuse_if_busy(state, request.name)
     for name, value in wanted.items():
-        cluster["spec"][name.removeprefix("desired_")] = value
+        cluster["spec"][name.removeprefix("desired_").removeprefix("cluster_")] = value
+    return messages.operation_message(state, world.begin(state, request.name, "UPDATE_CLUSTER"))
+
+
+def set_maintenance_policy(
+    state: World, request: container_v1.SetMaintenancePolicyRequest
+) -> container_v1.Operation:
+    if not (request.project_id and request.zone and request.cluster_id):
+        raise rules.bad("Must specify the project, the zone and the cluster.")
+    cluster = _find(state, request.name)
+    world.refuse_if_busy(state, request.name)
+    policy = messages.spec_of(request.maintenance_policy)
+    if policy.pop("resource_version", "") != messages.version_of_policy(cluster["spec"]):
+        raise Refused("ABORTED", "The maintenance policy was changed since it was read.")
+    cluster["spec"]["maintenance_policy"] = policy
     return messages.operation_message(state, world.begin(state, request.name, "UPDATE_CLUSTER"))
 
 

@@ -21,6 +21,7 @@ MUTATING = frozenset(
         "DeleteCluster",
         "CreateNodePool",
         "DeleteNodePool",
+        "SetMaintenancePolicy",
         "SetNodePoolSize",
         "SetNodePoolAutoscaling",
         "SetNodePoolManagement",

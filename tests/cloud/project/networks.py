@@ -92,6 +92,8 @@ def _insert(world: World, kind: str, folder: str, key: str, body: dict[str, Any]
     if len(str(body.get("description", ""))) > 2048:
         raise bad("Invalid value for field 'resource.description': too long.")
     told = {**body, "id": number(world), "selfLink": f"{_LINK}{key}", "fingerprint": number(world)}
+    if kind == "firewalls":
+        told = {"priority": 1000, "disabled": False, **told}
     if kind != "networks":
         link = str(body.get("network", "")).removeprefix(_LINK)
         if link not in world["project"]["networks"]:

@@ -108,9 +108,13 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
     nodes = "serviceAccount:gke-sa@proj.iam.gserviceaccount.com"
     Grants("project", QUICK).make("proj", f"roles/owner for {nodes}", {}, {})
     Grants("bucket", QUICK).make("artifacts", "roles/storage.objectViewer for allUsers", {}, {})
+    with project.store.changing() as state:
+        _in("buckets", "artifacts", lifecycle={"rule": [{"action": {"type": "Delete"}}]})(state)
     beside = [
         f"{nodes} has roles/owner on the project: not given here, and left",
         "everybody (allUsers) has roles/storage.objectViewer on bucket artifacts: not given here, and left",
+        'bucket artifacts has lifecycle rules, which may delete objects ([{"action": {"type": "Delete"}}]): not asked '
+        "for, and left",
     ]
     assert (plan(desk(), environment()).beside, plan(desk(), environment()).empty) == (beside, True)
     quiet = environment(
@@ -150,6 +154,17 @@ HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
     (
         _in("firewalls", "allow-iap", sourceRanges=["0.0.0.0/0"]),
         'change firewall net-allow-iap [sourceRanges: ["0.0.0.0/0"] → ["35.235.240.0/20"]]',
+    ),
+    (
+        _in("firewalls", "allow-iap", disabled=True, priority=7),
+        "change firewall net-allow-iap [disabled: true → false] [priority: 7 → 1000]",
+    ),
+    (
+        _in(
+            "firewalls", "allow-iap", allowed=[{"IPProtocol": "tcp", "ports": ["22"]}, {"IPProtocol": "all"}]
+        ),
+        'change firewall net-allow-iap [allowed: [{"IPProtocol": "tcp", "ports": ["22"]}, {"IPProtocol": "all"}] → '
+        '[{"IPProtocol": "tcp", "ports": ["22"]}]]',
     ),
     (
         _in("subnetworks", "sub", privateIpGoogleAccess=False),

@@ -92,6 +92,39 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
     }
 
 
+def test_what_a_cluster_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) -> None:
+    mine = {"name": "mine", "private": True, "maintenance": "03:00", "version": "1.31"}
+    cluster = {**mine, "authorized_networks": ["office=203.0.113.0/24"]}
+    make(cluster=cluster)
+    assert told(environment(cluster=cluster)) == []
+    with gke.store.changing() as state:  # by hand
+        spec = state["clusters"][CLUSTER]["spec"]
+        networks = spec["master_authorized_networks_config"]["cidr_blocks"]
+        networks.insert(0, {"display_name": "all", "cidr_block": "0.0.0.0/0"})
+        del spec["maintenance_policy"]
+        spec["addons_config"]["gcs_fuse_csi_driver_config"]["enabled"] = False
+        spec["autoscaling"] = {"autoscaling_profile": "BALANCED", "enable_node_autoprovisioning": True}
+    shown = told(environment(cluster=cluster))
+    assert [one.partition(": ")[2].partition(":")[0] for one in shown] == [
+        "master_authorized_networks_config.cidr_blocks",
+        "addons_config.gcs_fuse_csi_driver_config.enabled",
+        "autoscaling.autoscaling_profile",
+        "maintenance_policy.window.daily_maintenance_window.start_time",
+    ]
+    assert '"cidr_block": "0.0.0.0/0"' in shown[0]
+    assert change_cluster(desk(), environment(cluster=cluster)) == []
+    assert told(environment(cluster=cluster)) == []
+    assert gke.store.read()["clusters"][CLUSTER]["spec"]["autoscaling"]["enable_node_autoprovisioning"]
+    later = {**cluster, "maintenance": "04:00", "version": "1.32", "description": "other"}
+    stays = change_cluster(desk(), environment(cluster=later))
+    assert stays == [
+        'cluster mine: initial_cluster_version: "1.31" → "1.32"',
+        'cluster mine: description: "TPU training and checkpoint benchmarks" → "other"',
+    ]
+    assert "gcloud container clusters upgrade" in told(environment(cluster=later))[0]
+    assert len(told(environment(cluster=later))) == 2, "the other maintenance window has been asked for"
+
+
 def test_quotas_are_made_for_the_machines_that_a_plan_leaves() -> None:
     """A slice that is missing is back by then, and controllers have at most the machines that are asked for."""
     config = cluster_of(environment(tpu_pools=2), "proj")
