@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
 
+from runtime.gcs_proxy.format import number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body, Request
 from runtime.gcs_proxy.passing import pass_through
@@ -138,10 +139,9 @@ def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
     ]
     headers = Headers([("Host", client.request.headers.get("host")), *kept, *own.end_to_end()])
     request_of = Request(found["method"].decode(), found["target"].decode(), headers)
-    number = _fields(about_part).get("content-id").strip("<>")
-    length = own.get("content-length")
-    content = content[: int(length)] if length.isdigit() else content
-    return _Part(number, request_of, content, route(request_of.method, request_of.target))
+    part = _fields(about_part).get("content-id").strip("<>")
+    content = content[: number(own.get("content-length"))]
+    return _Part(part, request_of, content, route(request_of.method, request_of.target))
 
 
 def _halves(raw: bytes) -> tuple[bytes, bytes, bytes]:

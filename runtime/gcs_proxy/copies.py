@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.format import number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.metadata import current_of, send
 from runtime.gcs_proxy.passing import asked_of_store, pass_through
@@ -70,7 +71,7 @@ def _shown(told: Resource, origin: str, sent: Resource, generation: str, sizes: 
         return shown(told, origin)
     seen = dict(told)
     plain, sealed = sizes
-    done = int(seen.get("totalBytesRewritten", 0))
+    done = number(seen.get("totalBytesRewritten")) or 0
     seen |= {
         "objectSize": str(plain),
         "totalBytesRewritten": str(plain if done >= sealed else done * plain // sealed),
@@ -90,7 +91,7 @@ def _going_on(token: str) -> tuple[str, dict[str, Any], str, list[int]]:
     try:
         told, sent, generation, sizes = json.loads(base64.urlsafe_b64decode(token))
         plain, sealed = sizes
-        if not (isinstance(told, str) and isinstance(sent, dict) and str(generation).isdigit() and told):
+        if not (isinstance(told, str) and isinstance(sent, dict) and number(generation) is not None and told):
             raise ValueError("it has other parts")
         return told, sent, str(generation), [int(plain), int(sealed)]
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:

@@ -13,12 +13,19 @@ LARGEST_SEGMENT_BYTES = 1 << 18
 SMALLEST_SEGMENT_BYTES = 1 << 12
 NONCE_BYTES, TAG_BYTES = 12, 16
 SEAL_BYTES = NONCE_BYTES + TAG_BYTES
+_NUMBER = re.compile("[0-9]{1,19}")
 TRAILER = struct.Struct(">IQ")
 """What stands behind the plaintext, sealed with it: its CRC32C and its length."""
 
 
 class Malformed(Exception):
     """Bytes or metadata that no proxy of this format wrote, or that were changed since."""
+
+
+def number(told: object) -> int | None:
+    """Returns a size or a generation, as headers and JSON have them; None for what is none, or larger than any is."""
+    text = str(told) if isinstance(told, (str, int)) else ""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,15 @@ class Layout:
         if plain < 0 or self.sealed_size(plain) != sealed:
             raise Malformed(f"no object of this format has {sealed} bytes")
         return plain
+
+    def final(self, last: int) -> int:
+        """Returns the last segment that is needed to know that byte `last` is one of the plaintext.
+
+        The end of a segment that is not an object's last one may be its trailer's beginning: which it is, the segment
+        behind it tells. The object's size does not: whoever adds bytes to an object changes it.
+        """
+        segment, place = divmod(last, self.capacity)
+        return segment + (place >= self.capacity - TRAILER.size)
 
     def span(self, first: int, last: int, plain: int) -> Span:
         """Returns the segments that hold bytes `first` to `last` (inclusive) of a plaintext of `plain` bytes."""
@@ -122,5 +138,5 @@ def sealed_range(wanted: ByteRange | None, layout: Layout, plain: int | None) ->
     else:
         first, last = wanted.first or 0, wanted.last
     begin = first // layout.capacity * layout.segment_bytes
-    end = "" if last is None else (last // layout.capacity + 1) * layout.segment_bytes - 1
+    end = "" if last is None else (layout.final(last) + 1) * layout.segment_bytes - 1
     return f"bytes={begin}-{end}"

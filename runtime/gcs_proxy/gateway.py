@@ -13,7 +13,7 @@ from runtime.contract.keymap import KeyMap, KeyRef
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.envelope import Envelope
-from runtime.gcs_proxy.format import Malformed
+from runtime.gcs_proxy.format import Malformed, number
 from runtime.gcs_proxy.keys import KeyRing
 from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
 from runtime.gcs_proxy.refusal import Refused, corrupt, denied, unavailable
@@ -110,9 +110,9 @@ class Gateway:
             raise corrupt(f"{place} is not encrypted, and the key map says that it has to be")
         try:
             found = envelope.read(metadata)
-            sealed = int(resource.get("size", -1))
+            sealed = number(resource.get("size")) or 0
             found.layout.plain_size(sealed)
-        except (Malformed, ValueError) as error:
+        except Malformed as error:
             raise corrupt(f"{place}: {error}") from error
         generation = str(resource.get("generation", ""))
         before = self.known(bucket, name)

@@ -21,8 +21,8 @@ NEEDED = (
 """Where clients of Cloud Storage get their tokens."""
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\]")
 _STORES = re.compile(
-    r"(?:.+\.)?(?:(?:content-|commondata|firebase)?storage(?:-[a-z0-9-]+)?\.(?:.+\.)?googleapis\.com|"
-    r"content\.googleapis\.com|storage\.(?:cloud|clients[0-9]*)\.google\.com)"
+    r"(?:.+\.)?(?:(?:[a-z0-9-]+-|commondata|firebase)?storage(?:-[a-z0-9-]+)?\.(?:.+\.)?googleapis\.com|"
+    r"(?:content|restricted|private)\.googleapis\.com|storage\.(?:cloud|clients[0-9]*)\.google\.com)"
 )
 """All names of Cloud Storage: by one that is not intercepted, plaintext would get there."""
 

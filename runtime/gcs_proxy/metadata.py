@@ -8,7 +8,7 @@ from collections.abc import Callable
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.passing import asked_of_store, without_conditions
-from runtime.gcs_proxy.refusal import unsupported
+from runtime.gcs_proxy.refusal import invalid, unavailable, unsupported
 from runtime.gcs_proxy.resources import (
     Resource,
     custom,
@@ -53,8 +53,9 @@ def change(gate: Gateway, client: Client, route: Route) -> None:
     """Answers a PATCH or PUT of an object's metadata; our entries stay. Raises Refused, Closed."""
     wanted = parse_clients(client.body.read_all(_BODY_LIMIT))
     changed = wanted.get("metadata")
-    if isinstance(changed, dict):
-        refuse_ours(changed)
+    if changed is not None and not isinstance(changed, dict):
+        raise invalid("metadata are not text by name")
+    refuse_ours(changed or {})
     whole = route.verb == "PUT"
     for last in (False,) * (_TRIES - 1) + (True,):
         more: dict[str, str] = {}
@@ -77,6 +78,8 @@ def _unless_changed(route: Route, current: Resource) -> dict[str, str]:
 
     A new generation begins with the same metageneration as others.
     """
+    if not {"generation", "metageneration"} <= current.keys():
+        raise unavailable("the store does not say which generation the object is of")
     now = {"ifGenerationMatch": current["generation"], "ifMetagenerationMatch": current["metageneration"]}
     return {name: route.get(name) or str(value) for name, value in now.items()}
 

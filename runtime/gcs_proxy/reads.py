@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass
 
 from runtime.gcs_proxy import envelope
-from runtime.gcs_proxy.format import SEGMENT_BYTES, ByteRange, Layout, parse_range, sealed_range
+from runtime.gcs_proxy.format import (
+    SEGMENT_BYTES,
+    TRAILER,
+    ByteRange,
+    Layout,
+    number,
+    parse_range,
+    sealed_range,
+)
 from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.login import is_signed
 from runtime.gcs_proxy.messages import Response
@@ -139,7 +147,7 @@ def _target(client: Client, route: Route, pinned: str) -> str:
 
 def _metadata(gate: Gateway, client: Client, route: Route, pinned: str) -> Exchange:
     headers = without_conditions(client.request.headers)
-    query = route.aside(alt="json", generation=pinned if pinned.isdigit() else "")
+    query = route.aside(alt="json", generation=pinned if number(pinned) is not None else "")
     return gate.pool.open("GET", with_query(object_path(route.bucket, route.name), query), headers, None)
 
 
@@ -182,10 +190,17 @@ def _unsatisfied(gate: Gateway, client: Client, route: Route, known: Known) -> R
     """
     layout = known.envelope.layout
     last = layout.count(known.plain_size) - 1
+    begin = last * layout.segment_bytes
     headers = without_conditions(client.request.headers)
     encoding = "gzip" if known.encoding else "identity"
-    headers.fields += [("Accept-Encoding", encoding), ("Range", f"bytes={last * layout.segment_bytes}-")]
+    headers.fields += [
+        ("Accept-Encoding", encoding),
+        ("Range", f"bytes={begin}-{begin + layout.segment_bytes - 1}"),
+    ]
     told = gate.pool.ask("GET", _target(client, route, known.generation), headers, limit=layout.segment_bytes)
+    found = _CONTENT_RANGE.fullmatch(told.headers.get("content-range"))
+    if told.status in (206, 416) and found and int(found[2]) != known.sealed_size:
+        raise corrupt(f"the object has {found[2]} bytes, and {known.sealed_size} by its metadata")
     if told.status != 206:
         raise unavailable(f"the store answered {told.status} when it was asked for the object's end")
     opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
@@ -208,8 +223,8 @@ def _answer(
         client.begin(200, headers, plain)
         return
     if wanted:
-        span = layout.span(first, last, plain)
-        part = _Part(first, last, span.first, span.last, _begin(response, known), checked=False)
+        final = min(layout.final(last), layout.count(plain) - 1)
+        part = _Part(first, last, first // layout.capacity, final, _begin(response, known), checked=False)
     else:
         part = _Part(0, plain - 1, 0, layout.count(plain) - 1, _begin(response, known), checked=True)
     if part.came_from not in (0, part.segment * layout.segment_bytes):
@@ -219,7 +234,7 @@ def _answer(
 
 @dataclass(frozen=True)
 class _Part:
-    """Bytes `first` to `last` of a plaintext, in segments `segment` to `final`; `checked`: it is all of it."""
+    """Bytes `first` to `last` of a plaintext, for which segments `segment` to `final` are read; `checked`: all."""
 
     first: int
     last: int
@@ -265,18 +280,22 @@ def _stream(
         buffer = loan.buffer
         _skip(response, buffer, part.segment * size - part.came_from)
         index, at_once = part.segment, 1  # the first one alone: its bytes are to go on soon
+        held = b""
         while index <= part.final:
             until = min(index + at_once - 1, part.final)
             at_once = len(buffer) // size
             filled = _fill(client, response, buffer[: _sealed(layout, index, until, known)])
             for begin in range(0, len(filled), size):
                 plain = _opened(opener, check, index, filled[begin : begin + size])
-                if not client.status:
-                    client.begin(206 if not part.checked else 200, headers, part.last - part.first + 1)
                 start = index * layout.capacity
-                wanted = plain[max(0, part.first - start) : part.last + 1 - start]
-                if wanted:
-                    client.write(wanted)
+                # What may be the trailer's beginning waits for the next segment, which tells.
+                sure = layout.capacity if index == part.final else layout.capacity - TRAILER.size
+                first, end = max(0, part.first - start), max(0, part.last + 1 - start)
+                ready, held = held + plain[first : min(end, sure)], plain[max(first, sure) : end]
+                if not client.status and (ready or index == part.final):
+                    client.begin(206 if not part.checked else 200, headers, part.last - part.first + 1)
+                if ready:
+                    client.write(ready)
                 index += 1
 
 

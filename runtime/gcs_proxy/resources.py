@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runtime.gcs_proxy import envelope
-from runtime.gcs_proxy.format import Malformed
+from runtime.gcs_proxy.format import Malformed, number
 from runtime.gcs_proxy.refusal import Refused, corrupt, invalid, unavailable
 
 Resource = dict[str, Any]
 _HASHES = ("md5Hash", "crc32c")
+_NUMBERS = ("size", "generation", "metageneration", "totalBytesRewritten")
+_TEXTS = ("name", "bucket", "contentEncoding", "crc32c")
 _LINKS = ("selfLink", "mediaLink")
 
 
@@ -22,9 +24,23 @@ def parse(content: bytes) -> Resource:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise unavailable(f"the store's answer is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise unavailable("the store's answer is no JSON object")
+    if not isinstance(found, dict) or not _is_right(found):
+        raise unavailable("the store's answer is not what the JSON API says of objects")
     return found
+
+
+def _is_right(found: Resource) -> bool:
+    """Tells whether what is used of an object, or of a list or copy of some, is of the kind that it should be."""
+    metadata, items = found.get("metadata") or {}, found.get("items", [])
+    copied = [found["resource"]] if "resource" in found else []
+    return (
+        all(number(found.get(name, 0)) is not None for name in _NUMBERS)
+        and all(isinstance(found.get(name, ""), str) for name in _TEXTS)
+        and isinstance(metadata, dict)
+        and all(isinstance(value, str) for value in metadata.values())
+        and isinstance(items, list)
+        and all(isinstance(one, dict) and _is_right(one) for one in (*items, *copied))
+    )
 
 
 def parse_clients(content: bytes) -> Resource:
@@ -61,8 +77,8 @@ def is_encrypted(resource: Resource) -> bool:
 def plain_size(resource: Resource) -> int:
     """Returns the size of an encrypted object's plaintext. Raises Refused (422)."""
     try:
-        return envelope.read(custom(resource)).layout.plain_size(int(resource.get("size", -1)))
-    except (Malformed, ValueError) as error:
+        return envelope.read(custom(resource)).layout.plain_size(number(resource.get("size")) or 0)
+    except Malformed as error:
         raise corrupt(f"gs://{resource.get('bucket')}/{resource.get('name')}: {error}") from error
 
 

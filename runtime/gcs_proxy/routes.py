@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -42,6 +43,8 @@ _VERBS = {
     "restore": (),
 }
 """What is done by POST with an object, and what the path has behind it; "" is any name."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{0,221}")
+_BATCHES = (["batch"], ["batch", "storage", "v1"])
 RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
 
@@ -92,7 +95,7 @@ def with_query(path: str, query: str) -> str:
 def route(method: str, target: str) -> Route:
     """Returns what a request is about. Raises Refused for what can be read in two ways."""
     path, _, raw_query = target.partition("?")
-    if not path.startswith("/"):
+    if not path.startswith("/") or "#" in target:
         raise invalid("the request's target is no path")
     try:
         query = tuple(parse_qsl(raw_query, keep_blank_values=True, errors="strict"))
@@ -102,8 +105,12 @@ def route(method: str, target: str) -> Route:
     if twice := next((name for name in _SINGLE if names.count(name) > 1), None):
         raise invalid(f"the parameter {twice} is given twice")
     parts = path[1:].split("/")
+    if any(_decoded(part) in (".", "..") for part in parts):
+        raise invalid("the path has dots for a part")  # some servers walk up then, and others do not
     _check_root(parts)
     if parts[:1] == ["batch"]:
+        if parts not in _BATCHES:
+            raise invalid("batches go to /batch/storage/v1")
         return Route("batch", query=query)
     for prefix in _UPLOADS:
         if parts[: len(prefix)] == prefix:
@@ -136,9 +143,14 @@ def _check_root(parts: Sequence[str]) -> None:
         raise invalid("this is no path of the JSON API, version 1")
 
 
+def check_bucket(name: str) -> str:
+    """Returns a bucket's name. Raises Refused for what can be none: a server that reads it otherwise finds another."""
+    if not _BUCKET.fullmatch(name):
+        raise invalid("the path has something in a bucket's place that no bucket is called")
+    return name
+
+
 def _decoded(part: str) -> str:
-    if part in (".", ".."):
-        raise invalid("the path has dots for a part")  # some servers walk up then, and others do not
     try:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:
@@ -148,21 +160,21 @@ def _decoded(part: str) -> str:
 def _upload(method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...]) -> Route:
     if len(parts) != 2 or parts[1] != "o":
         raise invalid("this is no path for uploads")
-    given = dict(query)
+    given, bucket = dict(query), check_bucket(parts[0])
     if "upload_id" in given:
-        return Route("session", parts[0], given.get("name", ""), query, verb=method)
+        return Route("session", bucket, given.get("name", ""), query, verb=method)
     if method not in ("POST", "PUT"):
         raise invalid(f"uploads do not begin with {method}")
-    return Route("upload", parts[0], given.get("name", ""), query, verb=given.get("uploadType", ""))
+    return Route("upload", bucket, given.get("name", ""), query, verb=given.get("uploadType", ""))
 
 
 def _objects(
     method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...], *, download: bool = False
 ) -> Route:
     """Requests to /storage/v1/b/…: `parts` are what comes behind it."""
+    bucket = check_bucket(parts[0]) if parts and parts != [""] else ""
     if len(parts) < 2 or parts[1] != "o":
-        return Route("plain", parts[0] if parts else "", query=query)
-    bucket = parts[0]
+        return Route("plain", bucket, query=query)
     if len(parts) == 2:
         return Route("list" if method in ("GET", "HEAD") else "other", bucket, query=query, verb="insert")
     name = parts[2]
@@ -186,7 +198,7 @@ def _objects(
         raise invalid("the path is none of the JSON API's, or a name in it has slashes that are not escaped")
     if parts[3] in ("copyTo", "rewriteTo"):
         kind: Kind = "copy" if parts[3] == "copyTo" else "rewrite"
-        return Route(kind, bucket, name, query, parts[3], to=(parts[5], parts[7]))
+        return Route(kind, bucket, name, query, parts[3], to=(check_bucket(parts[5]), parts[7]))
     to = (bucket, parts[5]) if parts[3] == "moveTo" else ("", "")
     return Route("other", bucket, name, query, verb=parts[3], to=to)
 
@@ -194,6 +206,8 @@ def _objects(
 def _xml(method: str, parts: Sequence[str], query: tuple[tuple[str, str], ...]) -> Route:
     """Requests of the XML API: /bucket/object, where slashes of the name stand for themselves."""
     bucket, name = _decoded(parts[0]), "/".join(_decoded(part) for part in parts[1:])
+    if bucket:
+        check_bucket(bucket)
     if not bucket or not name:
         # A POST to a bucket is how forms upload objects.
         of_bucket: dict[str, Kind] = {"GET": "list", "HEAD": "list", "POST": "other"}

@@ -17,7 +17,7 @@ from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
 from runtime.gcs_proxy.resources import parse_clients
-from runtime.gcs_proxy.routes import Route, object_path, route, with_query
+from runtime.gcs_proxy.routes import Route, check_bucket, object_path, route, with_query
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
@@ -101,7 +101,9 @@ def _copied(client: Client) -> list[tuple[str, str]]:
     """Returns the places that an upload of the XML API takes its bytes from."""
     told = [client.request.headers.get(f"x-{who}-copy-source") for who in ("goog", "amz")]
     paths = [unquote(text).removeprefix("/").partition("?")[0] for text in told if text]
-    return [(path.partition("/")[0], path.partition("/")[2]) for path in paths]
+    if any(part in (".", "..") for path in paths for part in path.split("/")):
+        raise invalid("the place that is copied from has dots for a part")
+    return [(check_bucket(path.partition("/")[0]), path.partition("/")[2]) for path in paths]
 
 
 def _multipart(gate: Gateway, client: Client, about: Route) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
-from runtime.gcs_proxy.format import Layout
+from runtime.gcs_proxy.format import Layout, number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.metadata import masked
 from runtime.gcs_proxy.passing import asked_of_store
@@ -47,8 +47,9 @@ def begin(gate: Gateway, client: Client, route: Route) -> None:
     if kind := headers.get("x-upload-content-type"):
         sent.setdefault("contentType", kind)
     upstream = asked_of_store(headers).without(("x-upload-content-length",))
-    if (length := headers.get("x-upload-content-length")).isdigit():
-        upstream.fields.append(("X-Upload-Content-Length", str(Layout().sealed_size(int(length)))))
+    length = number(headers.get("x-upload-content-length"))
+    if length is not None:
+        upstream.fields.append(("X-Upload-Content-Length", str(Layout().sealed_size(length))))
     upstream.fields.append(("Content-Type", "application/json; charset=UTF-8"))
     target = with_query(upload_path(route.bucket), masked(route, *NEEDED, name=route.name))
     plain = Plaintext(

@@ -9,7 +9,7 @@ import secrets
 
 from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy import envelope
-from runtime.gcs_proxy.format import Layout
+from runtime.gcs_proxy.format import Layout, number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body
 from runtime.gcs_proxy.metadata import masked, send
@@ -121,10 +121,11 @@ def check_kept(gate: Gateway, client: Client, route: Route, stored: Resource, se
     """Raises Refused (503) where the store has other bytes than it was sent: they are taken away again."""
     if stored.get("crc32c", "") in ("", crc32c_text(sealer.sealed_crc32c)):
         return
-    generation = str(stored.get("generation", ""))
-    if generation.isdigit():
+    if number(generation := stored.get("generation")) is not None:
         with contextlib.suppress(Refused):
-            target = with_query(object_path(route.bucket, route.name), route.aside(generation=generation))
+            target = with_query(
+                object_path(route.bucket, route.name), route.aside(generation=str(generation))
+            )
             gate.pool.ask("DELETE", target, without_conditions(client.request.headers))
     raise unavailable("the store kept other bytes than it was sent")
 

@@ -143,6 +143,8 @@ def test_a_batch_is_answered_part_by_part_in_its_order(proxy: Proxy, store: Stor
             "may not be in it",
         ),
         (batch("GET http://x/\r\n\r\n"), MIXED, "to where the batch goes"),
+        (batch("PUT /BUCKET%2Fx\r\n\r\n12345"), MIXED, "no bucket is called"),
+        (batch("DELETE /plain/%2E./BUCKET/x\r\n\r\n"), MIXED, "has dots"),
         (batch("GET\r\n\r\n"), MIXED, "with one request"),
         (batch("GET /storage/v1/b/BUCKET/o/x\r\n\r\n", kind="text/plain"), MIXED, "is application/http"),
         (b"--b--\r\n", MIXED, "1 to 1000"),

@@ -70,6 +70,6 @@ def test_a_store_that_breaks_off_is_told_as_503_or_by_a_cut(proxy: Proxy, store:
     store.faults({"path": "alt=media", "cut": 100})
     assert proxy.read(bucket, "x").status == 503
     store.faults({"path": "alt=media", "cut": S + 100})
-    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[:C]
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: C - 12]
     store.faults({"method": "POST", "path": bucket, "take": 1000})
     assert proxy.upload(bucket, "y", CONTENT).status == 503

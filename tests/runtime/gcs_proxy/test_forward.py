@@ -101,7 +101,9 @@ def test_a_buckets_own_host_has_names_for_paths(proxy: Proxy, store: Store, buck
         ("169.254.169.254:80", 403, "--allow 169.254"),
         ("storage.googleapis.com:80", 403, "Cloud Storage by a name"),
         ("storage.googleapis.com.evil.com:443", 403, "--allow storage.googleapis.com.evil.com"),
-        ("evil-storage.googleapis.com:443", 403, "--allow"),
+        ("sandbox-storage.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("restricted.googleapis.com:443", 403, "Cloud Storage by a name"),
+        ("private.googleapis.com:443", 403, "Cloud Storage by a name"),
         ("storage.us-east1.rep.googleapis.com:443", 403, "Cloud Storage by a name"),
         ("storage-x.p.googleapis.com:443", 403, "Cloud Storage by a name"),
         ("storage.mtls.googleapis.com:443", 403, "Cloud Storage by a name"),
@@ -164,6 +166,8 @@ def test_bytes_before_the_answer_to_connect_are_refused(proxy: Proxy) -> None:
         ("CONNECT", "example.com:443", {}),
         ("GET", "https://storage.googleapis.com/storage/v1/b/B/o/x", {}),
         ("GET", "//storage/v1/b/B/o/x", {}),
+        ("PUT", "/b%2Fx", {}),
+        ("POST", "/upload%2Fstorage/v1/b/bkt/o?uploadType=media&name=x", {}),
     ],
 )
 def test_within_a_connection_everything_is_to_its_host(

@@ -54,15 +54,15 @@ def test_a_spoilt_end_cuts_the_answer_after_what_is_right(proxy: Proxy, store: S
     proxy.upload(bucket, "x", CONTENT)
     sealed = store.raw(bucket, "x")
     store.spoil(bucket, "x", sealed[: 2 * S] + bytes([sealed[2 * S] ^ 1]) + sealed[2 * S + 1 :])
-    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: 2 * C]
-    assert proxy.read(bucket, "x", f"5-{2 * C - 1}").content == CONTENT[5 : 2 * C]
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: 2 * C - 12]
+    assert proxy.read(bucket, "x", f"5-{2 * C - 13}").content == CONTENT[5 : 2 * C - 12]
     assert proxy.read(bucket, "x", f"{2 * C}-{2 * C}").status == 422
 
 
 def test_a_cut_between_segments_is_found_at_the_end(proxy: Proxy, store: Store, bucket: str) -> None:
     proxy.upload(bucket, "x", CONTENT)
     store.spoil(bucket, "x", store.raw(bucket, "x")[: 2 * S])
-    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[:C]
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: C - 12]
     assert proxy.read(bucket, "x", "-5").status == 422
 
 
@@ -133,15 +133,46 @@ def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store
         ("POST", "/storage/v1/b/BUCKET/o/a/b/compose", b"{}", "slashes that are not escaped"),
         ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/b/BUCKET/o/b/c", b"", "slashes that are not escaped"),
         ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/x/BUCKET/o/b", b"", "not escaped"),
+        ("PUT", "/BUCKET%2Fx", b"1", "no bucket is called"),
+        ("PUT", "/BUCKET%2fx/y", b"1", "no bucket is called"),
+        ("GET", "/BUCKET%2Fx", None, "no bucket is called"),
+        ("DELETE", "/BUCKET%5Cx", None, "no bucket is called"),
+        ("PUT", "/plain%2F..%2FBUCKET/x", b"1", "no bucket is called"),
+        ("PUT", "/plain/%2e%2e/BUCKET/x", b"1", "has dots"),
+        ("PUT", "/plain/a/.%2E/../BUCKET/x", b"1", "has dots"),
+        ("PUT", "/BUCKET/x#y", b"1", "is no path"),
+        ("POST", "/upload%2Fstorage/v1/b/BUCKET/o?uploadType=media&name=x", b"1", "no bucket is called"),
+        (
+            "POST",
+            "/upload%2Fstorage%2Fv1%2Fb%2FBUCKET%2Fo?uploadType=media&name=x",
+            b"1",
+            "no bucket is called",
+        ),
+        ("POST", "/upload/storage/v1/b%2FBUCKET/o?uploadType=media&name=x", b"1", "no path of the JSON API"),
+        ("POST", "/upload/storage/v1/b/BUCKET%2Fo?uploadType=media&name=x", b"1", "no path for uploads"),
+        (
+            "POST",
+            "/upload/storage/v1/b/x%2F..%2FBUCKET/o?uploadType=media&name=x",
+            b"1",
+            "no bucket is called",
+        ),
+        ("GET", "/storage/v1/b/BUCKET%2Fo/o/x?alt=media", None, "no bucket is called"),
+        ("GET", "/storage/v1/b%2FBUCKET/o/x?alt=media", None, "no path of the JSON API"),
+        ("GET", "/download/storage/v1/b/BUCKET%2Fo%2Fx", None, "no bucket is called"),
+        ("POST", "/storage/v1/b/plain/o/a/copyTo/b/BUCKET%2Fo/o/b", b"", "no bucket is called"),
+        ("PUT", "/discovery/a/b/c/d/../../../../../BUCKET/x", b"1", "has dots"),
+        ("POST", "/batch/storage/v1/x", b"", "batches go to"),
+        ("POST", "/batch%2Fstorage/v1", b"", "no bucket is called"),
         ("GET", "http://other/storage/v1/b/BUCKET/o/x", None, "no path"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_the_store_never_asked(
     proxy: Proxy, store: Store, bucket: str, method: str, target: str, body: bytes | None, told: str
 ) -> None:
+    before = len(store.calls())
     answer = proxy.ask(method, target.replace("BUCKET", bucket), body)
-    assert 400 <= answer.status < 500 and told in answer.message
-    assert not store.calls(bucket)
+    assert 400 <= answer.status < 500 and told in answer.content.decode()
+    assert len(store.calls()) == before
 
 
 def test_a_method_in_a_header_is_refused(proxy: Proxy, store: Store, bucket: str) -> None:
@@ -203,8 +234,9 @@ def test_objects_of_two_kinds_of_places_are_not_put_together_or_moved(
             told = proxy.ask(method, target, body, headers)
             assert told.status == 400 and b"of encrypted objects" in told.content
         for place in (bucket, store.new_bucket()):
-            told = proxy.ask("PUT", f"/{place}/y", b"", {"x-goog-copy-source": f"/{bucket}/secret%2Fx"})
-            assert told.status == 400 and b"by the JSON API" in told.content
+            for source in (f"/{bucket}/secret%2Fx", f"{bucket}%2Fsecret%2Fx", f"/open/../{bucket}/secret/x"):
+                told = proxy.ask("PUT", f"/{place}/y", b"", {"x-goog-copy-source": source})
+                assert told.status == 400 and (b"by the JSON API" in told.content or b"dots" in told.content)
         assert len(store.calls(bucket)) == before
         alone = sources.replace(b', {"name": "secret/x"}', b"")
         assert proxy.ask("POST", f"{path(bucket, 'both')}/compose", alone).status in (200, 400, 404, 501)
