@@ -29,6 +29,7 @@ class FaultyStore:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # headers and body go together: apart, the second waits for 40 ms
 
             def log_message(self, format: str, *arguments: object) -> None:
                 """Says nothing: a benchmark makes thousands of requests."""

@@ -38,6 +38,7 @@ class PrefectStub:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # headers and body go together: apart, the second waits for 40 ms
 
             def do_GET(self) -> None:
                 self._answer(None)
@@ -72,7 +73,7 @@ class PrefectStub:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/api"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()

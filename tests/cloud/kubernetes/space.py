@@ -33,7 +33,7 @@ class Space:
 
     def __init__(self, url: str, space: str = "default") -> None:
         """Takes where the API is, and the namespace to work in."""
-        self.http = httpx.Client(base_url=url, timeout=PATIENCE_S)
+        self.http = httpx.Client(base_url=url, timeout=PATIENCE_S, verify=not url.startswith("http:"))
         self.space = space
 
     def path(self, kind: str, name: str = "") -> str:

@@ -59,6 +59,7 @@ class Store(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else what follows the headers waits for 40 ms
     server: Store
     timeout = 300
 

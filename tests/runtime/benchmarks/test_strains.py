@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import statistics
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -243,6 +245,16 @@ def test_a_front_lets_pass_what_it_does_not_refuse(upstream: str) -> None:
         store.disturbs = False
         assert [ask(store.url)[0] for _ in range(4)] == [200] * 4
         assert (store.requests, store.faults) == (12, 3)
+
+
+def test_what_a_front_answers_goes_in_one_piece(upstream: str) -> None:
+    """In two, the second would wait until the client has acknowledged the first: 40 ms that no store takes."""
+    with FaultyStore(upstream, status=429, fraction=0.0, latency_s=0.0) as store:
+        address = urllib.parse.urlsplit(store.url)
+        with socket.create_connection((str(address.hostname), address.port or 0)) as client:
+            for _ in range(3):
+                client.sendall(b"PUT /b/o HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody")
+                assert client.recv(65536).endswith(b"\r\n\r\nbody")
 
 
 def test_a_front_lets_requests_wait(upstream: str, monkeypatch: pytest.MonkeyPatch) -> None:
