@@ -90,7 +90,8 @@ def _done(
 
     if do == "down":
         gone = down(desk(), config, bucket=bucket, wait_s=wait_s)
-        return f"environment {config.called} is gone: {told(gone)} given back, nothing is left"
+        went = f"{told(gone)} given back" if gone else "what was made had gone before"
+        return f"environment {config.called} is gone: {went}, nothing is left"
     bootstrap(desk(), config)
     done = up(desk(), config, wait_s=wait_s)  # from now on with its record
     but = f", but for what cannot be changed on what is there: {'; '.join(done.stays)}" if done.stays else ""

@@ -30,8 +30,10 @@ from tasks.stages.environment_desk import GO_ON, KIND_OF, Desk, carry_out, settl
 from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, lost_record, others_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
+from tasks.targets.cluster_making import NotWhole
 from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import Wanted, wanted
+from tasks.targets.kube_install import NotReady
 
 _AFTER_CLUSTER = frozenset({"account role"})
 """What names the cluster's pool of identities, which must be there."""
@@ -84,7 +86,7 @@ def down(
     """Gives an environment back, and looks that it is gone; returns what went.
 
     The bucket stays unless it is asked for. `agree` is shown what goes on in the cluster, if anything does. Raises
-    BadInput where there is none, or where its bucket is not empty and may not be emptied; Declined, Taken, Leaked.
+    BadInput where there never was one, or its bucket is not empty and may not be emptied; Declined, Taken, Leaked.
     """
     name, cluster = kinds.lease_name(desk.project, config.called), config.cluster.name
     lease, made = (latest(desk.ledger, one) for one in (name, cluster_lease(desk.project, cluster)))
@@ -93,6 +95,8 @@ def down(
         with suppress(ContainerError):  # who may not look at clusters has none that is known
             if lost := lost_record(desk, config):
                 raise BadInput(lost)
+        if lease is not None or made is not None:  # it was given back before
+            return []
         raise BadInput(
             f"nothing of environment {config.called} is there: its record is {desk.ledger.uri}",
             fix="name the file, project and record that it was made with",
@@ -188,12 +192,18 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[
         raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
-    clusters.create(desk.office(config), config.cluster.name, cluster_of(config, desk.project), lasting=True)
+    ended: NotWhole | NotReady | None = None
+    try:
+        clusters.create(office, config.cluster.name, cluster_of(config, desk.project), lasting=True)
+    except (NotWhole, NotReady) as error:  # the cluster is there: who works on what it has needs all the rest
+        ended = error
     for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     stays = [f"{step.wanted}: {one}" for step in steps for one in step.differences if not one.can]
     stays += change_cluster(desk, config)
     give_back_unnamed(desk, config, holding)
+    if ended is not None:
+        raise ended
     return steps, stays
 
 

@@ -199,4 +199,5 @@ def test_made_found_as_it_is_without_tpus_and_given_back(
     assert "nothing is left" in capsys.readouterr().err
     assert project.inventory() == []
     assert project.project_inventory() == {**before, "buckets": ["records"]}
-    assert main(["env", "down", file]) == 2
+    assert main(["env", "down", file]) == 0
+    assert "environment mine is gone: what was made had gone before" in capsys.readouterr().err
