@@ -177,7 +177,13 @@ def _measured(doing: Doing, turn: Turn) -> RunEnd:
         return ended
     places = frozenset[str]() if goes_on(one, doing.hands) else doing.planned.places
     wait_s = duration.seconds(doing.session.config.wait_for_lock)
-    wanted = Wanted(places, f"measuring {one.run_id}", wait_s, lambda: _refusal(doing))
+    earlier = _earlier(doing, turn)
+
+    def over() -> str | None:
+        earlier()  # which may be why the places are not free
+        return _refusal(doing)
+
+    wanted = Wanted(places, f"measuring {one.run_id}", wait_s, over)
     with doing.locks.held(wanted, doing.say) as held:
         if refused := held.why_not or _refusal(doing):
             return _not_run(doing, turn, refused)
@@ -191,6 +197,15 @@ def _measured(doing: Doing, turn: Turn) -> RunEnd:
             return measure(replace(one, request=request), doing.hands, watch, doing.say)
         except InfrastructureError as error:
             return _not_run(doing, turn, str(error))
+
+
+def _earlier(doing: Doing, turn: Turn) -> Callable[[], None]:
+    """Returns what ends a run's earlier pass, where nobody goes on with that: of a program of somebody's own."""
+    if isinstance(doing.session.config.training, str):
+        return lambda: None
+    from tasks.stages.acceptance_program import Earlier
+
+    return Earlier(doing.session, turn, doing.hands, doing.watch, doing.say).ends
 
 
 def _refusal(doing: Doing) -> str | None:

@@ -7,6 +7,7 @@ ended. A run that was begun and did not come to its end begins anew, with a plac
 from __future__ import annotations
 
 import json
+import math
 import re
 import secrets
 import threading
@@ -32,6 +33,7 @@ from tasks.stages.stored import stored_in
 
 _PASSES = "passes.json"
 _LOOK_EVERY_S = 1.0
+_AGAIN_AFTER_S = 10.0
 _PREFIX = re.compile(r"^\[(?P<pod>[^\]]+)\] (?P<text>.*)$")
 
 
@@ -130,15 +132,11 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     if (ended := settled(turn.run)) is not None:
         say(f"{turn.run.run_id}: ended already, nothing was done")
         return ended
-    program = session.config.training
-    assert isinstance(program, Program)
     folder = open_folder(f"{session.output}/{turn.run.run_id}")
     number, name = next_pass(folder)
-    own = f"{turn.run.run_id}-{number}"
-    place = _filled(program.checkpoints, {"run": own})
-    run = Play(turn, program, hands, watch, say, folder, place, own, name, session.config.checkpoints)
+    run = _play(session, turn, hands, watch, say, folder, number, name)
     began = time.time()
-    folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": place}).encode())
+    folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": run.place}).encode())
     if number > 1:
         _deleted(run)
     code, cause, gone = ExitCode.DONE, "", False
@@ -160,6 +158,25 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     return ended or RunEnd(turn.run.run_id, folder.uri, turn.run.cell.target, "not_run", int(code), causes)
 
 
+class Earlier:
+    """A pass of a run whose acceptance was killed. The command that it began follows its workload yet, and holds the
+    run's places until that is gone.
+    """
+
+    def __init__(self, session: Session, turn: Turn, hands: Hands, watch: Watch, say: Say) -> None:
+        folder = open_folder(f"{session.output}/{turn.run.run_id}")
+        number, name = next_pass(folder)
+        over = number == 1 or settled(turn.run) is not None
+        self._run = None if over else _play(session, turn, hands, watch, say, folder, number, name)
+        self._asked_at = -math.inf
+
+    def ends(self) -> None:
+        """Deletes its workload, which may come yet: a command that had just begun makes one. Not at each call."""
+        if self._run is not None and time.monotonic() - self._asked_at > _AGAIN_AFTER_S:
+            _deleted(self._run)
+            self._asked_at = time.monotonic()
+
+
 def next_pass(folder: Folder) -> tuple[int, str]:
     """Returns the number of the pass that begins in a run's folder, from 1, and the name of the run's workload.
 
@@ -169,6 +186,22 @@ def next_pass(folder: Folder) -> tuple[int, str]:
     if isinstance(before, Mapping):
         return int(before["passes"]) + 1, str(before["workload"])
     return 1, f"accept-{secrets.token_hex(5)}"
+
+
+def _play(
+    session: Session,
+    turn: Turn,
+    hands: Hands,
+    watch: Watch,
+    say: Say,
+    folder: Folder,
+    number: int,
+    name: str,
+) -> Play:
+    program, own = session.config.training, f"{turn.run.run_id}-{number}"
+    assert isinstance(program, Program)
+    place = _filled(program.checkpoints, {"run": own})
+    return Play(turn, program, hands, watch, say, folder, place, own, name, session.config.checkpoints)
 
 
 def _unstopped(run: Play) -> bool:

@@ -20,14 +20,18 @@ def main() -> int:
     with (told / "calls").open("a") as calls:
         calls.write(f"{words[0]} {words[1]}\n")
     does = (told / "does").read_text() if (told / "does").exists() else ""
+    there = told / f"{words[1]}.there"
     if words[0] == "delete":
         assert "--missing-ok" in words  # it may never have been made
         time.sleep(0.3)  # meanwhile it trains, and tells of it
+        if does != "stays":
+            there.unlink(missing_ok=True)
         print("it cannot be deleted" if does == "stays" else "deleted", file=sys.stderr)
         return 3 if does == "stays" else 0
     if does == "broken":
         print("slicebench: the cluster refuses it", file=sys.stderr)
         return 2
+    there.touch()
     stopped: list[int] = []
     signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
     folder = Path(words[-1])
@@ -37,11 +41,9 @@ def main() -> int:
         step = saved[-1]
         say(f"restored step {step} in 0.5 s")
         say(f"step {step + 1}: loss {1.0 / (step + 21)!r}")
-    while not stopped:
+    while not stopped and there.exists():
         if does == "drifts" and len(saves) == 3 and not saved and "reference" not in str(folder):
-            time.sleep(
-                0.05
-            )  # no further than that: what comes after the restart, only the reference has done
+            time.sleep(0.05)  # no further: what comes after the restart, the reference alone has done
             continue
         off = 21 if does == "drifts" and saved else 20
         for trained in range(step + 2, step + 11):
@@ -54,6 +56,7 @@ def main() -> int:
         say(f"saved step {step} in 0.25 s")
         say(f"step {step + 1}: loss {1.0 / (step + 21)!r}")
         if does == "ends":
+            there.unlink(missing_ok=True)
             return 0
         time.sleep(0.05)
     return 130

@@ -59,10 +59,12 @@ class Programs:
         (self.folder / "does").write_text(does)
         file = self.file(**fields)
         session = open_acceptance(file, None, datetime(2026, 11, 30, tzinfo=UTC))
+        return play_acceptance(session, self.hands(), lambda line: None)
+
+    def hands(self) -> Hands:
         environ = {**os.environ, "PROGRAM_STUB": str(self.folder)}
         workload = [sys.executable, "-S", "-E", str(STUB)]
-        hands = Hands([], lambda *_: None, lambda *_: False, workload=workload, environ=environ)
-        return play_acceptance(session, hands, lambda line: None)
+        return Hands([], lambda *_: None, lambda *_: False, workload=workload, environ=environ)
 
     @property
     def calls(self) -> list[str]:
