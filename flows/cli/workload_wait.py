@@ -60,7 +60,8 @@ def waited(
         say(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
     elif found.message:
         say(f"{made.name}: {found.message}")
-    return exit_code(found), ""
+    code = exit_code(found)
+    return code, str(found.cause or found.message) if code else ""
 
 
 def _left(made: Submitted, flags: str, why: str, still: str = "it runs on") -> str:

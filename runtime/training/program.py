@@ -14,6 +14,13 @@ from etils import epath
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from runtime.contract.options_training import TransformerOptions
+from runtime.contract.pod import (
+    CONTAINER_VARIABLE,
+    CONTAINERS_VARIABLE,
+    HOST_VARIABLE,
+    PROCESSES_VARIABLE,
+    SLICE_VARIABLE,
+)
 from runtime.measure import Block, Operation
 from runtime.steps import NotResumed
 from runtime.training.checkpoints import opened
@@ -68,17 +75,36 @@ class _Timed:
 
 
 def join(environ: Mapping[str, str] = os.environ) -> None:
-    """Meets the other processes, where the environment says that there are any: JAX's variables, or a TPU's own."""
-    if address := environ.get("JAX_COORDINATOR_ADDRESS"):
-        number, of = (environ.get(name, "") for name in ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"))
-        if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+    """Meets the other processes, where the environment says that there are any: JAX's variables, those that pods of
+    our workloads have, or a TPU's own.
+    """
+    address = environ.get("JAX_COORDINATOR_ADDRESS", "")
+    if address and environ.get("JAX_PROCESS_COUNT"):
+        count, port = int(environ["JAX_PROCESS_COUNT"]), environ["JAX_COORDINATOR_PORT"]
+        if count > 1:
+            number = _place_in_pods(environ)
+            jax.distributed.initialize(
+                f"{address}:{port}", count, number, cluster_detection_method="deactivate"
+            )
+    elif address:
+        told, of = (environ.get(name, "") for name in ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"))
+        if not (told.isdecimal() and of.isdecimal() and int(told) < int(of)):
             raise BadInput(
-                f"JAX_PROCESS_ID {number!r} of JAX_NUM_PROCESSES {of!r} is none",
+                f"JAX_PROCESS_ID {told!r} of JAX_NUM_PROCESSES {of!r} is none",
                 fix="set both beside JAX_COORDINATOR_ADDRESS",
             )
-        jax.distributed.initialize(address, int(of), int(number), cluster_detection_method="deactivate")
+        jax.distributed.initialize(address, int(of), int(told), cluster_detection_method="deactivate")
     elif "," in environ.get("TPU_WORKER_HOSTNAMES", "") or environ.get("MEGASCALE_NUM_SLICES", "1") != "1":
         jax.distributed.initialize()
+
+
+def _place_in_pods(environ: Mapping[str, str]) -> int:
+    """Returns which of all processes this is: slices come one after the other, and hosts within them."""
+    slice_index, host, container = (
+        int(environ.get(name) or 0) for name in (SLICE_VARIABLE, HOST_VARIABLE, CONTAINER_VARIABLE)
+    )
+    per_slice, per_host = (int(environ.get(name) or 1) for name in (PROCESSES_VARIABLE, CONTAINERS_VARIABLE))
+    return slice_index * per_slice + host * per_host + container
 
 
 def _programs(given: TransformerOptions, parts: int) -> Programs:

@@ -153,7 +153,8 @@ def _known(config: GkeTargetConfig, submission: Submission, sidecar: Sidecar) ->
         "address": LOOPBACK if config.uses_host_network else "0.0.0.0",
         "python": "python",
         "held": "mounted",
-        "lend": "all",  # in a pod nobody else connects, and containers may have users of their own
+        # In a pod of its own network nobody else connects, and containers may have users of their own.
+        "lend": "own" if config.uses_host_network else "all",
         "store": store_of({**config.env, **submission.env}),
         "files": KEYS,
         "certificates": sidecar.certificates or CERTIFICATES,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from runtime.contract.pod import CONTAINER_VARIABLE, CONTAINERS_VARIABLE
 from tasks.cloud.kubernetes_labels import (
     COMPLETION_INDEX,
     HOST,
@@ -130,7 +131,7 @@ def worker_containers(config: GkeTargetConfig, submission: Submission, parts: Pa
             name=name,
             limits=limits,
             place=where_it_is(config, submission.name)
-            | ({"CONTAINER_INDEX": str(index)} if count > 1 else {}),
+            | ({CONTAINER_VARIABLE: str(index), CONTAINERS_VARIABLE: str(count)} if count > 1 else {}),
         )
         for index, name in enumerate(container_names(config))
     ]

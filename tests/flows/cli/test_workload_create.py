@@ -68,6 +68,9 @@ def test_waiting_shows_each_workers_lines_and_ends_with_the_programs_code(api: P
     code, out, _ = create("waits-0", "--wait", "--json", *python("print('x')"))
     told = json.loads(out)
     assert (code, told["exit_code"], told["workload"], told["image"]) == (0, 0, "waits-0", IMAGE)
+    assert "error" not in told
+    code, out, _ = create("waits-8", "--wait", "--json", *python("raise SystemExit(2)"))
+    assert code == 2 and "container worker exited with 2" in json.loads(out)["error"]
 
 
 @pytest.fixture

@@ -177,3 +177,25 @@ def test_a_process_has_to_be_one_of_all(number: str) -> None:
     with pytest.raises(BadInput, match=f"JAX_PROCESS_ID '{number}' of JAX_NUM_PROCESSES '4' is none"):
         program.join(told)
     program.join({"TPU_WORKER_HOSTNAMES": "one"})
+
+
+@pytest.mark.parametrize(
+    ("more", "met"),
+    [
+        ({"JAX_PROCESS_COUNT": "1"}, []),
+        ({"JAX_PROCESS_COUNT": "4", "JOB_INDEX": "1", "JOB_COMPLETION_INDEX": "1"}, [("h:6002", 4, 3)]),
+        (
+            {"JAX_PROCESS_COUNT": "8", "PROCESSES_IN_JOB": "4", "JOB_INDEX": "1", "JOB_COMPLETION_INDEX": "1",
+             "CONTAINER_INDEX": "1", "SLICEBENCH_CONTAINERS_PER_HOST": "2"},
+            [("h:6002", 8, 7)],
+        ),
+    ],
+)  # fmt: skip
+def test_in_pods_of_a_workload_each_process_knows_which_it_is(
+    more: dict[str, str], met: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[str, int, int]] = []
+    monkeypatch.setattr("jax.distributed.initialize", lambda *told, **more: found.append(told))
+    place = {"JAX_COORDINATOR_ADDRESS": "h", "JAX_COORDINATOR_PORT": "6002", "PROCESSES_IN_JOB": "2", **more}
+    program.join(place)
+    assert found == met

@@ -109,6 +109,7 @@ def test_what_takes_plaintext_is_on_loopback_and_the_cluster_asks_elsewhere(face
         on_host = bool(pod_of(whole)["spec"].get("hostNetwork"))
         assert words["--admin"] == f"{'127.0.0.1' if on_host else '0.0.0.0'}:9082"
         assert probe.get("host") == ("127.0.0.1" if on_host else None)
+        assert words["--login"] == ("own" if on_host else "all"), "others of the host come there, too"
         ports = [one["containerPort"] for one in proxy["ports"]]
         assert ports == ([9081, 9082, 9080] if face == "forward" else [9081, 9082])
     assert on_host, "as on TPUs of GKE"

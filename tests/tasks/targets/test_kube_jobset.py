@@ -127,6 +127,7 @@ def test_several_containers_share_a_host() -> None:
     assert [each["name"] for each in containers] == ["worker-1", "worker-2"]
     assert [each["resources"]["limits"] for each in containers] == [{"google.com/tpu": 2}] * 2
     assert [seen(each)["CONTAINER_INDEX"] for each in containers] == ["0", "1"]
+    assert {seen(each)["SLICEBENCH_CONTAINERS_PER_HOST"] for each in containers} == {"2"}
     rules = job_of(jobset)["podFailurePolicy"]["rules"]
     assert [rule["onExitCodes"]["containerName"] for rule in rules[1:]] == ["worker-1", "worker-2"]
     assert checked(jobset) == []
