@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_ends_it_before_that_is_saved(
         return after, np.float32(loss) if at == 10 else told
 
     monkeypatch.setattr(Trainer, "step", breaks)
-    sizes = [f"--{word.replace(': ', '=')}" for word in SIZES.split(", ")]
+    sizes = [f"--{word.replace(': ', '=')}" for word in f"{SIZES}, model-parallel: 2".split(", ")]
     steps = ["--train-steps=12", "--save-interval-steps=10"]
     assert main(["--directory", str(tmp_path / "p"), *steps, *sizes]) == 1
     out, err = capsys.readouterr()
