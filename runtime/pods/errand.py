@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sys
 import tarfile
 from collections.abc import Mapping
@@ -166,25 +165,32 @@ def _unpack(name: str, content: bytes, into: Path) -> None:
     if named is None or hashlib.sha256(content).hexdigest() != named[1]:
         raise InfrastructureError(f"{name} in the run's folder is not what was written there")
     try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-            archive.extractall(into, filter="data")
-        _prefer_compiled(into / _PACKAGE, Path(__file__).parents[1])
+        _lay_out(content, into, Path(__file__).parents[1])
     except (tarfile.TarError, OSError) as error:
         raise InfrastructureError(f"{name} cannot be unpacked to {into}: {error}") from error
 
 
-def _prefer_compiled(sent: Path, own: Path) -> None:
-    """Takes the image's own package for the same one that was sent: that one Python would have to compile."""
-    files = [file.relative_to(sent) for file in sent.rglob("*") if file.is_file()]
-    if files and all(_same(sent / file, own / file) for file in files):
-        shutil.rmtree(sent)
-        sent.symlink_to(own)
+def _lay_out(content: bytes, into: Path, own: Path) -> None:
+    """Unpacks an archive. The image's own package stands for the same one that was sent: that one would have to be
+    written, and compiled by Python.
+    """
+    into.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        package: list[tarfile.TarInfo] = []
+        rest: list[tarfile.TarInfo] = []
+        for one in archive.getmembers():
+            (package if one.name.partition("/")[0] == _PACKAGE else rest).append(one)
+        if package and all(_same(archive, one, own.parent / one.name) for one in package):
+            (into / _PACKAGE).symlink_to(own)
+            package = []
+        archive.extractall(into, [*package, *rest], filter="data")
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(archive: tarfile.TarFile, sent: tarfile.TarInfo, own: Path) -> bool:
+    content = archive.extractfile(sent) if sent.isreg() else None
     try:
-        return one.read_bytes() == other.read_bytes()
-    except FileNotFoundError:
+        return content is not None and content.read() == own.read_bytes()
+    except OSError:
         return False
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from runtime.contract.names import SUITE_FILE
 from runtime.contract.pod import job_file, stream_file
 from runtime.contract.progress import Exited, parse_record
 from runtime.pod import _last_word
-from runtime.pods.errand import Errand, _new_attempt, _prefer_compiled, seat
+from runtime.pods.errand import Errand, _lay_out, _new_attempt, seat
 from runtime.pods.folder import RunFolder
 from runtime.pods.watching import hear
 from tests.runtime.pods_here import Pods
@@ -228,21 +230,33 @@ def test_the_token_is_the_supervisors_alone(pods: Pods) -> None:
     assert not pods.says("of-the-secret")
 
 
-def test_the_images_own_code_runs_where_it_is_what_was_sent(tmp_path: Path) -> None:
-    own, sent = tmp_path / "own", tmp_path / "sent"
-    for folder in (own, sent):
-        (folder / "part").mkdir(parents=True)
-        (folder / "part" / "a.py").write_text("A = 1\n")
+@pytest.mark.parametrize(
+    ("sent", "is_own"),
+    [
+        ({"runtime/part/a.py": "A = 1\n"}, True),
+        ({"runtime/part/a.py": "A = 1\n", "user.py": "B = 1\n"}, True),
+        ({"runtime/part/a.py": "A = 2\n"}, False),
+        ({"runtime/part/a.py": "A = 1\n", "runtime/new.py": ""}, False),
+        ({"runtime/part/a.py": "A = 1\n", "runtime/part/b/c.py": ""}, False),
+        ({"user.py": "B = 1\n"}, False),
+    ],
+)
+def test_the_images_own_code_runs_where_it_is_what_was_sent(
+    tmp_path: Path, sent: dict[str, str], is_own: bool
+) -> None:
+    own = tmp_path / "image" / "runtime"
+    (own / "part").mkdir(parents=True)
+    (own / "part" / "a.py").write_text("A = 1\n")
+    (own / "part" / "b").touch()
     (own / "more.py").touch()
-    _prefer_compiled(sent, own)
-    assert sent.resolve() == own
-    other = tmp_path / "other"
-    (other / "part").mkdir(parents=True)
-    (other / "part" / "a.py").write_text("A = 2\n")
-    _prefer_compiled(other, own)
-    assert (other / "part" / "a.py").read_text() == "A = 2\n"
-    assert not other.is_symlink()
-    (other / "part" / "a.py").write_text("A = 1\n")
-    (other / "new.py").touch()
-    _prefer_compiled(other, own)
-    assert not other.is_symlink()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in sent.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    into = tmp_path / "code"
+    _lay_out(packed.getvalue(), into, own)
+    assert (into / "runtime").is_symlink() == is_own
+    assert {name: (into / name).read_text() for name in sent} == sent
+    assert (own / "part" / "a.py").read_text() == "A = 1\n"
