@@ -13,7 +13,7 @@ from flows.signals import answered
 from runtime.contract.errors import ExitCode
 from tasks.history.quantities import printable
 from tasks.stages.workload_follow import exit_code, to_the_end
-from tasks.targets.gke_beside import NeverUp
+from tasks.targets.types import NeverUp
 
 if TYPE_CHECKING:
     from tasks.cloud.kubernetes import Kubernetes
@@ -55,7 +55,9 @@ def waited(
     except _Over:
         return ExitCode.INFRASTRUCTURE, _left(made, flags, f"it has not ended within {limit_s} s")
     except NeverUp as error:
-        return ExitCode.INFRASTRUCTURE, _left(made, flags, str(error), "it is there until it is deleted")
+        return ExitCode.INFRASTRUCTURE, _left(
+            made, flags, printable(str(error)), "it is there until it is deleted"
+        )
     if found.cause is not None:
         say(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
     elif found.message:

@@ -18,7 +18,7 @@ from tasks.stages.context import Run
 from tasks.stages.files import log_folder
 from tasks.stages.recovery import Hearing
 from tasks.targets.streams import LOST
-from tasks.targets.types import PREEMPTED, Event, Exited, Progress, SidecarLine, State, WorkloadRef
+from tasks.targets.types import PREEMPTED, Event, Exited, NeverUp, Progress, SidecarLine, State, WorkloadRef
 
 GRACE_S = 10.0
 """How long a workload that is stopped gets to end by itself; Prefect kills a cancelled flow after 30 s."""
@@ -86,12 +86,14 @@ def follow(
             events = run.target.follow(ref, follower.cursors())
             exits = follower.follow(listener.listening(events, begin_backstop))
             return exits, next((state for state in states if state.state == PREEMPTED), None)
-        except BaseException:
+        except BaseException as error:
             if stop is not None:
                 # What they say while they end is worth reading too; stopping them here makes that end.
                 stop()
                 with contextlib.suppress(OSError):
                     follower.follow(run.target.follow(ref, follower.cursors()))
+            if isinstance(error, NeverUp):
+                raise NeverUp(_redaction(run)(str(error))) from error.__cause__
             raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from runtime.contract.errors import ExitCode
+from runtime.contract.redaction import clean
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_access import Access
 from tasks.cloud.kubernetes_follow import Beat, Followed, follow
@@ -52,7 +53,7 @@ def heard(
     for one in follow(access, namespace, name, uid, until=_ends, containers=containers, beat_s=beat_s):
         if beside is not None:
             for state in _beside(beside, one):
-                say(f"{name}: {state.state}: {state.reason}; {state.evidence}")
+                say(clean(f"{name}: {state.state}: {state.reason}; {state.evidence}"))
         match one:
             case Line(source) if beside is not None and source.container == beside.name:
                 continue  # its log is not the program's

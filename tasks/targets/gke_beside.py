@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from runtime.contract.counting import counted
-from runtime.contract.errors import InfrastructureError
 from tasks.cloud.kubernetes_told import Line, LogEnd
 from tasks.targets.kube_objects import Object, uid_of
 from tasks.targets.kube_standing import Standing, standing
-from tasks.targets.types import SidecarLine, State
+from tasks.targets.types import NeverUp, SidecarLine, State
 
 SIDECAR = "sidecar"
 """The State that says that what stands beside a worker has ended."""
@@ -29,10 +28,6 @@ _TOLD = 3
 """Of so many pods it is told each time: where a key is denied it is all of them."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-class NeverUp(InfrastructureError):
-    """What has to be up before the workers begin will not be."""
 
 
 @dataclass

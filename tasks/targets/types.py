@@ -242,6 +242,10 @@ class WaitedTooLong(InfrastructureError):
         self.trouble = trouble
 
 
+class NeverUp(InfrastructureError):
+    """What has to be up before the workers begin will not be. The message has the last line that it said."""
+
+
 RUNNING = "running"
 """In the place of its end: the attempt was left to itself, and goes on."""
 

@@ -23,7 +23,7 @@ def main() -> None:
     number = starts.stat().st_size
     print(f"proxy begins, start {number}", flush=True)
     if does == "ends":
-        print("no key for my bucket", file=sys.stderr, flush=True)
+        print("no key for my bucket: s3cret-token", file=sys.stderr, flush=True)
         sys.exit(3)
     if does != "hangs":
         Path(os.environ["PROXY_CERT_PATH"]).write_text(f"certificate {number}")

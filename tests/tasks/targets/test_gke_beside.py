@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tasks.cloud.kubernetes_told import Line, LogEnd, Source
-from tasks.targets.gke_beside import Beside, NeverUp
+from tasks.targets.gke_beside import Beside
 from tasks.targets.kube_standing import standing
-from tasks.targets.types import SidecarLine
+from tasks.targets.types import NeverUp, SidecarLine
 
 PULL = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
 BACK_OFF = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
