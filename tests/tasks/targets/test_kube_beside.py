@@ -269,7 +269,7 @@ def test_what_stands_beside_a_worker_may_die_and_is_told_of_with_its_last_words(
         (
             "ends",
             60,
-            r"it ended \d+ times before it was up, and exited with 3 at last: it said last: no key for .*: \(redacted\)",
+            r"it ended \d+ times before it was up, and exited with 3 at last: it said last: no key .*: \(redacted\)",
         ),
         (
             "hangs",
