@@ -129,7 +129,7 @@ def receive_request(wire: Wire) -> tuple[Request, Body] | None:
     if not isinstance(event, h11.Request):
         raise BadMessage("this is no request")
     headers = _headers(event)
-    length = _framing(headers)
+    length = _framing(headers, event.http_version)
     request = Request(
         event.method.decode(), event.target.decode("ascii"), headers, http_11=event.http_version == b"1.1"
     )
@@ -150,7 +150,7 @@ def receive_response(wire: Wire, parser: h11.Connection, method: str) -> Respons
         if not isinstance(event, h11.InformationalResponse):
             raise BadMessage("this is no response")
     headers = _headers(event)
-    length = _framing(headers)
+    length = _framing(headers, event.http_version)
     status = int(event.status_code)
     if method == "HEAD" or status in (204, 304):
         body = Body(wire, 0)
@@ -176,10 +176,10 @@ def _headers(event: h11.Request | h11.Response) -> Headers:
     )
 
 
-def _framing(headers: Headers) -> int | None:
+def _framing(headers: Headers, version: bytes) -> int | None:
     """Returns the length of a body. Two ways to tell it, or two lengths, are how requests are smuggled."""
     lengths, codings = headers.all("content-length"), headers.all("transfer-encoding")
-    if codings and (lengths or [coding.lower() for coding in codings] != ["chunked"]):
+    if codings and (version != b"1.1" or lengths or [coding.lower() for coding in codings] != ["chunked"]):
         raise BadMessage("the length of the body is told in two ways, or in one that is not known here")
     if len(lengths) > 1 or (lengths and not re.fullmatch("[0-9]{1,18}", lengths[0])):
         raise BadMessage("the length of the body is not one number")

@@ -2,7 +2,8 @@
 
 Objects lie in files; uploads by media and multipart, reads of ranges, and metadata, all without checks: what it would
 take for them would hide what the proxy takes. `--rate N`: all transfers together have N MiB a second, as those of a
-machine with a slow network have. It prints its address, and ends with its parent.
+machine with a slow network have. `--sparse`: of each GiB of an object, and at its end, 4 MiB are kept, and nothing
+between: what is read there is zeros. It prints its address, and ends with its parent.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-_PIECE = 1 << 20
+_PIECE, _KEPT = 1 << 20, 4 << 20
 
 
 @dataclass
@@ -41,9 +42,9 @@ class Store(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, folder: Path, rate_mib: float) -> None:
+    def __init__(self, folder: Path, rate_mib: float, *, sparse: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.folder, self.objects = folder, dict[str, Kept]()
+        self.folder, self.objects, self.sparse = folder, dict[str, Kept](), sparse
         self.numbers = itertools.count(1)
         self._rate, self._lock, self._free_at = rate_mib * 2**20, threading.Lock(), 0.0
 
@@ -96,8 +97,11 @@ class Handler(BaseHTTPRequestHandler):
             if not came:
                 raise ConnectionError("an upload broke off")
             self.server.pace(came)
-            os.write(file, buffer[:came])
+            at = size - left
+            if not self.server.sparse or at % (1 << 30) < _KEPT or left < _KEPT:
+                os.pwrite(file, buffer[:came], at)
             left -= came
+        os.ftruncate(file, size)
         return size
 
     def do_GET(self) -> None:
@@ -143,8 +147,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.lean_store", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--sparse", action="store_true")
     given = parser.parse_args(argv)
-    store = Store(given.folder, given.rate)
+    store = Store(given.folder, given.rate, sparse=given.sparse)
     print(f"http://127.0.0.1:{store.server_address[1]}", flush=True)
     threading.Thread(target=store.serve_forever, daemon=True).start()
     sys.stdin.read()

@@ -83,10 +83,11 @@ _LOGIN = {"Authorization": "Bearer of-a-bench"}
 
 
 @contextmanager
-def lean_store(folder: Path, rate_mib: float = 0.0) -> Iterator[Place]:
+def lean_store(folder: Path, rate_mib: float = 0.0, *, sparse: bool = False) -> Iterator[Place]:
     """A store that takes little of the processor."""
     folder.mkdir()
     words = [sys.executable, "-m", "tests.bench.lean_store", str(folder), "--rate", str(rate_mib)]
+    words += ["--sparse"] * sparse
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout and process.stdin

@@ -1,4 +1,4 @@
-"""A proxy in front of a stand-in that spoils chosen calls: `python tests/cloud/faulty_proxy.py http://127.0.0.1:PORT`.
+"""A proxy in front of a stand-in that spoils chosen calls: `python -m tests.cloud faulty_proxy URL`.
 
 Faults are posted as JSON to /_faults, a list of {"method", "path", "nth", "do", "times", "seconds", "pid"}: from
 the nth call on whose method and path (a part of it) match, `times` calls are spoilt. `do` is one of
@@ -13,6 +13,7 @@ GET /_calls returns every call so far, as lines of "METHOD PATH".
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -22,7 +23,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -163,13 +164,17 @@ def serve_proxy(upstream_url: str) -> Iterator[Proxy]:
         process.communicate()
 
 
-def main() -> None:
-    Handler.upstream = urlsplit(sys.argv[1]).netloc
+def main(argv: Sequence[str]) -> int:
+    """Serves until it is ended."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cloud faulty_proxy", description=__doc__)
+    parser.add_argument("upstream", metavar="URL", help="what it passes requests on to")
+    Handler.upstream = urlsplit(parser.parse_args(argv).upstream).netloc
     Handler.faults = Faults()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Whatever a client, a store or chance comes up with: an answer that says so, no crash and no wrong byte.
 
-FUZZ_TIMES=N tries N times as much; tests/system/test_proxy_fuzz.py does.
+FUZZ_TIMES=N tries N times as much; tests/system/test_proxy_large.py does.
 """
 
 from __future__ import annotations

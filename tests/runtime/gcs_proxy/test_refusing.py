@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from runtime.gcs_proxy import kms as kms_module
 from tests.cloud import kms as kms_stand_in
 from tests.cloud.kms import Kms
 from tests.cloud.store.running import Store
@@ -272,6 +273,32 @@ def kms(tmp_path: Path) -> Iterator[Kms]:
     (tmp_path / "kms").mkdir()
     with kms_stand_in.running(tmp_path / "kms") as kms:
         yield kms
+
+
+def test_a_key_service_that_is_slow_is_waited_for_and_then_told_as_503(
+    store: Store, bucket: str, tmp_path: Path, kms: Kms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing goes to the store before a key is there, and no buffer is taken while it is waited for."""
+    name = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
+    monkeypatch.setattr(kms_module, "_PATIENCE_S", 0.9)
+    with serving(store.url, tmp_path, f"*:{name}", kms=kms.endpoint) as proxy:
+        kms.set(faults=[{"method": "*", "seconds": 0.05}, {"method": "*", "seconds": 2}])
+        assert proxy.upload(bucket, "x", CONTENT).status == 200, "slow, and once too slow"
+        kms.set(faults=[{"method": "*", "seconds": 2, "times": 6}])
+        for told in (proxy.upload(bucket, "y", CONTENT), proxy.read(bucket, "x")):
+            assert told.status == 503 and "DEADLINE_EXCEEDED" in told.message
+        assert not [call for call in store.calls(bucket) if "name=y" in call["target"]]
+
+
+def test_a_key_service_that_is_not_there_is_told_as_503(store: Store, bucket: str, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        name = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
+        away = f"127.0.0.1:{taken.getsockname()[1]}"
+        with serving(store.url, tmp_path, f"*:{name}", kms=away) as proxy:
+            told = proxy.upload(bucket, "x", CONTENT)
+            assert told.status == 503 and "UNAVAILABLE" in told.message
+    assert not store.calls(bucket)
 
 
 def test_keys_that_are_denied_or_away(store: Store, bucket: str, tmp_path: Path, kms: Kms) -> None:

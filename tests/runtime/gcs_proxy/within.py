@@ -171,7 +171,7 @@ class Within:
         """Returns all that comes back on a connection that brings these bytes and ends."""
         end = End(came, pieces)
         self._server.converse(end, self._server._answer)
-        assert end.ended and not self.gate.budget.used
+        assert end.ended
         return bytes(end.out)
 
     def ask(
@@ -194,6 +194,7 @@ class Within:
         self.gate._known.clear()
         try:
             yield
+            assert not self.gate.budget.used
         finally:
             self.luck.says = Luck().says
             objects.clear()
