@@ -22,8 +22,9 @@ from __future__ import annotations
 import re
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.google_calls import NotEnabled
+from tasks.cloud.google_calls import NotAllowed, NotEnabled
 from tasks.cloud.google_login import NoLogin
+from tasks.cloud.google_roles import role_for
 
 
 class ContainerError(InfrastructureError):
@@ -34,7 +35,7 @@ class NotFound(ContainerError):
     """It is not there."""
 
 
-class PermissionDenied(ContainerError):
+class PermissionDenied(ContainerError, NotAllowed):
     """The caller may not, or is nobody."""
 
 
@@ -143,24 +144,25 @@ _ADVICE: dict[type[ContainerError], str] = {
 }
 
 
-_ROLES = {"container": "roles/container.admin", "compute": "roles/compute.instanceAdmin.v1"}
-"""What of each API whoever makes clusters needs; of others, docs/environment.md has the roles."""
+def error_for(code: int, message: str, doing: str, api: str = "container", role: str = "") -> ContainerError:
+    """Returns the error that a status (google.rpc.Code) stands for; `doing` says what was tried, on which API.
 
-
-def error_for(code: int, message: str, doing: str, api: str = "container") -> ContainerError:
-    """Returns the error that a status (google.rpc.Code) stands for; `doing` says what was tried, on which API."""
+    `role` is what lets one do that; empty: the API's usual one.
+    """
     kind = _BY_CODE.get(code, Unavailable)
     for words, meant, codes in _BY_WORDS:
         if code in codes and words.search(message):
             kind = meant
             break
-    advice = _ADVICE.get(kind, "").format(api=api, role=_ROLES.get(api, "the role"))
+    advice = _ADVICE.get(kind, "").format(api=api, role=role or role_for(api))
     return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{advice}")
 
 
-def error_of_operation(code: int, message: str, doing: str, api: str = "container") -> ContainerError:
+def error_of_operation(
+    code: int, message: str, doing: str, api: str = "container", role: str = ""
+) -> ContainerError:
     """Returns the error with which an operation ended: it was carried out, so that it is known to have failed."""
-    error = error_for(code, message, doing, api)
+    error = error_for(code, message, doing, api, role)
     if isinstance(error, Unavailable | Busy | NotFound | AlreadyExists):
         return Broken(str(error))
     return error

@@ -27,6 +27,10 @@ class StandIn(NamedTuple):
     endpoint: str
 
 
+class NotAllowed(InfrastructureError):
+    """Whoever asks may not: asking again changes nothing, until somebody grants something."""
+
+
 class NotEnabled(InfrastructureError):
     """The API is not enabled in the project: nothing can be there."""
 

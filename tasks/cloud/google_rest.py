@@ -25,6 +25,7 @@ from tasks.cloud.container_errors import (
     error_of_operation,
 )
 from tasks.cloud.google_calls import refuse_far_endpoint
+from tasks.cloud.google_roles import role_for
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
 
@@ -103,7 +104,7 @@ class Rest:
             kind = Unavailable if isinstance(error, httpx.ConnectError) else Unanswered
             raise kind(f"cannot {doing}: {words} ({self.host}); {UNANSWERED}") from error
         if response.is_error:
-            raise self._failure(response, doing)
+            raise self._failure(response, doing, role_for(self._api, method, path))
         try:
             told: Document = response.json() if response.content else {}
             if not isinstance(told, dict):
@@ -117,6 +118,7 @@ class Rest:
         """Waits for the end of an operation. Raises the error that it ended with. `folder` is where it is asked for."""
         deadline = time.monotonic() + self.timing.total_s
         name = str(operation.get("name", ""))
+        role = role_for(self._api, path=str(operation.get("targetLink", "")))
         while not (operation.get("done") or operation.get("status") == "DONE"):
             if not name:
                 return
@@ -127,9 +129,9 @@ class Rest:
         error = operation.get("error") or {}
         if errors := error.get("errors"):
             code = _OF_HTTP.get(int(operation.get("httpErrorStatusCode", 0)), 3)
-            raise error_of_operation(code, str(errors[0].get("message", errors[0])), doing, self._api)
+            raise error_of_operation(code, str(errors[0].get("message", errors[0])), doing, self._api, role)
         if error.get("code"):
-            raise error_of_operation(int(error["code"]), str(error.get("message")), doing, self._api)
+            raise error_of_operation(int(error["code"]), str(error.get("message")), doing, self._api, role)
 
     def _once(
         self,
@@ -147,7 +149,7 @@ class Rest:
                 break
         return response
 
-    def _failure(self, response: httpx.Response, doing: str) -> ContainerError:
+    def _failure(self, response: httpx.Response, doing: str, role: str) -> ContainerError:
         told: Any = {}
         try:
             told = response.json()["error"]
@@ -159,7 +161,7 @@ class Rest:
         code = _CODES.get(status) or _OF_HTTP.get(response.status_code, usual)
         if response.status_code == 412:  # a generation, an etag or a fingerprint that is no longer the one
             return Busy(f"cannot {doing}: {message}")
-        return error_for(code, message, doing, self._api)
+        return error_for(code, message, doing, self._api, role)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 
 from runtime.contract.errors import InfrastructureError
-from tasks.cloud.google_calls import NotEnabled
+from tasks.cloud.google_calls import NotAllowed, NotEnabled
 from tasks.cloud.google_login import NoLogin
 
 
@@ -32,7 +32,7 @@ class NotFound(TpuError):
     """It is not there."""
 
 
-class PermissionDenied(TpuError):
+class PermissionDenied(TpuError, NotAllowed):
     """The caller may not, or is nobody."""
 
 

@@ -5,6 +5,7 @@ Roles are Google's own, the least of them that do; facts: Google's references of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -185,6 +186,21 @@ def needs_of(config: EnvironmentConfig) -> tuple[Need, ...]:
     """Returns what who makes an environment must be allowed to do."""
     parts = {"", *parts_of(config)}
     return tuple(need for need in NEEDS if need.part in parts)
+
+
+_TO_GIVE_BACK = re.compile(r"\.(delete|get|list|getIamPolicy|setIamPolicy|updatePolicy)$|^storage\.objects\.")
+"""Permissions that are used when an environment goes; the record is written as well."""
+
+
+def permissions_to_give_back(
+    config: EnvironmentConfig, project: str, *, bucket: bool
+) -> Mapping[str, tuple[str, ...]]:
+    """Returns those of `permissions_of` that are needed to give an environment back, with its bucket or without."""
+    left_out = () if bucket else ("storage.buckets.delete",)
+    return {
+        where: tuple(one for one in some if _TO_GIVE_BACK.search(one) and one not in left_out)
+        for where, some in permissions_of(config, project).items()
+    }
 
 
 def permissions_of(config: EnvironmentConfig, project: str) -> Mapping[str, tuple[str, ...]]:

@@ -12,7 +12,8 @@ class Patience:
     """How long a release may take: seconds until things are forced, until it gives up, between looks.
 
     Kinds that are slow to go get longer than `deadline_s`, but never more than `at_most_s`. `tell` hears what is waited
-    for, after `tell_after_s`, and then half as often each time.
+    for, after `tell_after_s`, and then half as often each time. Where nothing goes any more, for one may not look at or
+    delete what is left, it ends after `denied_s`: a role that was just given takes so long to show.
     """
 
     grace_s: float = 8.0
@@ -20,6 +21,7 @@ class Patience:
     look_every_s: float = 0.1
     renew_every_s: float = 10.0
     at_most_s: float = math.inf
+    denied_s: float = 120.0
     tell: Callable[[str], None] = field(default=lambda line: None, compare=False)
     tell_after_s: float = 15.0
 

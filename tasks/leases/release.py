@@ -70,7 +70,7 @@ def sweep(
     Touches no ledger; `meanwhile` is called between looks, `strike` with what is gone before that goes without
     which nobody could look there again. It is proven gone if, and only if, everything could be looked at and
     nothing was there: twice, with time to settle, where a create was under way. Where something of a remote
-    kind is to go, looks and patience are at that kind's pace.
+    kind is to go, looks and patience are at that kind's pace; what only a grant would change ends it sooner.
     """
     return _carry_out(Sweep(inventories, lease.lease_id, lease.resources), patience, meanwhile, strike)
 
@@ -89,6 +89,7 @@ def _carry_out(
     inventories = work.inventories
     begin = time.monotonic()
     empty_since: float | None = None
+    denied_since: float | None = None
     longer, tell_s = 1.0, patience.tell_after_s
     unsure = {ref.kind for ref in outermost(work.known) if ref.ours and ref.uid is None}
     settle_s = max((inventories[kind].settle_s for kind in unsure if kind in inventories), default=0.0)
@@ -112,7 +113,8 @@ def _carry_out(
             patience.tell(
                 f"waiting for {work.told(present)}: {now - begin:.0f} s by now, {deadline_s:.0f} s at most"
             )
-        if now - begin >= deadline_s:
+        denied_since = (denied_since or now) if work.is_denied(present) else None
+        if now - begin >= deadline_s or now - (denied_since or now) >= patience.denied_s:
             deleted = tuple(ref for ref in work.seen.values() if ref not in present)
             unseen = tuple(work.unseen.values())
             problems = (*work.problems, *work.why_still(present))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.contract.errors import InfrastructureError
+from tasks.cloud.google_calls import NotAllowed
 from tasks.leases.beyond import waits_for
 from tasks.leases.inventory import Found, Inventories, Inventory, Pace, PartlyListed, Telling
 from tasks.leases.patience import Patience
@@ -24,11 +25,14 @@ class Sweep:
     asked: set[tuple[str, str]] = field(default_factory=set)
     problems: dict[str, None] = field(default_factory=dict)
     unseen: dict[str, ResourceRef] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+    """Of `problems`, those that last until somebody grants something."""
 
     def look(self) -> list[ResourceRef]:
         """Returns what is there, as far as the inventories can tell; `problems` holds what they cannot."""
         self.problems.clear()
         self.unseen.clear()
+        self.denied.clear()
         present: dict[tuple[str, str], ResourceRef] = {}
         adopted = {(ref.kind, ref.uid or ref.name) for ref in self.known if not ref.ours}
         for kind, inventory in self.inventories.items():
@@ -51,10 +55,10 @@ class Sweep:
         except PartlyListed as error:
             # A lease that the ledger does not know is looked for everywhere, and was found in some places only.
             if error.silent & {ref.scope.partition("/")[0] for ref in self.known}:
-                self.problems[f"cannot list {inventory.kind}: {error}"] = None
+                self._fails(f"cannot list {inventory.kind}: {error}", error)
             return error.found
         except InfrastructureError as error:
-            self.problems[f"cannot list {inventory.kind}: {error}"] = None
+            self._fails(f"cannot list {inventory.kind}: {error}", error)
             return []
 
     @property
@@ -74,6 +78,11 @@ class Sweep:
         if not present and silent and all(one is not None for one in silent):
             slowest = [one for one in silent if one is not None]
         return min(max((patience.deadline_s, *slowest)), patience.at_most_s)
+
+    def is_denied(self, present: Sequence[ResourceRef]) -> bool:
+        """Whether all that goes wrong is what one may not do, and nothing that was asked to go is still going."""
+        going = any((ref.kind, ref.uid or ref.name) in self.asked for ref in present)
+        return bool(self.denied) and self.denied == set(self.problems) and not going
 
     def told(self, present: Sequence[ResourceRef]) -> str:
         """Returns what is waited for, for people."""
@@ -104,7 +113,7 @@ class Sweep:
             return inventory.get(ref)
         except InfrastructureError as error:
             self.unseen[ref.key] = ref
-            self.problems[f"cannot look at {ref.kind} {ref.name}: {error}"] = None
+            self._fails(f"cannot look at {ref.kind} {ref.name}: {error}", error)
             return None
 
     def cleared(self, present: Sequence[ResourceRef]) -> list[ResourceRef]:
@@ -136,4 +145,10 @@ class Sweep:
                 self.inventories[ref.kind].delete(ref, force=force)
                 self.asked.add(key)
             except InfrastructureError as error:
-                self.problems[f"cannot delete {ref.kind} {ref.name}: {error}"] = None
+                self._fails(f"cannot delete {ref.kind} {ref.name}: {error}", error)
+
+    def _fails(self, told: str, error: InfrastructureError) -> None:
+        self.problems[told] = None
+        causes = error.errors.values() if isinstance(error, PartlyListed) else (error,)
+        if all(isinstance(one, NotAllowed) for one in causes):
+            self.denied.add(told)

@@ -15,7 +15,7 @@ from tasks.cloud.container_errors import ContainerError, Disabled, NotFound, Quo
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
-from tasks.config.environment_roles import apis_for
+from tasks.config.environment_roles import apis_for, permissions_to_give_back
 from tasks.leases import environments as kinds
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name as cluster_lease
@@ -27,7 +27,15 @@ from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_changes import change_cluster
 from tasks.stages.environment_desk import GO_ON, KIND_OF, Desk, carry_out, settle
-from tasks.stages.environment_plan import ASKS, Plan, in_words_of_files, lacking, lost_record, others_in
+from tasks.stages.environment_plan import (
+    ASKS,
+    Plan,
+    in_words_of_files,
+    lacking,
+    lost_record,
+    may_not,
+    others_in,
+)
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
 from tasks.targets.cluster_making import NotWhole
@@ -101,6 +109,7 @@ def down(
             f"nothing of environment {config.called} is there: its record is {desk.ledger.uri}",
             fix="name the file, project and record that it was made with",
         )
+    _refuse_lacking(desk, config, bucket=bucket)
     if left:
         _refuse_full(desk, config)
     gone: list[ResourceRef] = []
@@ -239,6 +248,13 @@ def _bucket_step(desk: Desk, config: EnvironmentConfig) -> Step:
 
 def _own_bucket(desk: Desk, config: EnvironmentConfig) -> bool:
     return _bucket_step(desk, config).do in ("keep", "change")
+
+
+def _refuse_lacking(desk: Desk, config: EnvironmentConfig, *, bucket: bool) -> None:
+    """Raises BadInput, before anything goes, where whoever asks may not give back all of it."""
+    with suppress(Disabled):  # then nobody can be asked
+        if missing := lacking(desk, config, permissions_to_give_back(config, desk.project, bucket=bucket)):
+            raise BadInput([may_not(missing)])
 
 
 def _refuse_full(desk: Desk, config: EnvironmentConfig) -> None:

@@ -15,7 +15,7 @@ from tasks.cloud.labels import read_labels
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
-from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
+from tasks.config.environment_roles import NEEDS, Need, apis_for, needs_of, permissions_of
 from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
@@ -95,12 +95,22 @@ class Plan:
         """What stops it before anything is made."""
         found = [Problem("error", None, one.refused) for one in self.steps if one.do == "refuse"]
         if self.lacking:
-            what = f"you may not do all that is needed: {', '.join(self.lacking)}"
-            fix = "docs/environment.md says which roles have these, and why each is needed"
-            found.append(Problem("error", None, what, fix=fix))
+            found.append(may_not(self.lacking))
         if self.short:
             found.append(Problem("error", None, self.short))
         return [*found, *self.against]
+
+
+def may_not(lacking: Sequence[str]) -> Problem:
+    """Returns what is said of permissions that are missing: which roles have them."""
+    left = {one.partition(" in ")[0] for one in lacking}
+    roles: list[str] = []
+    while left:
+        need = max(NEEDS, key=lambda one: (len(left & set(one.permissions)), -len(one.permissions)))
+        roles.append(need.role)
+        left -= set(need.permissions)
+    fix = f"grant {', '.join(dict.fromkeys(roles))}: docs/environment.md says why each is needed"
+    return Problem("error", None, f"you may not do all that is needed: {', '.join(lacking)}", fix=fix)
 
 
 def preview(
@@ -225,10 +235,13 @@ def _reworded(problem: Problem) -> Problem:
     return replace(problem, fix=fix)
 
 
-def lacking(desk: Desk, config: EnvironmentConfig) -> list[str]:
-    """Returns what whoever asks may not do of what is needed. Raises ContainerError."""
+def lacking(
+    desk: Desk, config: EnvironmentConfig, needed: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
+    """Returns what whoever asks may not do of what is needed, by project; None: of all. Raises ContainerError."""
     found: list[str] = []
-    for project, permissions in permissions_of(config, desk.project).items():
+    asked = permissions_of(config, desk.project) if needed is None else needed
+    for project, permissions in asked.items():
         elsewhere = f" in {project}" if project != desk.project else ""
         missing = services.lacking(project, permissions, desk.timing)
         found += [f"{permission}{elsewhere}" for permission in missing]

@@ -69,6 +69,7 @@ def test_what_you_may_not_do_is_told_with_the_plan(
     assert main(["env", "plan", file]) == 2
     told = capsys.readouterr().err
     assert "you may not do all that is needed: compute.networks.create, storage.buckets.create" in told
+    assert "grant roles/compute.networkAdmin, roles/storage.admin: docs/environment.md says why" in told
 
 
 def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(

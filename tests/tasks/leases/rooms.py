@@ -20,7 +20,7 @@ SCOPE = "building"
 
 @dataclass
 class Rooms:
-    """The building and its inventory. `refuses` maps a room to how many deletions are refused."""
+    """The building and its inventory. `refuses` maps a room to how many deletions are refused, by `says`."""
 
     folder: Path
     ledger_id: str
@@ -29,6 +29,7 @@ class Rooms:
     settle_s: float = 0.0
     after: frozenset[str] = frozenset({"process"})
     refuses: dict[str, int] = field(default_factory=dict)
+    says: type[InfrastructureError] = InfrastructureError
     asked: list[str] = field(default_factory=list)
 
     def open(self, name: str, labels: Mapping[str, str]) -> str:
@@ -66,5 +67,5 @@ class Rooms:
         self.asked.append(ref.name)
         if self.refuses.get(ref.name, 0) > 0:
             self.refuses[ref.name] -= 1
-            raise InfrastructureError(f"room {ref.name} is refused: somebody is in it")
+            raise self.says(f"room {ref.name} is refused: somebody is in it")
         (self.folder / ref.name).unlink(missing_ok=True)

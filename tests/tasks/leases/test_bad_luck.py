@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.contract.errors import ExitCode, InfrastructureError
+from tasks.cloud.google_calls import NotAllowed
 from tasks.leases.claim import claim
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.holding import Holding
@@ -40,6 +41,18 @@ def holding(ledger: DirectoryLedger, inventories: Inventories, rooms: Rooms) -> 
 def test_a_deletion_that_is_refused_at_first_is_asked_for_again(holding: Holding, rooms: Rooms) -> None:
     rooms.refuses["blue"] = 3
     assert holding.release("over", PATIENT).lease.state is State.GONE
+    assert rooms.asked == ["blue"] * 4
+
+
+def test_what_only_a_grant_would_change_is_not_waited_for_as_what_goes_slowly(
+    holding: Holding, rooms: Rooms
+) -> None:
+    rooms.says, rooms.refuses["blue"] = NotAllowed, 1_000_000
+    rooms.pace = replace(rooms.pace, remote=True, goes_within_s=PATIENCE_S)
+    patience = replace(QUICK, denied_s=0.1)
+    assert holding.release("over", patience).lease.state is State.LEAKED
+    rooms.refuses["blue"], rooms.asked[:] = 3, []
+    assert holding.release("over", replace(patience, denied_s=PATIENCE_S)).lease.state is State.GONE
     assert rooms.asked == ["blue"] * 4
 
 

@@ -172,7 +172,8 @@ def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gk
     assert gke.inventory() == []
 
 
-def test_a_record_that_has_lost_what_was_made_says_so(gke: Gke) -> None:
+def test_a_record_that_has_lost_what_was_made_says_so(project: Gke) -> None:
+    project.set(whole=False)
     make()
     assert lost_record(desk(), environment()) is None
     ledger = a_ledger()
@@ -182,20 +183,38 @@ def test_a_record_that_has_lost_what_was_made_says_so(gke: Gke) -> None:
     words = "cluster mine is there, made by .* under lease cluster-mine_proj-e1, and the record .* knows nothing of it"
     assert lost is not None and re.match(words, lost.what)
     assert others_in(office(), environment(), desk()) == [lost]
-    gke.forget()
+    project.forget()
     with pytest.raises(BadInput, match=words):
         down(desk(), environment())
-    assert gke.mutations() == []
+    assert project.mutations() == []
+
+
+def test_what_may_not_be_taken_away_is_told_before_anything_goes(
+    project: Gke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.set(whole=False)
+    make()
+    project.set(forbidden=["container.clusters.delete", "compute.routers.create", "storage.buckets.delete"])
+    project.forget()
+    with pytest.raises(BadInput, match=r"needed: container\.clusters\.delete, grant roles/container\.admin"):
+        down(desk(), environment())
+    assert project.mutations() == []
+    project.set(forbidden=[])
+    project.fault("DeleteCluster", "error", code="PERMISSION_DENIED", message="Required 'x'", times=1_000)
+    monkeypatch.setattr("tasks.stages.by_name.USUAL", replace(USUAL, denied_s=0.2))
+    with pytest.raises(Leaked, match=r"Required 'x'.* or grant roles/container\.admin"):
+        down(desk(), environment())
 
 
 def test_who_interrupts_its_end_is_told_what_goes_on_with_it(
-    gke: Gke, monkeypatch: pytest.MonkeyPatch
+    project: Gke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease has no expiry: no reaper gives back what is left of it."""
 
     def interrupted(*words: Any, **named: Any) -> None:
         raise KeyboardInterrupt
 
+    project.set(whole=False)
     make()
     with monkeypatch.context() as patched, pytest.raises(Leaked) as ended:
         patched.setattr("tasks.leases.holding.Holding.release", interrupted)
@@ -203,18 +222,19 @@ def test_who_interrupts_its_end_is_told_what_goes_on_with_it(
     assert "may still be there; do the same again" in str(ended.value)
     assert "reap" not in str(ended.value)
     down(desk(), environment())
-    assert gke.inventory() == []
+    assert project.inventory() == []
 
 
 def test_a_cluster_that_is_being_given_back_is_made_anew_once_it_is_gone(
-    gke: Gke, monkeypatch: pytest.MonkeyPatch
+    project: Gke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(line: str) -> None:
         if line.startswith("waiting for"):
             raise KeyboardInterrupt
 
+    project.set(whole=False)
     make()
-    gke.set(delete_s=1.0)
+    project.set(delete_s=1.0)
     monkeypatch.setattr("tasks.stages.by_name.USUAL", replace(USUAL, tell_after_s=0.0))
     with pytest.raises(Leaked, match="may still be there; do the same again"):
         down(desk(stop), environment())
@@ -225,7 +245,10 @@ def test_a_cluster_that_is_being_given_back_is_made_anew_once_it_is_gone(
     assert others_in(office(), environment(), desk()) == ()
     make()
     lease = latest(a_ledger(), "cluster-mine_proj")
-    assert lease is not None and (lease.epoch, sorted(gke.pools("mine"))) == (2, ["cpu", "tpu-node-pool-0"])
+    assert lease is not None and (lease.epoch, sorted(project.pools("mine"))) == (
+        2,
+        ["cpu", "tpu-node-pool-0"],
+    )
 
 
 def test_what_is_under_way_when_it_is_interrupted_goes_on_and_counts_as_made(
