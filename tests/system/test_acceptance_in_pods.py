@@ -121,7 +121,7 @@ def checks_of(found: Mapping[str, Any], name: str) -> list[str]:
     return [check["name"] for check in variant["checks"]]
 
 
-def test_training_in_pods_beside_the_proxy_resumes_and_leaves_no_plaintext(
+def test_training_in_pods_beside_the_proxy_resumes_and_leaves_no_plaintext(  # on the network of their host
     cluster: KubernetesStandIn,
     target: Path,
     key: Path,
@@ -130,6 +130,7 @@ def test_training_in_pods_beside_the_proxy_resumes_and_leaves_no_plaintext(
     variables: dict[str, str],
 ) -> None:
     bucket = store_server.new_bucket()
+    target.write_text(yaml.safe_dump({**yaml.safe_load(target.read_text()), "host_network": True}))
     (tmp_path / "t.yaml").write_text(yaml.safe_dump(SUITE))
     content = {
         "name": "pods",
