@@ -47,6 +47,7 @@ def resize(
     show_calls(verbose)
     from flows.cli.wrong_flags import checked_range
     from flows.signals import interrupting
+    from tasks.stages.cluster_whose import refuse_to_resize
     from tasks.stages.clusters import Unit, preview, resized
     from tasks.stages.clusters import resize as change
 
@@ -58,6 +59,7 @@ def resize(
     unit: Unit = "nodes" if slices is None else "slices"
     checked_range(f"--{unit}", size, 0)
     desk = office(project)
+    refuse_to_resize(desk, name)
     if dry_run:
         return show_plan(preview(desk, name, resized(desk, name, size, unit)), json)
     with interrupting(say):
@@ -145,9 +147,19 @@ def delete(
 ) -> int:
     """Give back what `cluster create` made, half made or not, and look that it is gone. What was there before stays."""
     show_calls(verbose)
+    from tasks.stages.cluster_whose import environment_of
+    from tasks.stages.clusters import Declined
     from tasks.stages.clusters import delete as give_back
 
-    return tell_gone(name, give_back(office(project), name, agree=agreeing_to_end(name, force)), json)
+    desk = office(project)
+    if called := environment_of(desk, name):
+        say(
+            f"{name} is the cluster of environment {called}: `slicebench env down FILE` gives back all of it, and "
+            "while that is not done, `env up` makes the cluster anew"
+        )
+        if not _asked(force, f"the cluster of environment {called} would be deleted alone"):
+            raise Declined(f"cluster {name} stays: nobody agreed")
+    return tell_gone(name, give_back(desk, name, agree=agreeing_to_end(name, force)), json)
 
 
 def office(project: str | None) -> Office:

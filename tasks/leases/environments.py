@@ -52,6 +52,8 @@ KINDS = (
     TENSORBOARD,
 )  # fmt: skip
 
+_PREFIX = "environment-"
+
 PACE = Pace(look_every_s=3.0, goes_within_s=900.0, remote=True)
 _SETTLE_S = 20.0
 _LOOKS = Timing(total_s=30.0)
@@ -189,5 +191,15 @@ def inventories(ledger: Ledger) -> Mapping[str, ThingInventory]:
 
 def lease_name(project: str, name: str) -> str:
     """Returns the name of the lease that an environment is made under: one of each name in a project."""
-    legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in project.lower())
-    return f"environment-{name}_{legal}"
+    return f"{_PREFIX}{name}_{_legal(project)}"
+
+
+def called(lease: str, project: str) -> str:
+    """Returns the environment of a project that a lease of this name is of; empty: of none."""
+    if not lease.startswith(_PREFIX) or not lease.endswith(f"_{_legal(project)}"):
+        return ""
+    return lease.removeprefix(_PREFIX).removesuffix(f"_{_legal(project)}")
+
+
+def _legal(project: str) -> str:
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in project.lower())

@@ -69,6 +69,8 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
     with _left_standing(desk, holding, "not whole: do the same again"):
         holding.stand(None)
         with holding.renewing():
+            if not holding.lease.shape:  # whose the cluster is stands there before there is one
+                holding.describe(_shape(config), None)
             settle(desk, holding)
             steps, stays = _make_all(desk, config, holding)
             holding.describe(_shape(config), None)

@@ -65,6 +65,30 @@ def test_made_shown_resized_and_given_back(gke: Gke, capsys: pytest.CaptureFixtu
     assert main(["cluster", "list"]) == 0
 
 
+def test_the_cluster_of_an_environment_is_its_commands_to_resize_and_delete(
+    gke: Gke, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([*CREATE, "--slices", "1"]) == 0
+    held = claim(a_ledger(), office().inventories, "environment-team_proj", None)
+    held.describe({"cluster": "mine"}, None)
+    held.stand(None)
+    held.detach(None)
+    gke.forget()
+    for more in ((), ("--dry-run",)):
+        assert main(["cluster", "resize", "mine", "--slices", "2", *more]) == 2
+        told = capsys.readouterr().err
+        assert "cluster mine is of environment team: its next `env up` would undo this" in told
+        assert "slicebench env up FILE, with tpu_pools in its file or --set tpu_pools=N" in told
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["cluster", "delete", "mine"]) == 2
+    told = capsys.readouterr().err
+    assert "mine is the cluster of environment team: `slicebench env down FILE` gives back all of it" in told
+    assert "the cluster of environment team would be deleted alone, and nobody can be asked" in told
+    assert gke.mutations() == []
+    assert main(["cluster", "delete", "mine", "--force"]) == 0
+    assert gke.inventory() == []
+
+
 def test_again_without_a_capacity_it_is_paid_for_as_before(
     gke: Gke, capsys: pytest.CaptureFixture[str]
 ) -> None:
