@@ -162,9 +162,10 @@ class _Step:
                     block = piece[begin : begin + BLOCK_SEGMENTS * capacity]
                     if plain.md5:
                         plain.md5.update(block)
-                    if not exchange.send(sealed[: sealer.whole(block, sealed)]):
+                    filled = sealer.whole(block, sealed)
+                    session.mark()  # before it goes: of what breaks off in sending, the store may have all
+                    if not exchange.send(sealed[:filled]):
                         return False
-                    session.mark()
                 whole -= len(piece)
         if not final:
             return True

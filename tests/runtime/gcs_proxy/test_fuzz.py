@@ -283,6 +283,7 @@ STEPS = st.one_of(
 @given(
     st.sampled_from([0, 5, C, BLOCK, BLOCK + 1, 3 * BLOCK - 12, len(CONTENT)]), st.lists(STEPS, max_size=12)
 )
+@example(BLOCK, [("take", 4 * S, 0), ("whole", 0, 0)])
 @few(80)
 def test_an_upload_is_what_was_sent_whatever_happens_on_the_way(
     proxy: Within, size: int, steps: list[tuple[str, int, int]]
