@@ -97,7 +97,9 @@ def test_an_upload_in_chunks_of_any_size(
     proxy: Proxy, store: Store, bucket: str, size: int, chunk: int
 ) -> None:
     check(proxy, store, bucket, Upload(proxy, bucket).chunks(data(size), chunk), data(size))
-    for call in store.calls("upload_id="):
+    calls = store.calls(f"{bucket}/o?uploadType=resumable&upload_id=")
+    assert calls
+    for call in calls:
         told = call["headers"].get("content-range", "")
         if told.endswith("/*") and "-" in told:
             begin, end = told.removeprefix("bytes ").removesuffix("/*").split("-")
