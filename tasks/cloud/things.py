@@ -117,9 +117,10 @@ class OfCompute:
         """See Sort."""
         self.rest.send("DELETE", f"delete {self._said(name)}", f"{self._folder(scope)}/{self.part}/{name}")
 
-    def of_network(self, project: str, network: str) -> Sequence[Document]:
+    def of_network(self, scope: str, network: str) -> Sequence[Document]:
         """Returns the things of this kind that are in a network of a project."""
-        found = self.rest.listed(f"list {self.part}", f"{self._folder(project)}/{self.part}", "items")
+        project = scope.partition("/")[0]
+        found = self.rest.listed(f"list {self.part}", f"{self._folder(scope)}/{self.part}", "items")
         ends = f"/projects/{project}/global/networks/{network}"
         return [one for one in found if str(one.get("network", "")).endswith(ends)]
 

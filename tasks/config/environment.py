@@ -127,12 +127,13 @@ class EnvironmentConfig(BaseModel):
 
     @property
     def has_nat(self) -> bool:
-        """Whether there is a router with NAT: nodes without public addresses reach nothing without."""
-        return (
-            self.network.nat
-            if self.network.nat is not None
-            else self.cluster.private and not self.network.existing
-        )
+        """Whether there is a router with NAT: nodes without public addresses reach nothing without.
+
+        None is made unasked in a shared VPC, which is others'.
+        """
+        if self.network.nat is not None:
+            return self.network.nat
+        return self.cluster.private and self.network.host_project is None
 
     @property
     def tensorboard_location(self) -> str:

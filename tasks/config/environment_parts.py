@@ -45,12 +45,15 @@ class Network(BaseModel):
     )
     nat: bool | None = Field(
         None,
-        description="A router with NAT, by which nodes reach the outside; not given: if they are private",
+        description="A router with NAT, by which nodes reach the outside; not given: if they are private, and the "
+        "network is no shared VPC and has none",
     )
     router: str | None = Field(
         None, pattern=patterns.TAG, description="Its name; not given: the network's, with -router"
     )
-    iap: bool = Field(True, description="Let Identity-Aware Proxy reach the SSH port of nodes")
+    iap: bool = Field(
+        True, description="Let Identity-Aware Proxy reach the SSH port of nodes, in a network that is made"
+    )
 
     @field_validator("subnet_range", "pods_range", "services_range")
     @classmethod

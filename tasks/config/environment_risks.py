@@ -35,6 +35,16 @@ def risks(network: Network, cluster: ControlPlane, accounts: Accounts, *, has_na
             "network.nat: private nodes without it reach nothing outside of Google: no image of other registries, no "
             "package"
         )
+    if cluster.private and network.host_project is not None and network.nat is None:
+        yield (
+            "network.nat: in a shared VPC no router is made unasked: without a NAT that is there already, private "
+            "nodes reach nothing outside of Google (nat: false says that there is one)"
+        )
+    if cluster.private and network.existing and network.iap:
+        yield (
+            "network.iap: in a network that is there no rule is made: let 35.235.240.0/20 reach port 22 there, or SSH "
+            "to nodes without public addresses does not come through (iap: false says that you know)"
+        )
     for field in ("subnet_range", "pods_range", "services_range"):
         given = getattr(network, field)
         if given is not None and not ipaddress.IPv4Network(given).is_private and not _is_shared(given):

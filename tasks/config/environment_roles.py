@@ -72,7 +72,10 @@ NEEDS = (
     ),
     Need(
         "roles/compute.networkAdmin",
-        (*_all("compute.routers", "create", "delete", "get", "update"), "compute.networks.updatePolicy"),
+        (
+            *_all("compute.routers", "create", "delete", "get", "list", "update"),
+            "compute.networks.updatePolicy",
+        ),
         "makes the router with NAT, also in a network that is there, changes it, and takes it away",
         "router",
         of_network=True,

@@ -25,8 +25,9 @@ from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
+from tasks.stages.environment_asked import asked
 from tasks.stages.environment_changes import change_cluster
-from tasks.stages.environment_desk import GO_ON, KIND_OF, Desk, carry_out, settle
+from tasks.stages.environment_desk import GO_ON, Desk, carry_out, settle
 from tasks.stages.environment_plan import (
     ASKS,
     Plan,
@@ -40,7 +41,7 @@ from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
 from tasks.targets.cluster_making import NotWhole
 from tasks.targets.environment_diff import Step
-from tasks.targets.environment_wanted import Wanted, wanted
+from tasks.targets.environment_wanted import wanted
 from tasks.targets.kube_install import NotReady
 
 _AFTER_CLUSTER = frozenset({"account role"})
@@ -197,7 +198,7 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[
         raise QuotaExhausted(short)
     if office.inside is not None:  # what is put into the cluster may have to be fetched from far away
         office.inside.ready(cluster_of(config, desk.project))
-    steps = [desk.step(config, one) for one in _asked(desk, config)]
+    steps = [desk.step(config, one) for one in asked(desk, config)]
     refused, against = [step for step in steps if step.do == "refuse"], others_in(office, config, desk)
     if refused or against:
         raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
@@ -234,13 +235,8 @@ def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:
 
 def _look_all_over(desk: Desk, config: EnvironmentConfig) -> None:
     clusters.check_place(desk.office(config), cluster_of(config, desk.project))
-    for one in _asked(desk, config):
+    for one in asked(desk, config):
         desk.step(config, one)
-
-
-def _asked(desk: Desk, config: EnvironmentConfig) -> list[Wanted]:
-    """Returns what is made under the environment's own lease."""
-    return [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
 
 
 def _bucket_step(desk: Desk, config: EnvironmentConfig) -> Step:

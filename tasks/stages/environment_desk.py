@@ -104,6 +104,11 @@ class Desk:
         uid = ref.uid if ref is not None and ref.ours else None
         return self.sort_for(wanted, uid, kinds.lease_name(self.project, config.called))
 
+    def has_made(self, config: EnvironmentConfig, wanted: Wanted) -> bool:
+        """Whether the record has a thing as made for this environment."""
+        ref = self._made(config, wanted)
+        return ref is not None and ref.ours
+
     def _made(self, config: EnvironmentConfig, wanted: Wanted) -> ResourceRef | None:
         """Returns what the record has of a thing, if anything."""
         lease = latest(self.ledger, kinds.lease_name(self.project, config.called))

@@ -21,9 +21,10 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office, seen
+from tasks.stages.environment_asked import asked, nat_of_others
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs
-from tasks.stages.environment_desk import KIND_OF, Desk, NoRecord
+from tasks.stages.environment_desk import Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import Unnamed, unnamed
@@ -154,11 +155,15 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     off = services.off(desk.project, apis_for(config), desk.timing)
     missing = lacking(desk, config) if ASKS not in off else []
     record = config.record.split("/")[2] if isinstance(desk.ledger, NoRecord) else ""
-    found = [one for one in wanted(config, desk.project) if one.kind in KIND_OF]
+    found = asked(desk, config)
     unknown = _unreachable(off)
     steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
     beyond = unnamed(desk, config)
     others = beside(desk, config, unknown, [one.ref for one in beyond])
+    if router := nat_of_others(desk, config):
+        others.append(
+            f"router {router} lets nodes of network {config.network.name} out: no other one is made"
+        )
     if "container.googleapis.com" in off:
         return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, beyond, others)
     office, name = desk.office(config, soon=True), config.cluster.name

@@ -243,6 +243,8 @@ RISKY = {
     "accounts.workloads.roles=[storage.admin]": "accounts.workloads.roles: with roles/storage.admin",
     "cluster.authorized_networks=[all=0.0.0.0/0]": "all=0.0.0.0/0 lets everybody reach the control plane",
     "network={name: n, subnet: s, nat: false}": "private nodes without it reach nothing outside of Google",
+    "network={name: n, subnet: s, existing: true, host_project: h}": "in a shared VPC no router is made unasked",
+    "network={name: n, subnet: s, existing: true}": "network.iap: in a network that is there no rule is made",
     "network.subnet_range=44.0.0.0/20": "44.0.0.0/20 are public addresses",
     "teams=[{name: a, slices: 2}]": "teams: their own slices are 2 in all, and tpu_pools: 1 are there",
 }
@@ -357,7 +359,9 @@ def test_what_is_left_out_needs_no_api_and_no_role(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("network", "where", "used", "routed"),
     [
-        ("existing: true", "proj", True, False),
+        ("existing: true", "proj", True, True),
+        ("existing: true, nat: false", "proj", True, False),
+        ("existing: true, host_project: host", "host", False, False),
         ("existing: true, nat: true", "proj", True, True),
         ("existing: true, nat: true, host_project: host", "host", False, True),
     ],

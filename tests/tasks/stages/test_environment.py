@@ -310,6 +310,32 @@ def test_what_was_there_before_is_used_and_stays(project: Gke) -> None:
     assert {one.do for one in plan(desk(), environment()).steps} == {"refuse", "make"}
 
 
+def test_a_network_that_is_there_gets_a_way_out_unless_it_has_one(project: Gke) -> None:
+    there = environment(network={"name": "net", "subnet": "sub", "existing": True})
+    compute, region = (
+        Rest("compute.googleapis.com", timing=QUICK),
+        "compute/v1/projects/proj/regions/us-east5",
+    )
+    network = {"name": "net", "autoCreateSubnetworks": True}
+    compute.send("POST", "make it", "compute/v1/projects/proj/global/networks", network)
+    router = {"name": "theirs", "network": "projects/proj/global/networks/net", "nats": []}
+    compute.send("POST", "make it", f"{region}/routers", router)
+
+    def told() -> list[str]:
+        planned = plan(desk(), there)
+        assert not [one for one in planned.steps if one.wanted.kind == "firewall"]
+        ways = [str(one) for one in planned.steps if one.wanted.kind == "router"]
+        return [*ways, *(one for one in planned.beside if "router" in one)]
+
+    assert told() == ["make router net-router"]
+    some = {"sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS", "subnetworks": [{"name": "x/other"}]}
+    compute.send("PATCH", "change it", f"{region}/routers/theirs", {"nats": [some]})
+    assert told() == ["make router net-router"]
+    every = {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"}
+    compute.send("PATCH", "change it", f"{region}/routers/theirs", {"nats": [some, every]})
+    assert told() == ["router theirs lets nodes of network net out: no other one is made"]
+
+
 @pytest.mark.system
 def test_the_bucket_stays_unless_it_is_asked_for_and_is_emptied_only_by_leave(project: Gke) -> None:
     up(desk(), environment())
