@@ -47,12 +47,13 @@ def acceptance(
 def _recorded(session: Session) -> Recorded:
     from flows.recorded_through import Recorded
     from tasks.config.envfile import left_to_environ
+    from tasks.config.run_names import suite_stem
     from tasks.stages.acceptance_record import ACCEPTANCE_FILE
 
     return Recorded(
         "acceptance",
         "acceptance/adhoc",
-        session.name,
+        f"{suite_stem(session.file)} {session.id}",
         {"file": session.file, "id": session.id},
         session.uri,
         ACCEPTANCE_FILE,

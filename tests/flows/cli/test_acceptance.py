@@ -46,7 +46,7 @@ def test_where_a_server_is_up_it_is_a_flow_run_of_it(
     assert main(["acceptance", str(file), "--id", "x", "--json"]) == 1
     out, err = capsys.readouterr()
     (asked,) = [body for _, path, body in server.calls if path == "deployments/d3/create_flow_run"]
-    assert (asked["name"], asked["parameters"]) == ("a-x", {"file": str(file), "id": "x"})
+    assert (asked["name"], asked["parameters"]) == ("a x", {"file": str(file), "id": "x"})
     assert "the value of PACE is taken from" in err and "none · 1: failed: it began anew" in err
     report = f"report: {file.parent}/runs/a-x/report.html"
     assert err.splitlines()[-4:] == ["a table", "verdict: refused", "t", report]
