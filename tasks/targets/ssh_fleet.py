@@ -34,6 +34,7 @@ OUTPUT = "output"
 _RENEWAL_FILE = "renewed"
 _THREADS = 32
 _LOST_MARGIN_S = 15.0
+_GONE_S = 5.0
 
 SupervisorCommand = Callable[[str, str], Sequence[str]]
 
@@ -149,11 +150,15 @@ class Fleet:
         return follow_hosts(self._pool, watched, since, self._lease_s + _LOST_MARGIN_S, gone)
 
     def stop(self, ref: WorkloadRef, grace_s: float) -> None:
-        """Ends supervisors: asks, waits, kills. Hosts that cannot be reached end theirs by themselves."""
+        """Ends supervisors: asks, waits, kills; without any grace it kills, and their workers end with them. Hosts
+        that cannot be reached end theirs by themselves.
+        """
         uids = ref.uid.split()
 
         def end(link: Link, worker: int) -> None:
-            fields: dict[str, Any] = {"uids": [uids[worker]], "force": False, "grace_s": grace_s}
+            at_once = grace_s <= 0
+            fields: dict[str, Any] = {"uids": [uids[worker]], "force": at_once}
+            fields["grace_s"] = _GONE_S if at_once else grace_s
             ask(link, self.hosts[worker], "end", timeout_s=grace_s + 20.0, **fields)
 
         self.attempt(end)
