@@ -368,14 +368,7 @@ JSONS = st.recursive(
         st.integers(),
         st.sampled_from(["5", "", "x", "-1", "9" * 5000, "\xb2", "storage#object"]),
     ),
-    lambda more: st.one_of(
-        st.lists(more, max_size=3),
-        st.dictionaries(
-            FIELDS,
-            more,
-            max_size=6,
-        ),
-    ),
+    lambda more: st.lists(more, max_size=3) | st.dictionaries(FIELDS, more, max_size=6),
     max_leaves=12,
 )
 ASKS = [
