@@ -48,6 +48,8 @@ def beside(
         others = [one for one in given if not one.member.startswith(_OF_THE_PROJECT)]
         found += _told(others, known, kinds.BUCKET_ROLE, bucket, f"bucket {bucket}")
         found += _about_objects(desk, bucket)
+    if "router" not in off:
+        found += _about_nat(desk, config)
     if "account role" not in off:
         for who in accounts:
             given = _given(desk, "account", who)
@@ -69,6 +71,15 @@ def _about_objects(desk: Desk, bucket: str) -> Iterator[str]:
     if policy := fields.get("retentionPolicy"):
         kept = f"{policy.get('retentionPeriod')} s"
         yield f"bucket {bucket} keeps objects from being deleted for {kept} (retentionPolicy): not asked for, and left"
+
+
+def _about_nat(desk: Desk, config: EnvironmentConfig) -> Iterator[str]:
+    """Yields what the router does beside letting nodes out, and what is paid for by what goes through it."""
+    for one in (one for one in wanted(config, desk.project) if one.kind == "router"):
+        there = desk.sort(one).look(one.scope, one.name)
+        for nat in there.fields.get("nats", ()) if there is not None else ():
+            if (nat.get("logConfig") or {}).get("enable"):
+                yield f"{one} logs connections of its NAT {nat.get('name')}: not asked for, and left"
 
 
 def _given(desk: Desk, on: On, scope: str) -> list[Given]:
