@@ -125,6 +125,16 @@ def test_what_a_cluster_can_be_changed_in_is_changed_and_the_rest_is_told(gke: G
     assert len(told(environment(cluster=later))) == 2, "the other maintenance window has been asked for"
 
 
+def test_networks_that_the_file_does_not_name_any_more_are_no_limit(gke: Gke) -> None:
+    make()
+    assert told(environment(cluster={"name": "mine"})) == [
+        "cluster mine: master_authorized_networks_config.enabled: true → false"
+    ]
+    change_cluster(desk(), environment(cluster={"name": "mine"}))
+    assert told(environment(cluster={"name": "mine"})) == []
+    assert told(environment()) == ["cluster mine: master_authorized_networks_config.enabled: nothing → true"]
+
+
 def test_quotas_are_made_for_the_machines_that_a_plan_leaves() -> None:
     """A slice that is missing is back by then, and controllers have at most the machines that are asked for."""
     config = cluster_of(environment(tpu_pools=2), "proj")
