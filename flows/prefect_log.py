@@ -47,13 +47,15 @@ def outlive_worker() -> None:
 class _OneLine(logging.Filter):
     """Takes the traceback off errors that slicebench raises on purpose: their message says all there is to say.
 
-    So does that of a flow that ended as failed, which the engine raises to whoever started its process.
+    A flow that ended as failed is no error at all: its state and its log say how it ended, and its engine, which has
+    nothing but that to raise, does not call it unexpected.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], SlicebenchError | FailedRun):
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, SlicebenchError):
             record.exc_info = None
-        return True
+        return not isinstance(error, FailedRun)
 
 
 def drop_expected_tracebacks() -> None:

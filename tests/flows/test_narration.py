@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from prefect.engine import handle_engine_signals
+from prefect.exceptions import FailedRun
 
 from flows.calls import tell_calls
 from flows.narration import Narrator, heard_by
@@ -135,6 +137,22 @@ def test_expected_errors_are_logged_without_a_traceback(caplog: pytest.LogCaptur
     expected, bug = caplog.records
     assert expected.exc_info is None
     assert bug.exc_info is not None
+
+
+def test_a_flow_that_ended_as_failed_is_no_unexpected_exception(caplog: pytest.LogCaptureFixture) -> None:
+    drop_expected_tracebacks()
+    logs = [logging.getLogger(name) for name in ("prefect", "prefect.engine", "prefect.flow_runs")]
+    for log in logs:
+        log.propagate = True
+    for error in (FailedRun("REGRESSION: verdict: refused"), KeyError("bug")):
+        with pytest.raises(SystemExit), handle_engine_signals():  # around each flow run of a worker
+            try:
+                raise error
+            except Exception:  # so does run_flow
+                logs[-1].error("Engine execution exited with unexpected exception", exc_info=True)
+                raise
+    assert [type(one.exc_info[1]) for one in caplog.records if one.exc_info] == [KeyError, KeyError]
+    assert len(caplog.records) == 2
 
 
 _PRINTS = """
