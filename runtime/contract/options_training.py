@@ -17,6 +17,19 @@ def _no_step(options: Mapping[str, Any]) -> str | None:
     return "resume_from must be the folder of a step, such as gs://BUCKET/FOLDER/300"
 
 
+def _no_place(options: Mapping[str, Any]) -> str | None:
+    """Returns why checkpoints cannot lie where they are to, or come from there, or None."""
+    for name in ("directory", "resume_from"):
+        scheme, is_uri, rest = (options[name] or "").partition("://")
+        if options[name] == "":
+            return f"{name} must name a folder, or gs://BUCKET/FOLDER"
+        if is_uri and scheme != "gs":
+            return f"{name} must be a folder, or gs://BUCKET/FOLDER: {scheme}:// is no storage that it knows"
+        if is_uri and not rest.partition("/")[0]:
+            return f"{name} must name a bucket: gs://BUCKET/FOLDER"
+    return None
+
+
 def _uneven_heads(options: Mapping[str, Any]) -> str | None:
     """Returns why heads cannot share the width, or None."""
     if options["width"] % options["heads"]:
@@ -40,6 +53,7 @@ class TrainingOptions(BenchmarkOptions):
                 "train_steps", "save_interval_steps", "max_to_keep", "layers", "width", "batch", "restores"
             ),
             not_negative("step_s"),
+            _no_place,
             _no_step,
         )
     )

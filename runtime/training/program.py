@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -39,12 +40,28 @@ def train(given: TransformerOptions, parts: int, seed: int, tell: Tell) -> None:
     """
     assert given.directory is not None
     trainer = Trainer(_programs(given, parts), seed)
-    with contextlib.closing(opened(given, epath.Path(given.directory))) as manager:
+    with contextlib.closing(opened(given, _folder(given.directory))) as manager:
         tell(f"trains until step {given.train_steps - 1} on {counted(jax.device_count(), 'device')}")
         try:
             Loop(given, trainer, manager, _Timed(), tell).run()
         except NotResumed as error:  # of which here only what was given to begin with can be the reason
             raise BadInput(str(error), fix="name the folder of a step that is complete") from error
+
+
+def _folder(directory: str) -> epath.Path:
+    """Returns where checkpoints lie, made if it is a folder. Raises BadInput where nothing can be written there."""
+    if "://" in directory:
+        return epath.Path(directory)
+    path = Path(directory).absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be made: {error.strerror}", fix="name another folder as --directory"
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise BadInput(f"{path} is not writable", fix="name another folder as --directory")
+    return epath.Path(path)
 
 
 class _Timed:

@@ -171,6 +171,33 @@ def test_the_program_refuses_what_makes_no_sense(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--directory="], "directory must name a folder, or gs://BUCKET/FOLDER"),
+        (["--directory=s3://b/x"], "directory must be a folder, or gs://BUCKET/FOLDER: s3:// is no storage"),
+        (["--directory=gs:///x"], "directory must name a bucket: gs://BUCKET/FOLDER"),
+        (["--directory=x", "--resume-from=s3://b/300"], "resume_from must be a folder, or gs://"),
+        (
+            ["--directory=file/x"],
+            "/file/x cannot be made: Not a directory, name another folder as --directory",
+        ),
+    ],
+)
+def test_a_place_where_no_checkpoints_can_lie_is_refused(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
 @pytest.mark.parametrize("number", ["", "4", "x"])
 def test_a_process_has_to_be_one_of_all(number: str) -> None:
     told = {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": number}
