@@ -27,9 +27,10 @@ Verdict = Literal["accepted", "refused", "cannot tell"]
 class Start:
     """One time that training was started, until it was stopped or came to its end.
 
-    `saves` and `restores`: seconds of each, in order. `losses`: by step, as they were told. `newest`: the newest step
-    whose checkpoint was complete before this start; None: there was none. `resumed`: the step it went on from; None:
-    it began anew.
+    `saves` and `restores`: seconds of each, in order; `saved`: steps that it said to be complete. `losses`: by step, as
+    they were told. `newest`: the newest step whose checkpoint was complete before this start; None: there was none.
+    `seen`: that was looked up when nobody saved any more; else it is the least that there was. `resumed`: the step it
+    went on from; None: it began anew. `cut`: it was ended by what was no stop of ours, so its times are nobody's.
     """
 
     saves: tuple[float, ...] = ()
@@ -37,6 +38,15 @@ class Start:
     losses: Mapping[int, float] = field(default_factory=dict)
     newest: int | None = None
     resumed: int | None = None
+    saved: tuple[int, ...] = ()
+    seen: bool = True
+    cut: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it was cut before it said anything."""
+        told = self.resumed is not None or self.saves or self.restores or self.losses or self.saved
+        return self.cut and not told
 
 
 @dataclass(frozen=True)
@@ -138,7 +148,7 @@ def _judged(trial: Trial, against: Mapping[str, Times], limit: float, is_base: b
 
 
 def _times(trial: Trial, operation: str) -> Times | None:
-    starts = [start for repeat in trial.repeats for start in repeat]
+    starts = [start for repeat in trial.repeats for start in repeat if not start.cut]
     return times_of(
         [seconds for start in starts for seconds in (start.saves if operation == "save" else start.restores)]
     )

@@ -15,19 +15,34 @@ AROUND = "reading around the proxy fails"
 
 
 def went_on(repeats: Sequence[Sequence[Start]]) -> Check:
-    """Proves of each start but the first that it restored the newest step that was complete, and no other."""
-    later = [start for repeat in repeats for start in repeat[1:]]
-    if not later:
+    """Proves of each start but the first that it restored the newest step that was complete before it, and no other.
+
+    What ended by accident may have completed more than was heard of; and what did so before it said anything, proves
+    nothing: the next start does.
+    """
+    proven: list[int] = []
+    for repeat in repeats:
+        told = [start for start in repeat[1:] if not start.is_silent]
+        if repeat[1:] and not told:
+            return Check(RESUMED, None, "started again, it never said from where it went on")
+        for start in told:
+            if start.newest is None and start.seen:
+                return Check(RESUMED, None, "no checkpoint was complete when it was stopped")
+            if start.newest is not None and (wrong := _not_from_newest(start, start.newest)):
+                return Check(RESUMED, False, wrong)
+            proven += [] if start.resumed is None else [start.resumed]
+    if not proven:
         return Check(RESUMED, None, "it was never started again")
-    for start in later:
-        if start.newest is None:
-            return Check(RESUMED, None, "no checkpoint was complete when it was stopped")
-        if start.resumed is None:
-            return Check(RESUMED, False, f"it began anew, and step {start.newest} was complete")
-        if start.resumed != start.newest:
-            what = f"it went on from step {start.resumed}, and the newest complete one was {start.newest}"
-            return Check(RESUMED, False, what)
-    return Check(RESUMED, True, f"from step {', '.join(str(start.resumed) for start in later)}")
+    return Check(RESUMED, True, f"from step {', '.join(map(str, proven))}")
+
+
+def _not_from_newest(start: Start, newest: int) -> str:
+    """Says what is wrong with where a start went on; empty: nothing."""
+    if start.resumed is None:
+        return f"it began anew, and step {newest} was complete"
+    if start.resumed < newest or (start.seen and start.resumed != newest):
+        return f"it went on from step {start.resumed}, and the newest complete one was {newest}"
+    return ""
 
 
 def losses_go_on(

@@ -40,7 +40,8 @@ class _Reading:
     restoring: dict[int, float] = field(default_factory=dict)
 
     def over(self) -> Start:
-        return Start(tuple(self.saves.values()), tuple(self.restores), self.losses, None, self.resumed)
+        saves, saved = tuple(self.saves.values()), tuple(self.saves)
+        return Start(saves, tuple(self.restores), self.losses, None, self.resumed, saved)
 
 
 def read_log(lines: Iterable[str], loss: re.Pattern[str] | None = None) -> list[Start]:

@@ -110,31 +110,48 @@ def read_past(stops: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def starts_of(run: Folder, pattern: str | None = None) -> list[Start]:
-    """Returns the starts of training that a run's last beginning had, in order. `pattern` finds losses in a log."""
+    """Returns the starts of training that a run's last beginning had, in order. `pattern` finds losses in a log.
+
+    Each is held against what was complete just before it, also where another was begun and cut since the stop.
+    """
     loss = re.compile(pattern) if pattern else None
     attempts = list(_since_it_began(read_json(run, ATTEMPTS_FILE) or []))
     table = _samples(run)
     found: list[Start] = []
     newest: int | None = None
+    seen = True
     for attempt in attempts:
-        start = start_of(measurements(table, {0: attempt["n"]}), newest) if table is not None else Start()
+        start = start_of(measurements(table, {0: attempt["n"]})) if table is not None else Start()
         log = (run.read(log_file(attempt["n"], 0)) or b"").decode(errors="replace")
         told = read_log(log.splitlines(), loss)[0]
         # One that was killed leaves no samples, and what it said until then; so do programs of others.
         start = start if start.saves or start.losses else told
-        found.append(replace(start, losses=start.losses or told.losses, newest=newest))
-        newest = _newest(run, attempt)
+        start = replace(
+            start,
+            losses=start.losses or told.losses,
+            newest=newest,
+            resumed=told.resumed if start.resumed is None else start.resumed,
+            saved=told.saved,
+            seen=seen,
+            cut=not attempt.get("stopped") and attempt.get("end", "") not in ("", "succeeded"),
+        )
+        found.append(start)
+        newest, seen = _newest(run, attempt, start), bool(attempt.get("stopped"))
     return found
 
 
-def _newest(run: Folder, attempt: Attempt) -> int | None:
-    """Returns the newest step that was complete when an attempt was over: by what it said, or by the store where it
-    had no time to say it.
+def _newest(run: Folder, attempt: Attempt, start: Start) -> int | None:
+    """Returns the newest step that was complete when an attempt was over: by what was heard of it, or by the store
+    where it had no time to say it. Who was killed heard nothing; what was complete before is so yet.
     """
     heard = (attempt.get("reached") or {}).get("saved")
     stop = read_json(run, stopped_file(attempt["n"])) if attempt.get("stopped") else None
     committed = stop.get("committed") or () if isinstance(stop, dict) else ()
-    return max((step for step in (heard, *committed) if step is not None), default=None)
+    said = (
+        () if attempt.get("stopped") else start.saved
+    )  # of which a stop may have kept the last from being complete
+    told = (heard, *committed, start.newest, start.resumed, *said)
+    return max((step for step in told if step is not None), default=None)
 
 
 def _since_it_began(attempts: Sequence[Attempt]) -> Iterator[Attempt]:

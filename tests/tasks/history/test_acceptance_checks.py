@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,13 @@ from tasks.history.acceptance import Start
 from tasks.history.acceptance_checks import losses_go_on, went_on
 
 
-def again(newest: int | None, resumed: int | None, losses: Mapping[int, float] | None = None) -> Start:
-    return Start((), (), losses or {}, newest, resumed)
+def again(
+    newest: int | None, resumed: int | None, losses: Mapping[int, float] | None = None, **more: bool
+) -> Start:
+    return replace(Start((), (), losses or {}, newest, resumed), **more)
+
+
+CUT = again(0, None, cut=True)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,12 @@ def again(newest: int | None, resumed: int | None, losses: Mapping[int, float] |
         ([Start(), again(20, None)], False, "it began anew, and step 20 was complete"),
         ([Start(), again(None, None)], None, "no checkpoint was complete"),
         ([Start()], None, "it was never started again"),
+        ([Start(), CUT, again(0, 1, seen=False)], True, "from step 1"),
+        ([Start(), again(0, 0, cut=True), again(1, 2, seen=False)], True, "from step 0, 2"),
+        ([Start(), again(0, 0, cut=True), again(2, 1, seen=False)], False, "newest complete one was 2"),
+        ([Start(), again(0, None, {0: 1.0}, cut=True)], False, "it began anew, and step 0 was complete"),
+        ([Start(), CUT], None, "it never said from where"),
+        ([Start(cut=True), again(None, None, {0: 1.0}, seen=False), again(0, 0)], True, "from step 0"),
         ([], None, "it was never started again"),
     ],
 )

@@ -44,8 +44,8 @@ def test_a_log_of_two_starts() -> None:
             saved(400, "58"),
         ]
     )
-    assert first == Start((57.11, 58.69, 58.14))
-    assert second == Start((58.0,), (38.97,), resumed=300)
+    assert first == Start((57.11, 58.69, 58.14), saved=(100, 200, 300))
+    assert second == Start((58.0,), (38.97,), resumed=300, saved=(400,))
 
 
 @pytest.mark.parametrize("prefix", ["", "I0102 ", "**I0102 ", "**", "I0102 **", "E ", "pod-0: I0102 "])
@@ -73,8 +73,8 @@ def test_a_restore_is_told_by_two_lines(prefix: str, began: str, ended: str, too
             ],
             [Start((), (2.0,), resumed=7)],
         ),
-        ([saved(1, "3.."), saved(2, "1.5")], [Start((1.5,))]),
-        ([saved(1, "3"), saved(1, "4"), saved(1, "2")], [Start((4.0,))]),
+        ([saved(1, "3.."), saved(2, "1.5")], [Start((1.5,), saved=(2,))]),
+        ([saved(1, "3"), saved(1, "4"), saved(1, "2")], [Start((4.0,), saved=(1,))]),
         (["\xff\0 not a line of a log", "Serialization of x"], [Start()]),
         (["step 3: loss 0.5\n", "step 4: loss many\n"], [Start(losses={3: 0.5})]),
     ],
@@ -102,4 +102,4 @@ def test_a_log_of_our_own_program() -> None:
         ]
     )
     assert first == Start((), (), {9: 0.75})
-    assert found == Start((2.5,), (1.25, 1.0), {10: 0.5}, resumed=9)
+    assert found == Start((2.5,), (1.25, 1.0), {10: 0.5}, resumed=9, saved=(10,))

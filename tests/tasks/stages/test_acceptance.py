@@ -14,12 +14,14 @@ import yaml
 from runtime.contract.errors import BadInput, ExitCode
 from tasks.cloud.storage import Folder, open_folder
 from tasks.config.acceptance_turns import Session
-from tasks.history.acceptance import Check
+from tasks.history.acceptance import Check, Trial, accept
+from tasks.history.acceptance_checks import RESUMED, losses_go_on, went_on
 from tasks.stages import acceptance_judge
 from tasks.stages.acceptance import open_acceptance, play_acceptance
 from tasks.stages.acceptance_judge import judge, read_past, sealed, starts_of
 from tasks.stages.acceptance_plan import plan_session
 from tasks.stages.acceptance_record import AcceptanceRecord, read_record
+from tasks.stages.files import log_file
 from tasks.stages.nightly_record import CellEnd
 from tests.tasks.stages.nights import Nights
 
@@ -251,6 +253,47 @@ def test_what_ran_is_judged_by_what_it_wrote(here: Acceptances, tmp_path: Path) 
     assert (none["objects"], none["stored_bytes"]) == (2, 10)
     assert next(check["passed"] for check in off["checks"]) is False, "it began anew"
     assert summary[-1].startswith("verdict: refused")
+
+
+def test_what_was_cut_by_accident_is_held_against_what_was_complete_then_and_not_timed(
+    tmp_path: Path,
+) -> None:
+    at: dict[str, Any] = {"counts": True, "restart": {"saved": 0}}
+    attempts = [
+        {
+            "n": 1,
+            "counts": True,
+            "restart": None,
+            "stopped": True,
+            "end": "preempted",
+            "reached": {"saved": 0},
+        },
+        {"n": 2, **at, "end": "interrupted", "reached": {"saved": 0}},
+        {"n": 3, **at, "end": "lost"},  # killed, and so was who listened
+        {"n": 4, **at, "end": "interrupted", "reached": {"saved": 0}},
+        {"n": 5, **at, "end": "succeeded"},
+    ]
+    run = open_folder(str(tmp_path / "run"))
+    run.write("attempts.json", json.dumps(attempts).encode())
+    run.write("stopped-a1.json", json.dumps({"complete": [0], "committed": [0]}).encode())
+    logs = [
+        "step 0: loss 3.0\nsaved step 0 in 1.0 s\nstep 1: loss 2.5\n",
+        "restored step 0 in 9.0 s\nstep 1: loss 2.5\n",
+        "restored step 0 in 9.0 s\nstep 1: loss 2.5\nsaved step 1 in 9.0 s\n",
+        "",
+        "restored step 1 in 1.0 s\nstep 2: loss 2.25\nsaved step 2 in 1.0 s\n",
+    ]
+    for number, log in enumerate(logs, start=1):
+        run.write(log_file(number, 0), log.encode())
+    starts = starts_of(run)
+    assert [(one.newest, one.resumed) for one in starts] == [(None, None), (0, 0), (0, 0), (1, None), (1, 1)]
+    assert went_on([starts]) == Check(RESUMED, True, "from step 0, 0, 1")
+    assert losses_go_on([starts]).passed
+    [judged] = accept([Trial("v", [starts])]).variants
+    assert {name: times.values for name, times in judged.times.items()} == {
+        "save": [1.0, 1.0],
+        "restore": [1.0],
+    }
 
 
 def _ended(folder: str) -> Any:
