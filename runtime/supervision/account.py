@@ -111,9 +111,9 @@ class Account:
         judged = self._never_run(finish, self._said)
         if finish.blame:
             ruling = ruling_on(finish.blame)
-            # Who is told to stop has not failed: it could not do the rest.
-            told_to = finish.code == ExitCode.INTERRUPTED
-            judged[finish.blame.point] = replace(ruling, status="not_run") if told_to else ruling
+            # What was told to stop, or lost what it stood on, has not failed: it could not do the rest.
+            cut = finish.code in (ExitCode.INTERRUPTED, ExitCode.INFRASTRUCTURE)
+            judged[finish.blame.point] = replace(ruling, status="not_run") if cut else ruling
         trouble = self.write_down(judged)
         if trouble or suite is None:
             return trouble

@@ -275,7 +275,9 @@ class Referee:
         return self._finish(ExitCode.DONE, None, None)
 
     def _abandon(self, code: int, cause: str) -> list[Command]:
-        """Ends everything at once. What the workers are in has failed, what comes after is not run."""
+        """Ends everything at once. What the workers are in and what comes after is not run; or the first of that has
+        failed, where `code` says that the workload has.
+        """
         if self.finished:
             return []
         session = self._session

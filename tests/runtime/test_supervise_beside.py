@@ -75,7 +75,7 @@ def test_when_it_dies_the_run_fails_for_that(make: Make) -> None:
     os.kill(sidecar_pid(crew), signal.SIGKILL)
     assert crew.wait() == [3]
     assert crew.exited().cause == "proxy, which stands beside the worker, was killed by SIGKILL: listening"
-    assert crew.points_file()[1] == ("failed", crew.exited().cause)
+    assert crew.points_file()[1] == ("not_run", crew.exited().cause)
     crew.nothing_left()
 
 

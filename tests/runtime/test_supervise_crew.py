@@ -178,7 +178,7 @@ def test_a_killed_supervisor_ends_everything(make: Make, victim: int) -> None:
         cause = crew.exited(worker).cause
         assert cause.startswith(f"lost the supervisor of worker {victim}")
         assert "in benchmark 2 of 3 (Fake)" in cause.replace("save of ", "")
-        assert crew.points_file(worker)[1] == ("failed", cause)
+        assert crew.points_file(worker)[1] == ("not_run", cause)
         assert crew.points_file(worker)[2][0] == "not_run"
     crew.nothing_left()
 
