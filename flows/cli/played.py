@@ -52,16 +52,46 @@ def play(
             record = here(hands(direct=direct))
     except KeyboardInterrupt:
         written = read_json(open_folder(one.uri), one.file)
-        return ExitCode.INTERRUPTED, written if isinstance(written, Mapping) else {}
+        known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
+        if (standing := _standing(one.uri)) is None:
+            return ExitCode.INTERRUPTED, known
+        return ExitCode.LEAKED, {**known, "exit_code": int(ExitCode.LEAKED), "left": standing}
     return ExitCode(record.exit_code or 0), record.plain()
+
+
+def _standing(uri: str) -> str | None:
+    """Says what runs of it still have, whose end whoever interrupted it did not wait for; None: nothing.
+
+    Their folders lie beside its own, and begin as that does.
+    """
+    from tasks.leases.lease import State
+    from tasks.leases.made import made_under, things, told
+    from tasks.leases.opening import the_ledger
+    from tasks.leases.stopped import REAP
+
+    # What nobody owns was left standing on purpose, unless it was to go.
+    left = [
+        lease
+        for lease in the_ledger().listing().leases
+        if lease.folder.startswith(f"{uri}-")
+        and (lease.owner is not None or lease.state in (State.RELEASING, State.LEAKED))
+        and lease.state is not State.GONE
+    ]
+    if not left:
+        return None
+    runs = ", ".join(sorted({lease.run_id or lease.name for lease in left}))
+    made = told(things(ref for lease in left for ref in made_under(lease)))
+    return f"interrupted before all was given back: {runs} still has {made}; {REAP}"
 
 
 def tell_end(
     code: ExitCode, record: Mapping[str, Any], uri: str, lines: Sequence[str], again: str, *, json: bool
 ) -> int:
     """Says how it ended; returns the exit code. `lines`: what it came to; `again`: by what one goes on with it."""
-    if code is ExitCode.INTERRUPTED:
+    if code is ExitCode.INTERRUPTED or "left" in record:
         say(f"interrupted; go on with it by {again}")
+        if "left" in record:
+            say(f"slicebench: {record['left']}")
     elif record.get("exit_code") is not None:
         say(*lines)
     sys.stderr.flush()

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from flows.cli.main import main
+from tasks.leases.lease import Lease, Owner, State
+from tasks.leases.opening import the_ledger
+from tasks.leases.resource import ResourceRef
 from tasks.stages.acceptance_record import AcceptanceRecord
 from tests.flows.prefect_stub import PrefectStub
 
@@ -63,6 +66,31 @@ def test_else_it_is_played_here(
     assert main(["acceptance", str(file), "--id", "x"]) == 4
     told = capsys.readouterr().err
     assert "as the files of an acceptance are; the acceptance is played here" in told and "played\n" in told
+
+
+@pytest.mark.parametrize("state", ["live", "releasing", "gone", "kept"])
+def test_who_does_not_wait_until_all_is_given_back_is_told_what_is_left(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    ref = ResourceRef("directory", "here", "scratch", "u1")
+    run, uri = "a-x-none-1", f"{file.parent}/runs/a-x"
+    owner = None if state == "kept" else Owner("h", "b", "p", 1, 1.0, "u", "c")
+    known = State.LIVE if state == "kept" else State(state)
+    lease = Lease(f"{run}-e1", run, run, 1, owner, known, 1.0, 9e9, (ref,), folder=f"{uri}-none-1")
+
+    def interrupted(*given: object) -> None:
+        the_ledger().write(lease)
+        _write(file, exit_code=130)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tasks.stages.acceptance.play_acceptance", interrupted)
+    left = state in ("live", "releasing")
+    assert main(["acceptance", str(file), "--id", "x", "--direct", "--json"]) == (5 if left else 130)
+    out, err = capsys.readouterr()
+    assert "interrupted; go on with it by the same command" in err
+    told = f"{run} still has 1 resource (directory scratch); see `slicebench leases`, then `slicebench reap`"
+    assert (told in err) == left
+    assert json.loads(out)["exit_code"] == (5 if left else 130)
 
 
 def test_what_is_wrong_is_refused_before_a_server_hears_of_it(
