@@ -21,9 +21,9 @@ from runtime.benchmarks import (
     pytree_checkpoint,
     references,
     save_load,
-    training,
 )
 from runtime.contract.metrics import THROUGHPUT, TIME
+from runtime.training import loop
 from runtime.training.model import Trainer
 from tasks.history.effect import measure_effect
 from tests.runtime.benchmarks.known_clock import Clock, known_times
@@ -286,7 +286,7 @@ def test_a_step_of_training_takes_as_long_as_its_program(
     run_text: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with known_times(*MANAGED, (Trainer, "step", 0.02)) as clock:
-        monkeypatch.setattr(training, "time", clock)
+        monkeypatch.setattr(loop, "time", clock)
         outcome = run_text(
             "suite_name: t\nbenchmarks:\n- generator: runtime.benchmarks.training.Training\n"
             "  options: {train_steps: 3, save_interval_steps: 9, layers: 1, width: 8, batch: 1, step_s: 0.05, "
