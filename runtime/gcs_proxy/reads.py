@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.format import (
-    SEGMENT_BYTES,
-    TRAILER,
     ByteRange,
     Layout,
     number,
@@ -22,8 +19,9 @@ from runtime.gcs_proxy.passing import asked_of_store, relay, without_conditions
 from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable, unsatisfied, unsupported
 from runtime.gcs_proxy.resources import parse
 from runtime.gcs_proxy.routes import Route, object_path, with_query
-from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
+from runtime.gcs_proxy.seal import Opener, Tampered
 from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.streaming import Part, stream
 from runtime.gcs_proxy.upstream import Answer, Exchange
 from runtime.gcs_proxy.wire import Closed, Fields
 
@@ -204,7 +202,10 @@ def _unsatisfied(gate: Gateway, client: Client, route: Route, known: Known) -> R
     if told.status != 206:
         raise unavailable(f"the store answered {told.status} when it was asked for the object's end")
     opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
-    _opened(opener, None, last, memoryview(told.content))
+    try:
+        opener.open(last, memoryview(told.content), memoryview(bytearray(layout.capacity)))
+    except Tampered as error:
+        raise corrupt(str(error)) from error
     return unsatisfied(known.plain_size)
 
 
@@ -224,24 +225,12 @@ def _answer(
         return
     if wanted:
         final = min(layout.final(last), layout.count(plain) - 1)
-        part = _Part(first, last, first // layout.capacity, final, _begin(response, known), checked=False)
+        part = Part(first, last, first // layout.capacity, final, _begin(response, known), checked=False)
     else:
-        part = _Part(0, plain - 1, 0, layout.count(plain) - 1, _begin(response, known), checked=True)
+        part = Part(0, plain - 1, 0, layout.count(plain) - 1, _begin(response, known), checked=True)
     if part.came_from not in (0, part.segment * layout.segment_bytes):
         raise unavailable("the store answered with another range than it was asked for")
-    _stream(gate, client, response, known, part, headers)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Bytes `first` to `last` of a plaintext, for which segments `segment` to `final` are read; `checked`: all."""
-
-    first: int
-    last: int
-    segment: int
-    final: int
-    came_from: int
-    checked: bool
+    stream(gate, client, response, known, part, headers)
 
 
 def _begin(response: Response, known: Known) -> int:
@@ -266,65 +255,3 @@ def _shown(response: Response, known: Known) -> Fields:
             continue
         fields.append((name, str(known.plain_size) if low == "x-goog-stored-content-length" else value))
     return [*fields, ("Accept-Ranges", "bytes")]
-
-
-def _stream(
-    gate: Gateway, client: Client, response: Response, known: Known, part: _Part, headers: Fields
-) -> None:
-    """Opens segment by segment and sends what is wanted of each; the answer begins when the first one was right."""
-    layout, size = known.envelope.layout, known.envelope.layout.segment_bytes
-    opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
-    check = WholeCheck(opener) if part.checked else None
-    units = -(-(part.final - part.segment + 1) * size // SEGMENT_BYTES)
-    with gate.budget.take(client.wire, max(units, -(-size // SEGMENT_BYTES))) as loan:
-        buffer = loan.buffer
-        _skip(response, buffer, part.segment * size - part.came_from)
-        index, at_once = part.segment, 1  # the first one alone: its bytes are to go on soon
-        held = b""
-        while index <= part.final:
-            until = min(index + at_once - 1, part.final)
-            at_once = len(buffer) // size
-            filled = _fill(client, response, buffer[: _sealed(layout, index, until, known)])
-            for begin in range(0, len(filled), size):
-                plain = _opened(opener, check, index, filled[begin : begin + size])
-                start = index * layout.capacity
-                # What may be the trailer's beginning waits for the next segment, which tells.
-                sure = layout.capacity if index == part.final else layout.capacity - TRAILER.size
-                first, end = max(0, part.first - start), max(0, part.last + 1 - start)
-                ready, held = held + plain[first : min(end, sure)], plain[max(first, sure) : end]
-                if not client.status and (ready or index == part.final):
-                    client.begin(206 if not part.checked else 200, headers, part.last - part.first + 1)
-                if ready:
-                    client.write(ready)
-                index += 1
-
-
-def _sealed(layout: Layout, first: int, last: int, known: Known) -> int:
-    """Returns how many bytes segments `first` to `last` have together."""
-    return min((last + 1) * layout.segment_bytes, known.sealed_size) - first * layout.segment_bytes
-
-
-def _skip(response: Response, buffer: memoryview, left: int) -> None:
-    while left > 0 and (came := response.body.read_into(buffer[:left])):
-        left -= came
-
-
-def _fill(client: Client, response: Response, view: memoryview) -> memoryview:
-    """Fills it from the store. Raises Refused where that broke off before an answer began, else Closed."""
-    try:
-        filled = response.body.fill(view)
-    except Closed as error:
-        raise (
-            Closed(str(error)) if client.status else unavailable(f"the store broke off: {error}")
-        ) from error
-    if filled < len(view):
-        raise corrupt("the object ends before its time")
-    return view
-
-
-def _opened(opener: Opener, check: WholeCheck | None, index: int, segment: memoryview) -> bytes:
-    try:
-        opened = opener.open(index, segment)
-        return check.take(index, opened) if check else opener.plain_part(index, opened)
-    except Tampered as error:
-        raise corrupt(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 from collections.abc import Iterator
@@ -46,12 +47,11 @@ class Sealer(_Segments):
         capacity, size = self.layout.capacity, self.layout.segment_bytes
         assert len(plain) % capacity == 0
         filled = 0
+        self._count(plain)
         for begin in range(0, len(plain), capacity):
-            # The checksum takes bytes only; what was just copied is still in the core's cache when it is sealed.
-            piece = bytes(plain[begin : begin + capacity])
-            self._count(piece)
-            self._seal(piece, out[filled : filled + size], final=False)
+            self._seal(plain[begin : begin + capacity], out[filled : filled + size], final=False)
             filled += size
+        self.sealed_crc32c = _extended(self.sealed_crc32c, out[:filled])
         return filled
 
     def last(self, plain: bytes) -> bytes:
@@ -66,6 +66,7 @@ class Sealer(_Segments):
         for number, piece in enumerate(pieces):
             begin = number * self.layout.segment_bytes
             self._seal(piece, out[begin : begin + len(piece) + SEAL_BYTES], final=number == len(pieces) - 1)
+        self.sealed_crc32c = _extended(self.sealed_crc32c, out)
         return bytes(sealed)
 
     def rewind(self, index: int, crc32c: int, sealed_crc32c: int) -> None:
@@ -73,16 +74,15 @@ class Sealer(_Segments):
         self.index, self.plain = index, index * self.layout.capacity
         self.crc32c, self.sealed_crc32c = crc32c, sealed_crc32c
 
-    def _count(self, piece: bytes) -> None:
-        self.crc32c = google_crc32c.extend(self.crc32c, piece)
-        self.plain += len(piece)
+    def _count(self, plain: bytes | memoryview) -> None:
+        self.crc32c = _extended(self.crc32c, plain)
+        self.plain += len(plain)
 
-    def _seal(self, piece: bytes, out: memoryview, *, final: bool) -> None:
+    def _seal(self, piece: bytes | memoryview, out: memoryview, *, final: bool) -> None:
         # A nonce is never made twice for other bytes: it is random, for a segment may be sealed again after a cut.
         nonce = os.urandom(NONCE_BYTES)
         out[:NONCE_BYTES] = nonce
         self._cipher.encrypt_into(nonce, piece, self._associated(self.index, final), out[NONCE_BYTES:])
-        self.sealed_crc32c = google_crc32c.extend(self.sealed_crc32c, bytes(out))
         self.index += 1
 
 
@@ -93,45 +93,56 @@ class Opener(_Segments):
         super().__init__(data_key, object_id, layout)
         self.plain, self.count = plain, layout.count(plain)
 
-    def open(self, index: int, sealed: bytes | bytearray | memoryview) -> bytes:
-        """Returns what of plaintext and trailer is in a segment. Raises Tampered when it is not the right one."""
+    def open(self, index: int, sealed: memoryview, out: memoryview) -> memoryview:
+        """Returns what of plaintext and trailer is in a segment: it is the beginning of `out` then.
+
+        Raises Tampered when it is not the right segment; what is in `out` then is not to be used.
+        """
         if len(sealed) <= SEAL_BYTES:
             raise Tampered(f"segment {index} is cut short")
-        view = memoryview(sealed)
+        opened = out[: len(sealed) - SEAL_BYTES]
         associated = self._associated(index, index == self.count - 1)
         try:
-            return self._cipher.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], associated)
+            self._cipher.decrypt_into(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], associated, opened)
         except InvalidTag:
             raise Tampered(
                 f"segment {index} is not what was written there: it was changed or exchanged"
             ) from None
-
-    def plain_part(self, index: int, opened: bytes) -> bytes:
-        """Returns what of an opened segment is plaintext, not trailer."""
-        return opened[: max(0, self.plain - index * self.layout.capacity)]
+        return opened
 
 
 class WholeCheck:
     """Sees all that is opened of an object, in order, and tells at the end whether it is what was sealed."""
 
-    def __init__(self, opener: Opener) -> None:
-        self._opener, self._crc32c, self._tail = opener, 0, b""
+    def __init__(self, plain: int) -> None:
+        self._plain = self._left = plain
+        self._crc32c, self._tail = 0, b""
 
-    def take(self, index: int, opened: bytes) -> bytes:
-        """Returns the plaintext of the next segment. Raises Tampered where the last one's trailer tells of another."""
-        part = self._opener.plain_part(index, opened)
-        self._crc32c = google_crc32c.extend(self._crc32c, part)
+    def take(self, opened: memoryview) -> memoryview:
+        """Returns what of the next bytes is plaintext. Raises Tampered where the trailer tells of another one."""
+        part = opened[: self._left]
+        self._left -= len(part)
+        self._crc32c = _extended(self._crc32c, part)
         self._tail += opened[len(part) :]
-        wanted = TRAILER.pack(self._crc32c, self._opener.plain)
-        if index == self._opener.count - 1 and self._tail != wanted:
+        if len(self._tail) == TRAILER.size and self._tail != TRAILER.pack(self._crc32c, self._plain):
             raise Tampered("the plaintext is not the one whose checksum was sealed with it")
         return part
 
 
+def _extended(crc32c: int, data: bytes | memoryview) -> int:
+    """Returns the CRC32C of what was seen before and of more.
+
+    google_crc32c takes no memoryviews: it is shown the same memory as an array of ctypes, for a copy takes as long.
+    """
+    if isinstance(data, memoryview) and not data.readonly:
+        return int(google_crc32c.extend(crc32c, (ctypes.c_char * len(data)).from_buffer(data)))
+    return int(google_crc32c.extend(crc32c, bytes(data)))
+
+
 def opened(opener: Opener, segments: Iterator[bytes]) -> Iterator[bytes]:
     """Yields the plaintext of a whole object from its segments. Raises Tampered; nothing is yielded unchecked."""
-    check, index = WholeCheck(opener), -1
+    check, index, out = WholeCheck(opener.plain), -1, memoryview(bytearray(opener.layout.segment_bytes))
     for index, segment in enumerate(segments):
-        yield check.take(index, opener.open(index, segment))
+        yield bytes(check.take(opener.open(index, memoryview(segment), out)))
     if index != opener.count - 1:
         raise Tampered(f"there are {index + 1} segments of {opener.count}")
