@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tasks.leases.presently import Present
     from tasks.leases.resource import ResourceRef
 
+_MOST_NAMED = 12
+"""Things of one lease that a line names: an environment has some thirty."""
 _SIGN = re.compile(r"#[0-9a-f]{8}(?=( of .+)?/)")
 """What tells a cluster from another of its name, in the scope of a JobSet: it is no part of what people call it."""
 
@@ -59,10 +62,18 @@ def _row(lease: Lease, state: str, now: float) -> str:
         )
     until = "no expiry" if lease.expires_at is None else _until(lease.expires_at - now)
     whose = str(lease.owner) if lease.owner else "no owner"
-    made = ", ".join(f"{_named(ref)}{_about(ref)}" for ref in lease.resources)
+    made = ", ".join(_counted(lease) or [f"{_named(ref)}{_about(ref)}" for ref in lease.resources])
     renewed = f"renewed {in_words(max(0.0, now - lease.renewed_at))} ago"
     price = in_dollars(lease.price_per_hour) if any(ref.ours for ref in lease.resources) else "nothing made"
     return f"{lease.lease_id}  {state}  {whose}  {renewed}, {until}  {price}  {made}"
+
+
+def _counted(lease: Lease) -> list[str]:
+    """Returns how many things of each kind a lease has; nothing where they are few enough to be named."""
+    if len(lease.resources) <= _MOST_NAMED:
+        return []
+    kinds = Counter(ref.kind for ref in lease.resources)
+    return [f"{many} × {kind}" for kind, many in kinds.items()] + ["all by name with --json"]
 
 
 def _named(ref: ResourceRef) -> str:

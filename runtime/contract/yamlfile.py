@@ -84,7 +84,8 @@ def read_text(path: Path | str) -> str:
         raise refused(f"cannot be read: {error.strerror or error}", "give a readable file") from None
     if len(data) > 4 * MAX_CHARACTERS:
         raise refused(
-            f"is larger than {MAX_CHARACTERS} characters", "no suite or target needs that; split it"
+            f"is larger than {MAX_CHARACTERS} characters",
+            "no file of this kind needs that: is it another one?",
         )
     try:
         return data.decode("utf-8")

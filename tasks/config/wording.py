@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 from tasks.config import duration, patterns, size
@@ -107,4 +108,6 @@ def _plainly(value: Any) -> str:
         return f"{{{', '.join(f'{key}: {_plainly(inner)}' for key, inner in value.items())}}}"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, date):  # as YAML reads 2024-01-01 without quotes
+        return f"{value.isoformat()}, a date: in quotes it is text"
     return repr(value)

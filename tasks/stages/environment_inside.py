@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -66,6 +66,8 @@ class EnvironmentInside(Inside):
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""
         api = Kubernetes(access_of(cluster, self.namespace))
+        for line in self._differences(api, cluster, config):
+            self.say(f"inside {cluster.name}: {line}")
         for kind, manifest in self._spaces():
             apply(api, manifest, kind, self.say)
         if not config.queueing.install:
@@ -92,7 +94,7 @@ class EnvironmentInside(Inside):
             return
         lacking = [kind for kind in (JOB_SET, CLUSTER_QUEUE) if not api.serves(kind)]
         if lacking:
-            yield f"put {' and '.join('JobSet' if kind is JOB_SET else 'Kueue' for kind in lacking)} in, and the queues"
+            yield put_in(self._named(), *("JobSet" if kind is JOB_SET else "Kueue" for kind in lacking))
             return
         wanted = flavors_of(api, held_in(as_planned(cluster, config), config), config)
         objects = [
@@ -129,6 +131,11 @@ class EnvironmentInside(Inside):
             )
             for space, queue in self.spaces
         ]
+
+
+def put_in(spaces: Collection[str], *controllers: str) -> str:
+    """Returns that controllers (both, if none is said) are put into a cluster, with the queues of these namespaces."""
+    return f"put {' and '.join(controllers or ('JobSet', 'Kueue'))} in, and queues for {', '.join(sorted(spaces))}"
 
 
 def teams_of(config: EnvironmentConfig) -> Teams:

@@ -25,7 +25,7 @@ from tasks.stages.environment_asked import asked, nat_of_others
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs
 from tasks.stages.environment_desk import Desk, NoRecord
-from tasks.stages.environment_inside import EnvironmentInside
+from tasks.stages.environment_inside import EnvironmentInside, put_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import Unnamed, unnamed
 from tasks.targets.cluster_find import Others, find
@@ -33,7 +33,7 @@ from tasks.targets.cluster_plan import Step as ClusterStep
 from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_diff import Difference, Step
-from tasks.targets.environment_wanted import Wanted, wanted
+from tasks.targets.environment_wanted import Wanted, namespaces, wanted
 
 _FIELDS = {
     r"--cpu-machine-type (?=\S)": "cpu_pool.machine_type: ",
@@ -173,6 +173,8 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     if any(
         one.do in ("make cluster", "replace cluster") for one in planned
     ):  # what is there of it, if anything, goes
+        if config.queueing.install:
+            todo.append(f"inside {name}: {put_in(namespaces(config))}")
         return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against)
     todo += [f"inside {name}: {line}" for line in _inside(office, config, desk, planned)]
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}

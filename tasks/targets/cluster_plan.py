@@ -212,7 +212,7 @@ def wrong_with(pool: Pool, config: ClusterConfig, shape: Accelerator | None) -> 
     topology = shape.topology if shape.kind == "tpu" and shape.hosts > 1 else ""
     for there, wanted in ((pool.machine_type, shape.machine_type), (pool.topology, topology)):
         if there != wanted:
-            return f"it is of {there or 'no topology'}, not {wanted or 'without topology'}"
+            return f"it is of {there or 'no topology'}, not {wanted or 'of none'}"
     if pool.capacity != config.capacity:
         return f"it is {pool.capacity}, not {config.capacity}"
     if config.reservations and pool.reservation not in config.reservations:

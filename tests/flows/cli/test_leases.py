@@ -56,6 +56,18 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[
     return code, json.loads(shown.out)
 
 
+def test_of_a_lease_with_many_things_a_line_tells_how_many_of_each_kind(
+    holding: Holding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(13):
+        holding.adopt("directory", "here", f"/nowhere/{number}", "1")
+    assert main(["leases"]) == 0
+    told = capsys.readouterr().out
+    assert "13 × directory, all by name with --json" in told and "/nowhere" not in told
+    _, rows = as_json(capsys, "leases")
+    assert "/nowhere/12" in json.dumps(rows)
+
+
 def test_nothing_held(capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["leases"]), main(["reap"]), main(["reap", "--dry-run"])) == (0, 0, 0)
     shown = capsys.readouterr()

@@ -208,6 +208,7 @@ WRONG = {
     "network.host_project=other": "host_project: a shared VPC is there already: add existing: true",
     "network={name: net, subnet: sub, nat: false, router: r}": "router: nat: false makes none",
     "network.nmae=x": "--set network.nmae=x: unknown key 'nmae', did you mean 'name'?",
+    "record=2024-01-01": "not 2024-01-01, a date: in quotes it is text",
     "record=gs://records": "record must be a folder of a bucket",
     "record=gs://artifacts/environments": "record: artifacts is the environment's own bucket",
     "accounts.nodes.name=sa": "from 6 to 30 in all, not 'sa'",

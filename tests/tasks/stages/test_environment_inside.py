@@ -52,11 +52,14 @@ def empty(project: Gke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gke:
     return project
 
 
-def looking_inside() -> Desk:
-    def inside(config: EnvironmentConfig) -> Any:
-        return inside_of(config, "proj", lambda line: None, SOON)
+PUT_IN = "inside mine: put JobSet and Kueue in, and queues for lab, training"
 
-    return desk(inside=inside)
+
+def looking_inside(say: Callable[[str], None] = lambda line: None) -> Desk:
+    def inside(config: EnvironmentConfig) -> Any:
+        return inside_of(config, "proj", say, SOON)
+
+    return desk(say, inside=inside)
 
 
 def by_hand(api: Kubernetes) -> list[tuple[Callable[[], Any], str]]:
@@ -164,7 +167,10 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
 ) -> None:
     teams = [{"name": "training", "slices": 1}, {"name": "research", "namespace": "lab"}]
     wanted = environment(teams=teams, queueing=releases.queueing())
-    up(looking_inside(), wanted)
+    assert plan(looking_inside(), wanted).cluster[-1] == PUT_IN
+    said: list[str] = []
+    up(looking_inside(said.append), wanted)
+    assert PUT_IN in said
     api = Kubernetes(access_of(existing(office(), "mine")))
     for space in ("training", "lab"):
         assert api.find(NAMESPACE, space) is not None
@@ -179,7 +185,8 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
     for change, told in by_hand(api):
         change()
         assert plan(looking_inside(), wanted).cluster == [f"inside mine: {told}"]
-        up(looking_inside(), wanted)
+        up(looking_inside(said.append), wanted)
+        assert f"inside mine: {told}" in said
         assert plan(looking_inside(), wanted).empty
     who_borrowed_gives_back(api, tmp_path / "saved")
     alone = environment(teams=teams[1:], queueing=releases.queueing())
