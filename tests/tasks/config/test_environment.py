@@ -155,6 +155,20 @@ DEFAULTS: dict[str, Any] = {
     "machine_type": "ct4p-hightpu-4t",
     "tpu_topology": "2x2x2",
     "total_min_node_count": 3,
+    "secondaryIpRanges": [
+        {"rangeName": "pods", "ipCidrRange": "192.168.64.0/20"},
+        {"rangeName": "services", "ipCidrRange": "192.168.80.0/20"},
+    ],
+    "labels": {"multislice-group": "multi-slice-group"},
+}
+
+
+NAMES = {
+    "node pool": ["cpu", "tpu-node-pool-0"],
+    "namespace": ["tpu-training"],
+    "service account": ["gke-sa", "cloud-tpu-sa"],
+    "queue": ["multislice-queue"],
+    "repository": ["ml-images"],
 }
 
 
@@ -164,6 +178,9 @@ def test_what_is_not_said_is_as_the_guide_had_it(tmp_path: Path) -> None:
     for field, value in DEFAULTS.items():
         assert f"'{field}': {value!r}" in asked
     assert "'machine_type': 'n1-standard-4'" in asked
+    names = {kind: [one.name for one in wanted(config, "proj") if one.kind == kind] for kind in NAMES}
+    assert names == NAMES
+    assert "autoscaling" not in _named(config, "node pool", "tpu").fields
     roles = [one.fields for one in wanted(config, "proj") if one.kind == "role"]
     given = {(one["member"].partition(":")[2].partition("@")[0], one["role"]) for one in roles}
     assert given == {

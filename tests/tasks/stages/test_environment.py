@@ -258,14 +258,33 @@ def test_what_goes_wrong_is_told_and_made_good_by_doing_it_again(
 @pytest.mark.parametrize(
     "call",
     [
+        "InsertNetwork",
+        "InsertSubnetwork",
         "InsertRouter",
+        "InsertFirewall",
+        "CreateServiceAccount",
+        "SetAccountPolicy",
         "SetProjectPolicy",
+        "CreateBucket",
+        "SetBucketPolicy",
+        "CreateRepository",
+        "CreateTensorboard",
         "CreateCluster",
+        "CreateNodePool",
     ],
 )
 def test_a_permission_that_is_lacking_in_the_middle(project: Gke, call: str) -> None:
     project.fault(call, "error", code="PERMISSION_DENIED", message="Required 'some.permission'", times=9)
     assert "Required 'some.permission'" in failing(project, then=project.no_faults)
+
+
+@pytest.mark.system
+def test_a_place_without_the_machines_is_refused_before_anything_is_made(project: Gke) -> None:
+    before = records(project), project.inventory()
+    elsewhere = environment(tpu={"machine_type": "ct5p-hightpu-4t", "topology": "2x2x2"})
+    with pytest.raises(BadInput, match="us-east5-b.*us-east5-a"):
+        up(desk(), elsewhere)
+    assert (records(project), project.inventory()) == before
 
 
 @pytest.mark.system
