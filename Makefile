@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest $(AGAIN)
 # (tests/conftest.py), not those that have many tests.
 TOGETHER := --dist loadfile --no-loadscope-reorder
 SLOW   := --timeout=1200 $(TOGETHER) --durations=15
-QUICK  := not system and not chaos and not gpu and not bench and not kubernetes
+QUICK  := not system and not chaos and not gpu and not bench and not kubernetes and not terraform
 # Quick tests wait for a third of their time, for processes and networks: more of them keep the cores busy.
 BESIDE := $(shell echo $$(($(JOBS) + ($(JOBS) < 4 ? 2 : $(JOBS) / 2))))
 # So do the slow ones, for nearly half of theirs.
@@ -23,7 +23,7 @@ UVPIP = index="$(INDEX)"; $${index:+env} $${index:+UV_DEFAULT_INDEX=$$index} $(B
 # uv's own limit, 60 s for a file, is too short on a machine whose cores are all taken.
 export UV_COMPILE_BYTECODE_TIMEOUT ?= 600
 
-.PHONY: help run up test test-system test-gpu test-kubernetes chaos lint format bench lock clean
+.PHONY: help run up test test-system test-gpu test-kubernetes test-terraform chaos lint format bench lock clean
 
 help:
 	@echo "make run          run configs/suites/quickstart.yaml on this machine, the whole pipeline"
@@ -33,6 +33,7 @@ help:
 	@echo "make chaos        kill tests (CHAOS_SAMPLE=n runs n of them)"
 	@echo "make test-gpu     the pipeline on CUDA, where there is a GPU (docs/gpu.md)"
 	@echo "make test-kubernetes  on the real cluster of SLICEBENCH_TEST_CONTEXT (CONTRIBUTING.md)"
+	@echo "make test-terraform  what env export writes, by terraform or tofu itself"
 	@echo "make bench        ratios against peers, measured in the same call"
 	@echo "make lint         lint, types and import rules alone"
 	@echo "make lock         write the lock files anew"
@@ -95,6 +96,9 @@ test-gpu: $(VENV)/dev.stamp
 
 test-kubernetes: $(VENV)/dev.stamp
 	$(PYTEST) -m kubernetes --timeout=900
+
+test-terraform: $(VENV)/dev.stamp
+	$(PYTEST) -m terraform --timeout=900
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.bench
