@@ -121,6 +121,6 @@ def test_finished_samples_of_a_killed_worker_are_kept(crew: Crew) -> None:
     assert crew.wait(PATIENCE_S) == [3, -signal.SIGKILL]
     table = pq.read_table(crew.folder / "run" / "results" / "samples-a1-w0000.parquet").to_pylist()
     assert {sample["repeat"] for sample in table if sample["operation"] == "save"} >= {0, 1}
-    assert crew.points_file(0)[0][0] == "failed"
+    assert crew.points_file(0)[0][0] == "not_run"
     assert json.dumps(crew.points_file(0)[1][1])
     crew.nothing_left(PATIENCE_S)
