@@ -21,8 +21,10 @@ from tasks.config.load import root_of
 from tasks.config.locate import locate
 from tasks.config.nightly_cells import located
 from tasks.stages.acceptance_wrong import of_all, of_variants
+from tasks.stages.flags_in_files import as_keys
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
+from tasks.stages.stopping import refuse_unstoppable
 from tasks.targets.beside import key_files, uncovered
 from tasks.targets.open import open_target
 from tasks.targets.target_file import checked_target
@@ -66,7 +68,13 @@ def plan_session(session: Session) -> Planned:
 
 def _fits(session: Session, turn: Turn, draft: str) -> Planned:
     """Returns what runs of a suite take on a variant's target."""
-    spec = resolve(turn.run.request.model_copy(update={"target": draft}), os.environ)
+    asked = turn.run.request
+    spec = resolve(asked.model_copy(update={"target": draft, "stop_after_checkpoints": None}), os.environ)
+    try:
+        refuse_unstoppable(replace(spec, stop_after_checkpoints=asked.stop_after_checkpoints))
+    except BadInput as refusal:
+        place = place_of(root_of(Path(session.file)), ("checkpoints",))
+        raise BadInput([replace(as_keys(one), place=place) for one in refusal.problems]) from refusal
     locks = open_target(spec.target).plan(spec).locks
     wait = session.config.wait_for_lock if locks else "0s"
     return Planned(places_of(session.config.target, spec.target), wait)

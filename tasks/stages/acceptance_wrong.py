@@ -49,18 +49,12 @@ def of_variants(
             if not inside:
                 told.append(one)
             elif (one.what, one.why) in everywhere:
-                told.append(replace(as_keys(one), place=place_of(root, (_about(one),))))
+                key = "training" if one.place is None else "target"
+                told.append(replace(as_keys(one), place=place_of(root, (key,))))
             else:
                 what = f"variant {variant.name}: {one.what}"
                 told.append(replace(as_keys(one, "variant"), place=where, what=what))
     return list(dict.fromkeys(told))
-
-
-def _about(problem: Problem) -> str:
-    """Returns the key that a problem of all variants is about."""
-    if "--stop-after-checkpoints" in problem.what:
-        return "checkpoints"
-    return "training" if problem.place is None else "target"
 
 
 def _named(session: Session, root: Node, key: str) -> list[Problem]:
