@@ -5,7 +5,7 @@ and can retry, told by what it writes down of itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ class Recorded:
     """What is played, and writes down how it goes.
 
     `what` it is called; `deployment`, `name` and `parameters` of its flow run; `file` in the folder `uri` is what it
-    writes; `of_the_worker`: environment variables that are read where it is played.
+    writes; `of_the_worker`: environment variables that are read where it is played; `runs`: the names of all that it
+    may make, whose folders lie beside its own.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Recorded:
     uri: str
     file: str
     of_the_worker: Sequence[str] = ()
+    runs: Collection[str] = ()
 
 
 def play_through_server(one: Recorded, say: Say) -> tuple[ExitCode, Mapping[str, Any]]:

@@ -36,11 +36,17 @@ def acceptance(
     """
     from tasks.stages.acceptance import open_acceptance, play_acceptance
     from tasks.stages.acceptance_plan import plan_session
+    from tasks.stages.acceptance_program import standing
 
     # Refused before a bucket is looked into, or anything is started, wherever it would be played.
     plan_session(open_acceptance(file, id or "check"))
     session = open_acceptance(file, id)
-    code, record = play(_recorded(session), lambda hands: play_acceptance(session, hands, say), direct=direct)
+    code, record = play(
+        _recorded(session),
+        lambda hands: play_acceptance(session, hands, say),
+        direct=direct,
+        standing=lambda: standing(session),
+    )
     return tell_end(code, record, session.uri, list(_lines(record, session)), "the same command", json=json)
 
 
@@ -58,6 +64,7 @@ def _recorded(session: Session) -> Recorded:
         session.uri,
         ACCEPTANCE_FILE,
         left_to_environ(session.config.env, session.env_files),
+        [turn.run.run_id for turn in session.turns()],
     )
 
 

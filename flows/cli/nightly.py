@@ -62,6 +62,7 @@ def _recorded(file: str, night: Night) -> Recorded:
         night.uri,
         NIGHT_FILE,
         [*left_to_environ(night.config.env, night.env_files), *hooks],
+        [run.run_id for cell in night.cells() for run in (*night.runs(cell), night.again(cell))],
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from cyclopts import Parameter
 
 from flows.cli.said import print_json, say
-from runtime.contract.errors import ExitCode
+from runtime.contract.errors import ExitCode, InfrastructureError
 
 if TYPE_CHECKING:
     from flows.recorded_through import Recorded
@@ -31,9 +31,16 @@ class Record(Protocol):
 
 
 def play(
-    one: Recorded, here: Callable[[Hands], Record], *, direct: bool
+    one: Recorded,
+    here: Callable[[Hands], Record],
+    *,
+    direct: bool,
+    standing: Callable[[], Sequence[str]] = tuple,
 ) -> tuple[ExitCode, Mapping[str, Any]]:
-    """Plays it through a server here, unless `direct`, else in this process; returns how it ended, with its record."""
+    """Plays it through a server here, unless `direct`, else in this process; returns how it ended, with its record.
+
+    `standing` says what may be left beside its runs of what whoever interrupted it here did not wait for.
+    """
     if not direct:
         from flows.recorded_through import play_through_server
         from flows.watching import NoServer
@@ -53,35 +60,38 @@ def play(
     except KeyboardInterrupt:
         written = read_json(open_folder(one.uri), one.file)
         known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
-        if (standing := _standing(one.uri)) is None:
+        if not (left := [*_runs_standing(one), *standing()]):
             return ExitCode.INTERRUPTED, known
-        return ExitCode.LEAKED, {**known, "exit_code": int(ExitCode.LEAKED), "left": standing}
+        return ExitCode.LEAKED, {**known, "exit_code": int(ExitCode.LEAKED), "left": "; ".join(left)}
     return ExitCode(record.exit_code or 0), record.plain()
 
 
-def _standing(uri: str) -> str | None:
-    """Says what runs of it still have, whose end whoever interrupted it did not wait for; None: nothing.
-
-    Their folders lie beside its own, and begin as that does.
-    """
+def _runs_standing(one: Recorded) -> Iterator[str]:
+    """Says what its runs still have, whose end whoever interrupted it did not wait for."""
     from tasks.leases.lease import State
     from tasks.leases.made import made_under, things, told
     from tasks.leases.opening import the_ledger
     from tasks.leases.stopped import REAP
 
+    folders = {f"{one.uri.rpartition('/')[0]}/{run}" for run in one.runs}
+    try:
+        leases = the_ledger().listing().leases
+    except InfrastructureError as error:
+        yield f"interrupted, and what is left is not known: {error}; {REAP}"
+        return
     # What nobody owns was left standing on purpose, unless it was to go.
     left = [
         lease
-        for lease in the_ledger().listing().leases
-        if lease.folder.startswith(f"{uri}-")
+        for lease in leases
+        if lease.folder in folders
         and (lease.owner is not None or lease.state in (State.RELEASING, State.LEAKED))
         and lease.state is not State.GONE
     ]
     if not left:
-        return None
+        return
     runs = ", ".join(sorted({lease.run_id or lease.name for lease in left}))
     made = told(things(ref for lease in left for ref in made_under(lease)))
-    return f"interrupted before all was given back: {runs} still has {made}; {REAP}"
+    yield f"interrupted before all was given back: {runs} still has {made}; {REAP}"
 
 
 def tell_end(

@@ -136,7 +136,8 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     number, name = next_pass(folder)
     run = _play(session, turn, hands, watch, say, folder, number, name)
     began = time.time()
-    folder.write(_PASSES, json.dumps({"passes": number, "workload": name, "checkpoints": run.place}).encode())
+    begun = {"passes": number, "workload": name, "checkpoints": run.place, "over": False}
+    folder.write(_PASSES, json.dumps(begun).encode())
     if number > 1:
         _deleted(run)
     code, cause, gone = ExitCode.DONE, "", False
@@ -154,8 +155,25 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     told = {"run_id": turn.run.run_id, "exit_code": int(code), "causes": causes, "verdict": None}
     took = {"finished_at": time.time(), "took_s": time.time() - began}
     folder.write(OUTCOME_FILE, json.dumps(told | took, indent=1).encode())
+    folder.write(_PASSES, json.dumps(begun | {"over": not left}).encode())
     ended = settled(turn.run)
     return ended or RunEnd(turn.run.run_id, folder.uri, turn.run.cell.target, "not_run", int(code), causes)
+
+
+def standing(session: Session) -> list[str]:
+    """Returns what to say of workloads that were begun and not seen to go, each with the command that ends it."""
+    if not isinstance(session.config.training, Program):
+        return []
+    said = []
+    for turn in session.turns():
+        known = read_json(open_folder(f"{session.output}/{turn.run.run_id}"), _PASSES)
+        if isinstance(known, Mapping) and not known.get("over"):
+            ends = f"slicebench workload delete {known['workload']} --target {turn.run.request.target}"
+            said.append(
+                f"workload {known['workload']} of {turn.run.run_id} may train on until its deadline: "
+                f"{ends} --missing-ok --force"
+            )
+    return said
 
 
 class Earlier:

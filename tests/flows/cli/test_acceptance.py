@@ -68,15 +68,18 @@ def test_else_it_is_played_here(
     assert "as the files of an acceptance are; the acceptance is played here" in told and "played\n" in told
 
 
-@pytest.mark.parametrize("state", ["live", "releasing", "gone", "kept"])
+@pytest.mark.parametrize("state", ["live", "releasing", "gone", "kept", "another's"])
 def test_who_does_not_wait_until_all_is_given_back_is_told_what_is_left(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     ref = ResourceRef("directory", "here", "scratch", "u1")
-    run, uri = "a-x-none-1", f"{file.parent}/runs/a-x"
+    # Ids may have hyphens: those of another session can begin as ours.
+    run = "a-x-y-none-1" if state == "another's" else "a-x-none-1"
     owner = None if state == "kept" else Owner("h", "b", "p", 1, 1.0, "u", "c")
-    known = State.LIVE if state == "kept" else State(state)
-    lease = Lease(f"{run}-e1", run, run, 1, owner, known, 1.0, 9e9, (ref,), folder=f"{uri}-none-1")
+    known = State.LIVE if state in ("kept", "another's") else State(state)
+    lease = Lease(
+        f"{run}-e1", run, run, 1, owner, known, 1.0, 9e9, (ref,), folder=f"{file.parent}/runs/{run}"
+    )
 
     def interrupted(*given: object) -> None:
         the_ledger().write(lease)

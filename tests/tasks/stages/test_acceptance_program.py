@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import yaml
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.storage import open_folder
+from tasks.stages import acceptance_program
 from tasks.stages.acceptance import open_acceptance, play_acceptance
 from tasks.stages.acceptance_plan import NAME, plan_session
-from tasks.stages.acceptance_program import next_pass
+from tasks.stages.acceptance_program import next_pass, play_program, standing
 from tasks.stages.acceptance_record import AcceptanceRecord
-from tasks.stages.nightly_run import Hands
+from tasks.stages.nightly_run import Hands, Watch
 from tasks.targets import gke_access
 
 STUB = Path(__file__).with_name("program_stub.py")
@@ -119,6 +121,31 @@ def test_losses_are_held_against_those_of_a_run_that_is_not_stopped(own: Program
         went_on, losses = variant["checks"]
         assert went_on["passed"] is True
         assert (losses["passed"], "step 22: " in losses["told"]) == (False, True), losses
+
+
+def test_a_workload_that_nobody_saw_go_is_named_with_what_ends_it(
+    own: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ThirdCtrlC(BaseException):
+        pass
+
+    def cut(*_: object) -> str:
+        raise ThirdCtrlC
+
+    session = open_acceptance(own.file(), "x")
+    turn, watch = session.turns()[0], Watch(9.0, 9.0, threading.Event(), own.folder)
+    with monkeypatch.context() as patched, pytest.raises(ThirdCtrlC):
+        patched.setattr(acceptance_program, "_both_starts", cut)
+        patched.setattr(acceptance_program, "_deleted", cut)
+        play_program(session, turn, own.hands(), watch, lambda line: None)
+    name = json.loads((own.folder / "runs" / turn.run.run_id / "passes.json").read_text())["workload"]
+    (told,) = standing(session)
+    assert told == (
+        f"workload {name} of own-x-none-1 may train on until its deadline: "
+        f"slicebench workload delete {name} --target {turn.run.request.target} --missing-ok --force"
+    )
+    play_acceptance(session, own.hands(), lambda line: None)
+    assert standing(session) == []
 
 
 def test_runs_that_are_called_alike_have_workloads_of_other_names(tmp_path: Path) -> None:
