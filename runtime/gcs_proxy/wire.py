@@ -95,14 +95,17 @@ class Wire:
 
     def send(self, data: bytes | memoryview) -> None:
         """Sends all of it. Raises Closed."""
+        left = memoryview(data)
         self.waiting = True
         try:
-            self.sock.sendall(data)
+            while left:  # not at once: how far it is tells whether the other side stands still
+                gone = self.sock.send(left)
+                self.moved += gone
+                left = left[gone:]
         except OSError as error:
             raise Closed(self._cut_for or f"the connection broke while sending: {error}") from error
         finally:
             self.waiting = False
-        self.moved += len(data)
 
     def read_into(self, view: memoryview) -> int:
         """Fills the beginning of a buffer; returns how many bytes came, 0 at the end. Raises Closed."""

@@ -14,8 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from runtime.gcs_proxy import buffers, server
+from runtime.gcs_proxy.wire import Wire
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, path, serving
+from tests.waiting import PATIENCE_S, until
 
 MIB = 1 << 20
 CONTENT = random.Random(12).randbytes(2 * MIB)
@@ -44,6 +46,23 @@ def connections(proxy: Proxy, count: int) -> Iterator[list[socket.socket]]:
             sock.connect((parts.hostname, parts.port))
             made.append(sock)
         yield made
+
+
+def test_of_what_is_sent_each_byte_counts_as_it_goes() -> None:
+    """Who takes a large piece slowly does not stand still."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(PATIENCE_S)  # as all of the proxy have one: without, a send waits for all of it
+        wire = Wire(ours)
+        sending = threading.Thread(target=wire.send, args=(LARGE,))
+        sending.start()
+        got = len(theirs.recv(MIB))
+        until(lambda: wire.moved >= got)
+        assert wire.waiting and wire.moved < len(LARGE)
+        while got < len(LARGE):
+            got += len(theirs.recv(MIB))
+        sending.join(PATIENCE_S)
+        assert wire.moved == len(LARGE)
 
 
 def has_ended(sock: socket.socket) -> bool:
