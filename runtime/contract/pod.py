@@ -6,6 +6,10 @@ hands on as they are to the supervisor, which is of the version that was sent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from runtime.contract.errors import BadInput
+
 RUN_VARIABLE = "SLICEBENCH_RUN"
 """The run's folder: gs://, or a path that all pods and the control side share."""
 
@@ -34,6 +38,29 @@ PODS_FOLDER = "pods"
 
 RENEWAL_FILE = f"{PODS_FOLDER}/renewed"
 """Changed by the run whenever it has renewed its lease."""
+
+
+def number_told(environ: Mapping[str, str], variable: str, default: int | None = None) -> int:
+    """Returns a number from 0 that a variable has; `default` where it is not set. Raises BadInput."""
+    text = environ.get(variable, "")
+    if not text and default is not None:
+        return default
+    if not text.isdecimal():
+        raise BadInput(f"{variable} is {text!r}, and should be a number from 0")
+    return int(text)
+
+
+def place_in_pods(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Returns which of all processes a container of a workload is, and its slice: slices come one after the other, and
+    hosts within them. Raises BadInput.
+    """
+    slice_index, host, container = (
+        number_told(environ, name, 0) for name in (SLICE_VARIABLE, HOST_VARIABLE, CONTAINER_VARIABLE)
+    )
+    per_slice, per_host = (
+        number_told(environ, name, 1) for name in (PROCESSES_VARIABLE, CONTAINERS_VARIABLE)
+    )
+    return slice_index * per_slice + host * per_host + container, slice_index
 
 
 def job_file(attempt: int) -> str:

@@ -19,15 +19,11 @@ from runtime.contract.errors import BadInput, InfrastructureError
 from runtime.contract.names import ATTEMPT_FILE, STREAM_FILE, SUITE_FILE
 from runtime.contract.pod import (
     ADDRESS_VARIABLE,
-    CONTAINER_VARIABLE,
-    CONTAINERS_VARIABLE,
-    HOST_VARIABLE,
     JOB_VARIABLE,
-    PROCESSES_VARIABLE,
     RENDEZVOUS_VARIABLE,
     RUN_VARIABLE,
-    SLICE_VARIABLE,
     TOKEN_VARIABLE,
+    place_in_pods,
     start_file,
 )
 from runtime.pods.folder import RunFolder
@@ -90,12 +86,7 @@ class Errand:
 
 def seat(environ: Mapping[str, str]) -> Seat:
     """Returns which worker this is, from what Kubernetes says. Raises BadInput when that is no place."""
-    slice_index, host = _number(environ, SLICE_VARIABLE, 0), _number(environ, HOST_VARIABLE, 0)
-    container, containers = (
-        _number(environ, CONTAINER_VARIABLE, 0),
-        _number(environ, CONTAINERS_VARIABLE, 1),
-    )
-    worker = slice_index * _number(environ, PROCESSES_VARIABLE, 1) + host * containers + container
+    worker, slice_index = place_in_pods(environ)
     name, _, port = _wanted(environ, RENDEZVOUS_VARIABLE).rpartition(":")
     address = environ.get(ADDRESS_VARIABLE, "")
     if worker == 0 and address:
@@ -192,15 +183,6 @@ def _same(archive: tarfile.TarFile, sent: tarfile.TarInfo, own: Path) -> bool:
         return content is not None and content.read() == own.read_bytes()
     except OSError:
         return False
-
-
-def _number(environ: Mapping[str, str], variable: str, default: int) -> int:
-    text = environ.get(variable, "")
-    if not text:
-        return default
-    if not text.isdigit():
-        raise BadInput(f"{variable} is {text!r}, and should be a number from 0")
-    return int(text)
 
 
 def _wanted(environ: Mapping[str, str], variable: str) -> str:

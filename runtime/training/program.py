@@ -15,13 +15,7 @@ from etils import epath
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from runtime.contract.options_training import TransformerOptions
-from runtime.contract.pod import (
-    CONTAINER_VARIABLE,
-    CONTAINERS_VARIABLE,
-    HOST_VARIABLE,
-    PROCESSES_VARIABLE,
-    SLICE_VARIABLE,
-)
+from runtime.contract.pod import number_told, place_in_pods
 from runtime.measure import Block, Operation
 from runtime.steps import NotResumed
 from runtime.training.checkpoints import opened
@@ -93,13 +87,12 @@ class _Timed:
 
 def join(environ: Mapping[str, str] = os.environ) -> None:
     """Meets the other processes, where the environment says that there are any: JAX's variables, those that pods of
-    our workloads have, or a TPU's own.
+    our workloads have, or a TPU's own. Raises BadInput where they are none.
     """
     address = environ.get("JAX_COORDINATOR_ADDRESS", "")
     if address and environ.get("JAX_PROCESS_COUNT"):
-        count, port = int(environ["JAX_PROCESS_COUNT"]), environ["JAX_COORDINATOR_PORT"]
-        if count > 1:
-            number = _place_in_pods(environ)
+        if (count := number_told(environ, "JAX_PROCESS_COUNT")) > 1:
+            port, (number, _) = number_told(environ, "JAX_COORDINATOR_PORT"), place_in_pods(environ)
             jax.distributed.initialize(
                 f"{address}:{port}", count, number, cluster_detection_method="deactivate"
             )
@@ -113,15 +106,6 @@ def join(environ: Mapping[str, str] = os.environ) -> None:
         jax.distributed.initialize(address, int(of), int(told), cluster_detection_method="deactivate")
     elif "," in environ.get("TPU_WORKER_HOSTNAMES", "") or environ.get("MEGASCALE_NUM_SLICES", "1") != "1":
         jax.distributed.initialize()
-
-
-def _place_in_pods(environ: Mapping[str, str]) -> int:
-    """Returns which of all processes this is: slices come one after the other, and hosts within them."""
-    slice_index, host, container = (
-        int(environ.get(name) or 0) for name in (SLICE_VARIABLE, HOST_VARIABLE, CONTAINER_VARIABLE)
-    )
-    per_slice, per_host = (int(environ.get(name) or 1) for name in (PROCESSES_VARIABLE, CONTAINERS_VARIABLE))
-    return slice_index * per_slice + host * per_host + container
 
 
 def _programs(given: TransformerOptions, parts: int) -> Programs:

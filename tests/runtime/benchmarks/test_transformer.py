@@ -207,6 +207,21 @@ def test_a_process_has_to_be_one_of_all(number: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("JAX_PROCESS_COUNT", "two"),
+        ("JAX_COORDINATOR_PORT", ""),
+        ("JOB_INDEX", "x"),
+        ("PROCESSES_IN_JOB", "²"),
+    ],
+)
+def test_what_pods_are_told_has_to_be_numbers(variable: str, value: str) -> None:
+    told = {"JAX_COORDINATOR_ADDRESS": "h", "JAX_PROCESS_COUNT": "2", "JAX_COORDINATOR_PORT": "6002"}
+    with pytest.raises(BadInput, match=f"{variable} is '{value}', and should be a number from 0"):
+        program.join(told | {variable: value})
+
+
+@pytest.mark.parametrize(
     ("more", "met"),
     [
         ({"JAX_PROCESS_COUNT": "1"}, []),
