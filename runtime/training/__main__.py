@@ -29,7 +29,9 @@ _HELP = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns the exit code: 0 trained to the end, 1 a checkpoint is not what was saved, 2 bad input."""
+    """Returns the exit code: 0 trained to the end, 1 a checkpoint is not what was saved, 2 bad input, 3 a storage or
+    another process does not answer.
+    """
     given = vars(_parser().parse_args(arguments))
     parts, seed = given.pop("model_parallel"), given.pop("seed")
     try:
@@ -46,6 +48,9 @@ def main(arguments: Sequence[str]) -> int:
     except WorkloadFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.WORKLOAD_FAILED
+    except OSError as error:  # so are those of the clients of Cloud Storage, and a disk that is full
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.INFRASTRUCTURE
     return ExitCode.DONE
 
 

@@ -198,6 +198,17 @@ def test_a_place_where_no_checkpoints_can_lie_is_refused(
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.system  # gcsfs tries for half a minute
+def test_a_storage_that_does_not_answer_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    assert main(["--directory", "gs://bucket/x", "--train-steps", "2"]) == 3
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "127.0.0.1" in told
+
+
 @pytest.mark.parametrize("number", ["", "4", "x"])
 def test_a_process_has_to_be_one_of_all(number: str) -> None:
     told = {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": number}
