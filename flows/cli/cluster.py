@@ -47,7 +47,7 @@ def resize(
     show_calls(verbose)
     from flows.cli.wrong_flags import checked_range
     from flows.signals import interrupting
-    from tasks.stages.cluster_whose import refuse_to_resize
+    from tasks.stages.cluster_whose import refuse_to_change
     from tasks.stages.clusters import Unit, preview, resized
     from tasks.stages.clusters import resize as change
 
@@ -59,7 +59,7 @@ def resize(
     unit: Unit = "nodes" if slices is None else "slices"
     checked_range(f"--{unit}", size, 0)
     desk = office(project)
-    refuse_to_resize(desk, name)
+    refuse_to_change(desk, name)
     if dry_run:
         return show_plan(preview(desk, name, resized(desk, name, size, unit)), json)
     with interrupting(say):

@@ -48,6 +48,7 @@ def create(
     from flows.cli.tpu import lifetime
     from flows.signals import interrupting
     from tasks.stages.cluster_paid import paid_as_there
+    from tasks.stages.cluster_whose import refuse_to_change
     from tasks.stages.clusters import create as make
     from tasks.stages.clusters import preview
 
@@ -57,6 +58,7 @@ def create(
         say(str(problem))
     ttl_s = lifetime(ttl) if ttl is not None else None
     desk = cluster.office(project)
+    refuse_to_change(desk, name)
     config = paid_as_there(desk, name, config)
     if dry_run:
         return show_plan(preview(desk, name, config), json)

@@ -18,10 +18,10 @@ def environment_of(office: Office, name: str) -> str:
     return ""
 
 
-def refuse_to_resize(office: Office, name: str) -> None:
+def refuse_to_change(office: Office, name: str) -> None:
     """Raises BadInput for a cluster of an environment: what it is to have stands in the environment's file."""
     if called := environment_of(office, name):
         raise BadInput(
             f"cluster {name} is of environment {called}: its next `env up` would undo this",
-            fix="slicebench env up FILE, with tpu_pools in its file or --set tpu_pools=N",
+            fix="slicebench env up FILE, with what it is to have in its file, or --set tpu_pools=N",
         )

@@ -65,7 +65,7 @@ def test_made_shown_resized_and_given_back(gke: Gke, capsys: pytest.CaptureFixtu
     assert main(["cluster", "list"]) == 0
 
 
-def test_the_cluster_of_an_environment_is_its_commands_to_resize_and_delete(
+def test_the_cluster_of_an_environment_is_its_commands_to_change_and_delete(
     gke: Gke, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main([*CREATE, "--slices", "1"]) == 0
@@ -74,11 +74,13 @@ def test_the_cluster_of_an_environment_is_its_commands_to_resize_and_delete(
     held.stand(None)
     held.detach(None)
     gke.forget()
-    for more in ((), ("--dry-run",)):
-        assert main(["cluster", "resize", "mine", "--slices", "2", *more]) == 2
+    resize = ["cluster", "resize", "mine", "--slices", "2"]
+    create = [*CREATE, "--slices", "2"]
+    for words in (resize, [*resize, "--dry-run"], create, [*create, "--dry-run"]):
+        assert main(words) == 2
         told = capsys.readouterr().err
         assert "cluster mine is of environment team: its next `env up` would undo this" in told
-        assert "slicebench env up FILE, with tpu_pools in its file or --set tpu_pools=N" in told
+        assert "slicebench env up FILE, with what it is to have in its file, or --set tpu_pools=N" in told
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main(["cluster", "delete", "mine"]) == 2
     told = capsys.readouterr().err
