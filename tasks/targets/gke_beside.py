@@ -66,7 +66,10 @@ class Beside:
         if gone:
             self._forget(uid_of(pod))
             return
-        for one in standing(pod):
+        stands = list(standing(pod))
+        if not stands:
+            self._no_more_awaited(uid_of(pod))
+        for one in stands:
             key = (one.uid, one.container)
             known = self._known.setdefault(key, _Known(replace(one, ends=0)))
             # Once it was, it is no obstacle: the workers' image may take longer than it lives.
@@ -101,11 +104,9 @@ class Beside:
     def beat(self) -> Iterator[State]:
         """Yields what waited for its last line for too long. Raises NeverUp."""
         yield from self._due()
-        for known in self._known.values():
-            if any(
-                (owed.one.uid, owed.one.container) == (known.seen.uid, known.seen.container)
-                for owed in self._owed
-            ):
+        owed = {(one.one.uid, one.one.container) for one in self._owed}
+        for key, known in self._known.items():
+            if key in owed:
                 continue
             why = known.seen.never_up() or self._stuck_too_long(known)
             if why:
@@ -146,6 +147,12 @@ class Beside:
             told = f"{one.place} {one.end} before it was up, {counted(one.ends, 'end')} by now"
         more = "; of more pods of which it is so it is not told" if number == _TOLD else ""
         return State(SIDECAR, one.waits or "ended", f"{told}{_last(known, one)}{more}")
+
+    def _no_more_awaited(self, uid: str) -> None:
+        """What a pod that is to go waited for is no obstacle: another one takes its place."""
+        for (of, _), known in self._known.items():
+            if of == uid:
+                known.stuck_since = None
 
     def _forget(self, uid: str) -> None:
         self._known = {key: known for key, known in self._known.items() if key[0] != uid}

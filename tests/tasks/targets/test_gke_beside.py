@@ -113,6 +113,15 @@ def test_an_image_that_is_missing_for_two_minutes_ends_it_and_one_that_comes_doe
     assert list(beside.beat()) == [], "its pod is gone"
 
 
+def test_what_a_pod_that_is_to_go_waited_for_is_no_obstacle() -> None:
+    clock = Time()
+    beside = Beside("w", "proxy", clock)
+    assert not list(beside.changed(pod(BACK_OFF), gone=False))
+    assert not list(beside.changed(pod(BACK_OFF, deletionTimestamp="2026-11-30T10:00:00Z"), gone=False))
+    clock.now += 121
+    assert not list(beside.beat())
+
+
 def test_one_that_was_up_is_no_obstacle_though_the_workers_image_takes_long() -> None:
     beside = Beside("w", "", Time())
     for seen in (pod(up=True), pod(RUNS, ended(1, 90), 1), pod(LOOPS, ended(1), 4)):
