@@ -19,19 +19,10 @@ from tests.cloud.store.running import Store
 from tests.cloud.store.running import store_server as store_server
 from tests.cloud.tpu.leasing import ZONE
 from tests.cloud.tpu.running import Cloud
+from tests.system.trained import SUITE, ways_to
 from tests.tasks.targets.ssh_runs import host_folder, python_with_jax
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = {
-    "train_steps": 40,
-    "save_interval_steps": 10,
-    "layers": 2,
-    "width": 64,
-    "step_s": 0.05,
-    "max_to_keep": 9,
-}
-TRAINING = {"generator": "runtime.benchmarks.training.Training", "options": OPTIONS}
-SUITE = {"suite_name": "T", "benchmarks": [TRAINING]}
 
 pytestmark = pytest.mark.system
 
@@ -45,15 +36,6 @@ def _command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=900,
     )
-
-
-def _emulated(store: Store) -> dict[str, str]:
-    return {
-        "STORAGE_EMULATOR_HOST": store.url,
-        "TENSORSTORE_GCS_HTTP_URL": store.url,
-        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        "GOOGLE_CLOUD_PROJECT": "p",
-    }
 
 
 @contextmanager
@@ -103,7 +85,7 @@ def test_training_beside_the_proxy_resumes_and_leaves_no_plaintext(
         "output": f"gs://{bucket}/runs",
         "checkpoints": 2,
         "reference": False,
-        "env": [f"{name}={value}" for name, value in _emulated(store_server).items()],
+        "env": [f"{name}={value}" for name, value in ways_to(store_server).items()],
         "variants": [{"name": "none"}, own],
     }
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(content))
@@ -111,7 +93,7 @@ def test_training_beside_the_proxy_resumes_and_leaves_no_plaintext(
         "acceptance",
         str(tmp_path / "a.yaml"),
         SLICEBENCH_HOME=os.environ["SLICEBENCH_HOME"],
-        **_emulated(store_server),
+        **ways_to(store_server),
     )
     assert done.returncode in (0, 4), done.stderr  # what it costs on this machine proves nothing
     found = json.loads(done.stdout)

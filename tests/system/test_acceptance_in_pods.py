@@ -19,32 +19,18 @@ import yaml
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.cloud.store.running import Store
 from tests.cloud.store.running import store_server as store_server
+from tests.system.trained import SUITE, ways_to
 
 ROOT = Path(__file__).parents[2]
 IMAGE = f"registry.invalid/worker@sha256:{'0' * 64}"
 STANDING = ("nodes", "namespaces", "serviceaccounts", "priorityclasses")
-OPTIONS = {
-    "train_steps": 40,
-    "save_interval_steps": 10,
-    "layers": 2,
-    "width": 64,
-    "step_s": 0.05,
-    "max_to_keep": 9,
-}
-TRAINING = {"generator": "runtime.benchmarks.training.Training", "options": OPTIONS}
-SUITE = {"suite_name": "T", "benchmarks": [TRAINING]}
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture
 def variables(store_server: Store) -> dict[str, str]:
-    return {
-        "STORAGE_EMULATOR_HOST": store_server.url,
-        "TENSORSTORE_GCS_HTTP_URL": store_server.url,
-        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        "GOOGLE_CLOUD_PROJECT": "p",
-    }
+    return ways_to(store_server)
 
 
 @pytest.fixture
@@ -72,14 +58,16 @@ def cluster(tmp_path: Path, store_server: Store, variables: dict[str, str]) -> I
 def target(cluster: KubernetesStandIn, tmp_path: Path, variables: dict[str, str]) -> Path:
     file = tmp_path / "pods.yaml"
     made = {
-        **{
-            "kind": "gke",
-            "context": "standin",
-            "kubeconfig": str(cluster.kubeconfig),
-            "type": "cpu",
-            "nodes": 1,
-        },
-        **{"image": IMAGE, "queue": None, "priority": None, "cpu": "1", "env": variables},
+        "kind": "gke",
+        "context": "standin",
+        "kubeconfig": str(cluster.kubeconfig),
+        "type": "cpu",
+        "nodes": 1,
+        "image": IMAGE,
+        "queue": None,
+        "priority": None,
+        "cpu": "1",
+        "env": variables,
     }
     file.write_text(yaml.safe_dump(made))
     return file

@@ -79,14 +79,14 @@ def beside(cluster: KubernetesStandIn, tmp_path: Path, capsys: pytest.CaptureFix
 
     def run(name: str, sidecar: str, program: str, *more: str) -> tuple[int, str, str]:
         made = {
-            **{
-                "kind": "gke",
-                "context": "standin",
-                "kubeconfig": str(cluster.kubeconfig),
-                "type": "cpu",
-                "nodes": 1,
-            },
-            **{"queue": None, "priority": None, "shared": {"directory": "/both", "host_path": str(tmp_path)}},
+            "kind": "gke",
+            "context": "standin",
+            "kubeconfig": str(cluster.kubeconfig),
+            "type": "cpu",
+            "nodes": 1,
+            "queue": None,
+            "priority": None,
+            "shared": {"directory": "/both", "host_path": str(tmp_path)},
             "sidecar": {
                 "name": "proxy",
                 "command": ["python", "-u", "-c", sidecar],
