@@ -91,7 +91,8 @@ def test_fuzzing_at_length_finds_no_wrong_byte() -> None:
         "-n",
         "0",
         "--timeout=1100",
-        "tests/runtime/gcs_proxy/test_fuzz.py",
+        "tests/runtime/gcs_proxy/test_fuzz_objects.py",
+        "tests/runtime/gcs_proxy/test_fuzz_messages.py",
     ]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "FUZZ_TIMES": "50"}, capture_output=True, text=True, check=False

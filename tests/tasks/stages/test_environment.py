@@ -15,12 +15,13 @@ from tasks.leases.claim import claim
 from tasks.leases.holding import Taken
 from tasks.leases.ledger import latest
 from tasks.stages.environment import bootstrap, claimed, down, up
-from tasks.stages.environment_plan import Plan, plan
+from tasks.stages.environment_plan import plan
 from tests.chaos.driver import outcome
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import desk, environment, inventories
+from tests.tasks.stages.changed_by_hand import HAND_MADE, changed_in, steps
 
 
 def records(project: Gke) -> dict[str, Any]:
@@ -86,17 +87,6 @@ def test_from_nothing_to_up_to_no_tpus_to_up_to_down_leaves_all_as_it_was(projec
         down(desk(), environment(name="other", cluster={"name": "other"}), bucket=True)
 
 
-def steps(planned: Plan) -> list[str]:
-    """Returns what would be done, with the fields that differ."""
-    told = [f"{step}{''.join(f' [{one}]' for one in step.differences)}" for step in planned.steps]
-    some = [one for one, step in zip(told, planned.steps, strict=True) if step.do not in ("keep", "use")]
-    return [
-        *some,
-        *planned.cluster,
-        *(f"{what} [{one}]" for what, each in planned.differs.items() for one in each),
-    ]
-
-
 @pytest.mark.system
 def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) -> None:
     up(desk(), environment())
@@ -110,7 +100,7 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
     Grants("project", QUICK).make("proj", f"roles/owner for {nodes}", {}, {})
     Grants("bucket", QUICK).make("artifacts", "roles/storage.objectViewer for allUsers", {}, {})
     with project.store.changing() as state:
-        _in("buckets", "artifacts", lifecycle={"rule": [{"action": {"type": "Delete"}}]})(state)
+        changed_in("buckets", "artifacts", lifecycle={"rule": [{"action": {"type": "Delete"}}]})(state)
         [router] = state["project"]["routers"].values()
         router["nats"][0]["logConfig"] = {"enable": True, "filter": "ALL"}
     beside = [
@@ -144,65 +134,6 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
     grown = environment(network={"name": "net", "subnet": "sub", "subnet_range": "10.129.0.0/18"})
     up(desk(), grown)
     assert plan(desk(), grown).empty
-
-
-def _in(kind: str, ends: str, **fields: Any) -> Callable[[Any], None]:
-    def change(state: Any) -> None:
-        [thing] = [one for name, one in state["project"][kind].items() if name.endswith(ends)]
-        thing.update(fields)
-
-    return change
-
-
-HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
-    (
-        _in("firewalls", "allow-iap", sourceRanges=["0.0.0.0/0"]),
-        'change firewall net-allow-iap [sourceRanges: ["0.0.0.0/0"] → ["35.235.240.0/20"]]',
-    ),
-    (
-        _in("firewalls", "allow-iap", disabled=True, priority=7),
-        "change firewall net-allow-iap [disabled: true → false] [priority: 7 → 1000]",
-    ),
-    (
-        _in(
-            "firewalls", "allow-iap", allowed=[{"IPProtocol": "tcp", "ports": ["22"]}, {"IPProtocol": "all"}]
-        ),
-        'change firewall net-allow-iap [allowed: [{"IPProtocol": "tcp", "ports": ["22"]}, {"IPProtocol": "all"}] → '
-        '[{"IPProtocol": "tcp", "ports": ["22"]}]]',
-    ),
-    (
-        _in("subnetworks", "sub", privateIpGoogleAccess=False),
-        "change subnetwork sub [privateIpGoogleAccess: false → true]",
-    ),
-    (
-        _in("accounts", "gke-sa@proj.iam.gserviceaccount.com", displayName="mine"),
-        'change service account gke-sa [displayName: "mine" → "nodes of mine"]',
-    ),
-    (
-        _in("accounts", "gke-sa@proj.iam.gserviceaccount.com", disabled=True),
-        "change service account gke-sa [disabled: true → false]",
-    ),
-    (
-        _in("buckets", "artifacts", storageClass="COLDLINE"),
-        'change bucket artifacts [storageClass: "COLDLINE" → "STANDARD"]',
-    ),
-    (
-        _in("routers", "net-router", nats=[]),
-        'change router net-router [nats.0.name: nothing → "nat"] '
-        '[nats.0.natIpAllocateOption: nothing → "AUTO_ONLY"] '
-        '[nats.0.sourceSubnetworkIpRangesToNat: nothing → "ALL_SUBNETWORKS_ALL_IP_RANGES"]',
-    ),
-    (
-        lambda state: state["project"]["policies"]["projects/proj"].update(
-            bindings=[
-                one
-                for one in state["project"]["policies"]["projects/proj"]["bindings"]
-                if "metric" not in one["role"]
-            ]
-        ),
-        "make role roles/monitoring.metricWriter for serviceAccount:gke-sa@proj.iam.gserviceaccount.com",
-    ),
-]
 
 
 def failing(project: Gke, *, then: Callable[[], None] = lambda: None, **settings: Any) -> str:
