@@ -66,38 +66,63 @@ class Settings:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what `serve` is told by."""
-    parser.add_argument(
+    _add_keys(parser.add_argument_group("what is encrypted, and by which keys"))
+    _add_sides(parser.add_argument_group("who is answered, and from where"))
+    _add_means(parser.add_argument_group("what it takes"))
+    _add_forward(parser.add_argument_group("for programs that know a proxy alone, by https_proxy"))
+
+
+def _add_keys(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--key-map",
         metavar="BUCKET[/PREFIX]:KEY,…",
         help=f"which objects are encrypted, by which key; also {KEY_MAP}. * is any bucket",
     )
-    parser.add_argument(
+    group.add_argument(
         "--old-key",
         action="append",
         default=[],
         metavar="KEY",
         help="a key that objects may still be wrapped by; for reading only",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--key-files",
+        default=OWN,
+        choices=(OWN, MOUNTED),
+        help=f"{OWN}: none that others may read is taken; {MOUNTED}: as a Secret is mounted into a container, where "
+        "nobody else is; %(default)s",
+    )
+    group.add_argument(
         "--no-encryption",
         action="store_true",
         help=f"pass everything through as it is; also {NO_ENCRYPTION}, where it is not empty",
     )
-    parser.add_argument(
+    group.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
+
+
+def _add_sides(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--listen", default="127.0.0.1:9081", metavar="ADDRESS:PORT", help="on loopback; %(default)s"
     )
-    parser.add_argument(
+    group.add_argument(
+        "--users",
+        choices=(OWN, ALL),
+        default="",
+        help="whose programs are answered, for they use this user's keys by the proxy; "
+        f"{OWN}: this user's, {ALL}: those of whoever gets through, as in pods; {OWN}, or what --login says",
+    )
+    group.add_argument(
         "--admin",
         metavar="ADDRESS:PORT",
         help="where /healthz, /readyz and /metrics are served; nowhere without it",
     )
-    parser.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
-    parser.add_argument(
+    group.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
+    group.add_argument(
         "--upstream-ca",
         metavar="FILE",
         help="certificates of authorities that are trusted besides the system's",
     )
-    parser.add_argument(
+    group.add_argument(
         "--login",
         nargs="?",
         const=OWN,
@@ -106,54 +131,44 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="requests without a token get this machine's own (application default credentials), where the store is "
         f"Google's; {OWN}, or no word: those of this user's programs; {ALL}: of whoever gets through",
     )
-    parser.add_argument(
-        "--key-files",
-        default=OWN,
-        choices=(OWN, MOUNTED),
-        help=f"{OWN}: none that others may read is taken; {MOUNTED}: as a Secret is mounted into a container, where "
-        "nobody else is; %(default)s",
-    )
-    parser.add_argument(
-        "--users",
-        choices=(OWN, ALL),
-        default="",
-        help="whose programs are answered, for they use this user's keys by the proxy; "
-        f"{OWN}: this user's, {ALL}: those of whoever gets through, as in pods; {OWN}, or what --login says",
-    )
-    parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
-    parser.add_argument(
+
+
+def _add_means(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
     )
-    parser.add_argument(
-        "--md5",
-        action="store_true",
-        help="find the MD5 of all uploads, for programs that want it in the answer of resumable ones; it is slow",
-    )
-    parser.add_argument(
+    group.add_argument(
         "--processes",
         type=int,
         default=1,
         metavar="N",
         help="that serve together: one seals no faster than one core does; %(default)s",
     )
-    forward = parser.add_argument_group("for programs that know a proxy alone, by https_proxy")
-    forward.add_argument(
+    group.add_argument(
+        "--md5",
+        action="store_true",
+        help="find the MD5 of all uploads, for programs that want it in the answer of resumable ones; it is slow",
+    )
+
+
+def _add_forward(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--certificates",
         metavar="FOLDER",
         help=f"serve them too, and write {CERTIFICATE} and {BUNDLE} there, by which they trust this proxy; also "
         f"{CERTIFICATES}",
     )
-    forward.add_argument(
+    group.add_argument(
         "--forward", metavar="ADDRESS:PORT", help="where these connect to, on loopback; 127.0.0.1:9080"
     )
-    forward.add_argument(
+    group.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="HOST[:PORT]",
         help=f"connect to this host too, besides {', '.join(NEEDED)}; *.DOMAIN is all below it",
     )
-    forward.add_argument(
+    group.add_argument(
         "--certificate-days", type=int, default=DAYS, metavar="N", help="how long it is trusted; %(default)s"
     )
 
