@@ -102,7 +102,8 @@ def test_a_port_is_asked_from_outside_of_the_pod(
 def test_one_that_dies_is_started_again_at_once_and_the_others_go_on(api: Space) -> None:
     waits = (
         "import os, pathlib, time\nshared = pathlib.Path(os.environ['AT'])\n(shared / 'die').touch()\n"
-        "while (shared / 'starts').read_text() != 'xx': time.sleep(0.01)\n"
+        "starts = shared / 'starts'\n"  # without a probe, this may begin before the other has written anything
+        "while not starts.exists() or starts.read_text() != 'xx': time.sleep(0.01)\n"
         "while not (shared / 'end').exists(): time.sleep(0.01)\n"
     )
     beside = _beside(_DIES_ONCE, None)

@@ -333,7 +333,7 @@ def test_errors_say_what_to_do() -> None:
 
 
 def test_a_host_whose_name_nobody_knows_is_not_asked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
+    asked: list[tuple[object, ...]] = []
 
     def unknown(*where: object, **_: object) -> object:
         asked.append(where)
@@ -346,4 +346,5 @@ def test_a_host_whose_name_nobody_knows_is_not_asked_for_long(monkeypatch: pytes
         pytest.raises(Nameless, match="not known; is nowhere"),
     ):
         registry.resolve(image_name("nowhere.invalid/a/b:v1"))
-    assert len(asked) == 1
+    # Threads that other tests left in this process ask for hosts of their own.
+    assert [where[0] for where in asked].count("nowhere.invalid") == 1

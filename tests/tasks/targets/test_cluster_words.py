@@ -44,6 +44,7 @@ def test_it_says_all_that_the_target_says(target: dict[str, Any], told: str) -> 
 def test_cluster_create_takes_it(target: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
     monkeypatch.setattr("flows.cli.cluster.office", lambda project: None)
+    monkeypatch.setattr("tasks.stages.cluster_whose.refuse_to_change", lambda desk, name: None)
     monkeypatch.setattr("tasks.stages.cluster_paid.paid_as_there", lambda desk, name, config: config)
     monkeypatch.setattr(
         "tasks.stages.clusters.preview", lambda desk, name, config: made.append(config) or "plan"
