@@ -311,8 +311,9 @@ def log_in(browser: Browser, station: Station) -> None:
 
 
 def open_run(browser: Browser, station: Station, run_id: str) -> None:
+    """Opens a flow run's details, which have its message: of the log only the beginning is there before one scrolls."""
     flow_run = station.flow_run(run_id)["id"]
-    browser.open(f"http://127.0.0.1:{station.port}/runs/flow-run/{flow_run}")
+    browser.open(f"http://127.0.0.1:{station.port}/runs/flow-run/{flow_run}?tab=Details")
 
 
 def press_retry(browser: Browser) -> None:
