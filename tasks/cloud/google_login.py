@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -14,7 +15,9 @@ _FIND_S = 30.0
 _RENEW_S = 30.0
 _NONE_FOR_S = 10.0
 """For so long it is not looked again where there was none: each API and each project would ask once more."""
-_none: list[tuple[float, Exception]] = []
+_WHERE = ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "HOME")
+_none: dict[tuple[str | None, ...], tuple[float, Exception]] = {}
+"""When none was found, by what says where to look: elsewhere there may be one."""
 
 
 class NoLogin(InfrastructureError):
@@ -26,13 +29,14 @@ def google_login() -> Any:
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
-    if _none and time.monotonic() - _none[-1][0] < _NONE_FOR_S:
-        raise _none[-1][1]
+    where = tuple(os.environ.get(name) for name in _WHERE)
+    if where in _none and time.monotonic() - _none[where][0] < _NONE_FOR_S:
+        raise _none[where][1]
     try:
         with calling("google", "find a login", _FIND_S):
             return google.auth.default(scopes=[_SCOPE])[0]
     except GoogleAuthError as error:
-        _none[:] = [(time.monotonic(), error)]
+        _none[where] = (time.monotonic(), error)
         raise
 
 
