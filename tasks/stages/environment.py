@@ -35,6 +35,7 @@ from tasks.stages.environment_plan import (
     lacking,
     lost_record,
     may_not,
+    of_others_inside,
     others_in,
 )
 from tasks.stages.environment_quota import short_of_quota
@@ -216,7 +217,7 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[
     give_back_unnamed(desk, config, holding)
     if ended is not None:
         raise ended
-    return steps, stays
+    return steps, [*stays, *of_others_inside(desk, config)]
 
 
 def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:

@@ -25,8 +25,8 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_wanted import email, namespaces
-from tasks.targets.kube_differs import differing
-from tasks.targets.kube_install import USUAL, Waits, flavors_of, set_up
+from tasks.targets.kube_differs import differing, of_others
+from tasks.targets.kube_install import USUAL, Waits, controllers_unlike, flavors_of, set_up
 from tasks.targets.kube_objects import name
 from tasks.targets.kube_queue_up import (
     apply,
@@ -36,6 +36,7 @@ from tasks.targets.kube_queue_up import (
     ours,
     take_away_entrances,
     take_away_teams,
+    take_out,
 )
 from tasks.targets.kube_queues import LOCAL_QUEUE_NAME, MANAGED, priority_classes
 from tasks.targets.kube_room import held_in
@@ -76,6 +77,8 @@ class EnvironmentInside(Inside):
         set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
         for _, manifest in self._entrances():
             enter(api, manifest, self.say)
+        for kind, manifest in (*self._queues(api, cluster, config), *self._entrances()):
+            take_out(api, kind, manifest)
         take_away_entrances(api, self._named(), self.say)
         take_away_teams(api, {queue_of(one.team) for one in self.teams.shares}, self.say)
 
@@ -96,18 +99,37 @@ class EnvironmentInside(Inside):
         if lacking:
             yield put_in(self._named(), *("JobSet" if kind is JOB_SET else "Kueue" for kind in lacking))
             return
-        wanted = flavors_of(api, held_in(as_planned(cluster, config), config), config)
-        objects = [
-            (kind, without_numbers(one, wanted) if kind is CLUSTER_QUEUE else one)
-            for kind, one in objects_of(wanted, self.namespace, self.teams)
-        ]
-        yield from differing(api, [*priority_classes(), *objects, *self._entrances()])
+        yield from controllers_unlike(api, held_in(as_planned(cluster, config), config), config)
+        yield from differing(api, [*self._queues(api, cluster, config), *self._entrances()])
         keep = {queue_of(one.team) for one in self.teams.shares}
         for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
             if ours(queue) and name(queue) not in keep:
                 yield f"take away ClusterQueue {name(queue)}"
         for space in entrances_beyond(api, self._named()):
             yield f"take away LocalQueue {LOCAL_QUEUE_NAME} in {space}"
+
+    def of_others(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
+        """Returns which of its queues are not slicebench's, and stay as they are, a line each; none where nobody can
+        look.
+        """
+        if not config.queueing.install:
+            return []
+        try:
+            api = Kubernetes(access_of(cluster, self.namespace), timing=SOON)
+            if not api.serves(CLUSTER_QUEUE):
+                return []
+            return list(of_others(api, self._queues(api, cluster, config)))
+        except (BadInput, InfrastructureError):  # `differences` says so
+            return []
+
+    def _queues(self, api: Kubernetes, cluster: Cluster, config: ClusterConfig) -> list[tuple[Kind, Object]]:
+        """Returns the priorities, flavors and ClusterQueues, without numbers of what nobody has seen yet."""
+        wanted = flavors_of(api, held_in(as_planned(cluster, config), config), config)
+        queues = [
+            (kind, without_numbers(one, wanted) if kind is CLUSTER_QUEUE else one)
+            for kind, one in objects_of(wanted, self.namespace, self.teams)
+        ]
+        return [*priority_classes(), *queues]
 
     def _named(self) -> set[str]:
         return {space for space, _ in self.spaces}

@@ -176,7 +176,9 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
         if config.queueing.install:
             todo.append(f"inside {name}: {put_in(namespaces(config))}")
         return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against)
-    todo += [f"inside {name}: {line}" for line in _inside(office, config, desk, planned)]
+    inside, of_others = _inside(office, config, desk, planned)
+    todo += [f"inside {name}: {line}" for line in inside]
+    others += [f"inside {name}: {line}" for line in of_others]
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
     return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)
@@ -257,18 +259,30 @@ def lacking(
 
 def _inside(
     office: Office, config: EnvironmentConfig, desk: Desk, planned: Sequence[ClusterStep]
-) -> list[str]:
-    """Returns what is to be done inside the cluster, where it is there, and slicebench's own."""
+) -> tuple[list[str], list[str]]:
+    """Returns what is to be done inside the cluster, where it is there, and slicebench's own; and what of it is
+    others', and stays.
+    """
     cluster = cluster_of(config, desk.project)
     there = find(office.container, config.cluster.name, cluster.location)
     if there is None or there.state == "ERROR" or not config.queueing.install:
-        return []
+        return [], []
     labelled = read_labels(there.labels)
     lease = latest(desk.ledger, lease_name(desk.project, config.cluster.name))
     ours = is_unmarked(lease, there) if labelled is None else labelled.ledger_id == desk.ledger.id
     if not ours or not isinstance(office.inside, EnvironmentInside):
+        return [], []
+    soon = as_planned(there, cluster, planned)
+    return office.inside.differences(soon, cluster), office.inside.of_others(soon, cluster)
+
+
+def of_others_inside(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns what is inside the cluster in place of what would be made, and stays as it is: it is others'."""
+    cluster, inside = cluster_of(config, desk.project), desk.inside(config)
+    there = find(desk.container, config.cluster.name, cluster.location)
+    if there is None or not isinstance(inside, EnvironmentInside):
         return []
-    return office.inside.differences(as_planned(there, cluster, planned), cluster)
+    return [f"inside {config.cluster.name}: {line}" for line in inside.of_others(there, cluster)]
 
 
 def _unreachable(off: Sequence[str]) -> frozenset[str]:

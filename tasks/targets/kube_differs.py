@@ -8,12 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.cloud.kubernetes import Kubernetes
-from tasks.cloud.kubernetes_kinds import PRIORITY_CLASS, Kind, Object
+from tasks.cloud.kubernetes_kinds import (
+    CLUSTER_QUEUE,
+    PRIORITY_CLASS,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    Kind,
+    Object,
+)
 from tasks.targets.kube_amount import amount
+from tasks.targets.kube_excess import excess
 from tasks.targets.kube_objects import metadata, name
 from tasks.targets.kube_queue_up import ours
 from tasks.targets.kube_unseen import AMOUNTS, AS_THEY_HAVE
 
+_LEFT_TO_OTHERS = (CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY)
+"""Kinds of which one that slicebench did not make is used as it is. LocalQueues are in namespaces of ours."""
 _IN_FLAVOR = re.compile(r"^spec\.resourceGroups\.0\.flavors\.(.+)\.resources\.")
 
 
@@ -26,11 +36,35 @@ def differing(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterato
         if there is None:
             yield f"make {called}"
             continue
-        if kind is PRIORITY_CLASS or (kind.group and not ours(there)):
+        if kind is PRIORITY_CLASS or _is_of_others(kind, there):
             continue  # neither is changed: the value of a class cannot be, and what others made stays
         fields = "; ".join(unlike(manifest, there))
         if fields:
             yield f"change {called}: {fields}"
+
+
+def of_others(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterator[str]:
+    """Yields a line for each object that stays as it is, and why. Raises KubernetesError."""
+    for kind, manifest in wanted:
+        there = api.find(kind, name(manifest))
+        if there is None:
+            continue
+        if kind is PRIORITY_CLASS and there.get("value") != manifest["value"]:
+            differs = f"value: {there.get('value')} → {manifest['value']}"
+            yield f"{kind.name} {name(manifest)}: {differs}: it cannot be changed"
+        if not _is_of_others(kind, there):
+            continue
+        fields = "; ".join(unlike({**manifest, "metadata": {}}, there))
+        labels = " ".join(f"{key}={value}" for key, value in metadata(manifest)["labels"].items())
+        stays = f"it stays as it is{f' ({fields})' if fields else ''}"
+        yield (
+            f"{kind.name} {name(manifest)} was not made by slicebench, or lost the labels that say so: {stays}; "
+            f"`kubectl label {kind.plural} {name(manifest)} {labels}` makes it slicebench's"
+        )
+
+
+def _is_of_others(kind: Kind, there: Object) -> bool:
+    return kind in _LEFT_TO_OTHERS and not ours(there)
 
 
 def unlike(wanted: Object, there: Object) -> Iterator[str]:
@@ -38,20 +72,13 @@ def unlike(wanted: Object, there: Object) -> Iterator[str]:
     for path, value, has in _leaves(wanted, there):
         if not _same(path, value, has):
             yield f"{_shortened(path)}: {_said(has)} → {_said(value)}"
-    yield from _too_much(wanted.get("spec") or {}, there.get("spec") or {})
+    for one in excess(wanted, there):
+        yield f"spec.{'.'.join(one.path)}: {_said(one.has)} → {_said(one.usual)}"
 
 
 def _shortened(path: str) -> str:
     """Returns the path of a quota without what is the same in all of them: flavors.FLAVOR.RESOURCE.FIELD."""
     return _IN_FLAVOR.sub(r"flavors.\1.", path).replace("spec.resourceGroups.0.flavors.", "flavors.")
-
-
-def _too_much(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what changes the meaning of a queue by being there at all."""
-    if "cohortName" in there and "resourceGroups" in wanted and not wanted.get("cohortName"):
-        yield f"spec.cohortName: {_said(there['cohortName'])} → nothing"
-    if there.get("stopPolicy", "None") != "None":
-        yield f"spec.stopPolicy: {_said(there['stopPolicy'])} → {_said('None')}"
 
 
 def _leaves(wanted: Any, there: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

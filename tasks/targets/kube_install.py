@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from tasks.targets.kube_controllers import (
     in_order,
     is_deployment,
     is_manager,
+    marked,
     tolerations_for,
 )
 from tasks.targets.kube_objects import condition, metadata, name, spec, status
@@ -133,6 +134,22 @@ def controllers(
     for part in _first_who_must_agree(api):
         install(api, part, releases[part.name], machines, nodes, say, patience)
     probe(api, say, patience)
+
+
+def controllers_unlike(api: Kubernetes, held: Sequence[Held], config: ClusterConfig) -> Iterator[str]:
+    """Yields what `controllers` would do in a cluster, a line each: as far as that is known without the releases."""
+    machines = sum(one.machines for one in held if not one.common)
+    for part, wanted in _parts(config.queueing):
+        there = _running(api, part) if api.serves(part.kind) else None
+        if there is None:
+            yield f"put {part.title} {wanted.version} in"
+            continue
+        version, hashed = marked(there)
+        chosen = choose(part, there, wanted.version, wanted.sha256 or hashed)
+        if chosen.do == "upgrade":
+            yield f"take {part.title} from {version} to {wanted.version}"
+        elif chosen.do == "fit" and not fits(part, there, machines):
+            yield f"give {part.title} the size for {machines} machines"
 
 
 def _first_who_must_agree(api: Kubernetes) -> Sequence[Part]:

@@ -15,6 +15,7 @@ from tasks.cloud.kubernetes_kinds import (
     Object,
 )
 from tasks.cloud.labels import LEASE
+from tasks.targets.kube_excess import excess, without
 from tasks.targets.kube_objects import metadata, name, spec
 from tasks.targets.kube_objects import namespace as namespace_of
 from tasks.targets.kube_queues import (
@@ -75,10 +76,20 @@ def enter(api: Kubernetes, manifest: Object, say: Say) -> None:
     apply(api, manifest, LOCAL_QUEUE, say)
 
 
+def take_out(api: Kubernetes, kind: Kind, manifest: Object) -> None:
+    """Takes out of an object of ours what others wrote into it, and what changes what it means."""
+    space = metadata(manifest).get("namespace")
+    there = api.find(kind, name(manifest), space)
+    if there is None or not ours(there):
+        return
+    if found := list(excess(manifest, there)):
+        api.patch(kind, name(manifest), without(found), space)
+
+
 def take_away_teams(api: Kubernetes, keep: Collection[str], say: Say) -> None:
     """Deletes the ClusterQueues of teams that have no slices of their own any more."""
     for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
-        if name(queue) not in keep:
+        if name(queue) not in keep and ours(queue):
             say(f"taking away the queue {name(queue)}: the team has no slices of its own any more")
             api.delete(CLUSTER_QUEUE, name(queue))  # it goes once no workload runs under it any more
 

@@ -13,9 +13,11 @@ from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import (
     CLUSTER_QUEUE,
+    DEPLOYMENT,
     JOB_SET,
     LOCAL_QUEUE,
     NAMESPACE,
+    RESOURCE_FLAVOR,
     SERVICE_ACCOUNT,
     WORKLOAD,
 )
@@ -80,7 +82,59 @@ def by_hand(api: Kubernetes) -> list[tuple[Callable[[], Any], str]]:
             lambda: api.patch(CLUSTER_QUEUE, "team-training", {"spec": {"cohortName": "other"}}),
             'change ClusterQueue team-training: spec.cohortName: "other" → "teams"',
         ),
+        (
+            lambda: api.patch(CLUSTER_QUEUE, "team-training", {"spec": HELD}),
+            'change ClusterQueue team-training: spec.stopPolicy: "Hold" → "None"; spec.queueingStrategy: '
+            '"StrictFIFO" → "BestEffortFIFO"; spec.namespaceSelector.matchLabels: {"a": "b"} → nothing',
+        ),
+        (
+            lambda: api.patch(
+                LOCAL_QUEUE,
+                "multislice-queue",
+                {"metadata": {"labels": {BY: None}}, "spec": {"stopPolicy": "Hold"}},
+                "lab",
+            ),
+            f'change LocalQueue multislice-queue in lab: metadata.labels.{BY}: nothing → "slicebench"; '
+            'spec.stopPolicy: "Hold" → "None"',
+        ),
+        (
+            lambda: api.patch(RESOURCE_FLAVOR, "v5e-4x4", {"spec": {"nodeLabels": {"a.b/c": "d"}}}),
+            'change ResourceFlavor v5e-4x4: spec.nodeLabels.a.b/c: "d" → nothing',
+        ),
+        (
+            lambda: api.delete(DEPLOYMENT, "kueue-controller-manager", "kueue-system"),
+            "put Kueue v0.19.2 in",
+        ),
     ]
+
+
+BY = "app.kubernetes.io/managed-by"
+HELD = {
+    "stopPolicy": "Hold",
+    "queueingStrategy": "StrictFIFO",
+    "namespaceSelector": {"matchLabels": {"a": "b"}},
+}
+
+
+def what_lost_its_labels_is_told_and_stays(api: Kubernetes, wanted: EnvironmentConfig) -> None:
+    """It may be anybody's by then, so nothing says that all is as the file has it."""
+    labels = {BY: "slicebench", "slicebench-team": "training"}
+    api.patch(
+        CLUSTER_QUEUE,
+        "team-training",
+        {"metadata": {"labels": dict.fromkeys(labels)}, "spec": {"stopPolicy": "Hold"}},
+    )
+    stays = (
+        "ClusterQueue team-training was not made by slicebench, or lost the labels that say so: it stays as it is "
+        '(spec.stopPolicy: "Hold" → "None"); `kubectl label clusterqueues team-training '
+        f"{BY}=slicebench slicebench-team=training` makes it slicebench's"
+    )
+    assert plan(looking_inside(), wanted).beside == [f"inside mine: {stays}"]
+    assert up(looking_inside(), wanted).stays == [f"inside mine: {stays}"]
+    api.patch(CLUSTER_QUEUE, "team-training", {"metadata": {"labels": labels}})
+    assert len(plan(looking_inside(), wanted).cluster) == 1
+    assert up(looking_inside(), wanted).stays == []
+    assert plan(looking_inside(), wanted).empty
 
 
 def who_borrowed_gives_back(api: Kubernetes, saved: Path) -> None:
@@ -188,6 +242,7 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
         up(looking_inside(said.append), wanted)
         assert f"inside mine: {told}" in said
         assert plan(looking_inside(), wanted).empty
+    what_lost_its_labels_is_told_and_stays(api, wanted)
     who_borrowed_gives_back(api, tmp_path / "saved")
     alone = environment(teams=teams[1:], queueing=releases.queueing())
     assert plan(looking_inside(), alone).cluster[-2:] == [

@@ -92,6 +92,16 @@ AS_IT_IS: list[dict[str, Any]] = [
          ['flavors.g: "more than is wanted" → nothing']),
         ({"cohortName": "other"}, ['spec.cohortName: "other" → nothing']),
         ({"stopPolicy": "Hold"}, ['spec.stopPolicy: "Hold" → "None"']),
+        ({"queueingStrategy": "StrictFIFO"}, ['spec.queueingStrategy: "StrictFIFO" → "BestEffortFIFO"']),
+        ({"namespaceSelector": {"matchLabels": {"a": "b"}}},
+         ['spec.namespaceSelector.matchLabels: {"a": "b"} → nothing']),
+        ({"nodeLabels": {"a": "b"}}, ['spec.nodeLabels.a: "b" → nothing']),
+        ({"tolerations": [{"key": "a"}]}, ['spec.tolerations: [{"key": "a"}] → nothing']),
+        ({"admissionChecksStrategy": {"admissionChecks": ["a"]}},
+         ['spec.admissionChecksStrategy: {"admissionChecks": ["a"]} → nothing']),
+        ({"stopPolicy": "None", "queueingStrategy": "BestEffortFIFO",
+          "preemption": {"borrowWithinCohort": {"policy": "Never"}},
+          "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}}, []),
     ],
 )  # fmt: skip
 def test_what_differs_in_a_cluster_is_told_by_its_field(there: dict[str, Any], told: list[str]) -> None:
