@@ -46,8 +46,8 @@ def judge(
         else:
             by_variant[turn.variant.name].append(run)
     base = session.config.base.name
-    shown = any(stop.get("readable") for run in by_variant[base] for stop in _stops(run))
-    trials = [_trial(one, by_variant[one.name], known, shown, pattern) for one in session.config.variants]
+    plain = [stop for run in by_variant[base] for stop in _stops(run)]
+    trials = [_trial(one, by_variant[one.name], known, plain, pattern) for one in session.config.variants]
     found = accept(trials, base, session.config.limit)
     summary = [*table(rows(found)), "", *lines(found)]
     _report(found, session, ends, folder)
@@ -65,8 +65,13 @@ def table(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _trial(
-    variant: Variant, runs: Sequence[Folder], known: Mapping[int, float], shown: bool, pattern: str | None
+    variant: Variant,
+    runs: Sequence[Folder],
+    known: Mapping[int, float],
+    plain: Sequence[Mapping[str, Any]],
+    pattern: str | None,
 ) -> Trial:
+    """`plain`: what lay in the store where nothing stood before it."""
     repeats = [starts_of(run, pattern) for run in runs]
     stops = [stop for run in runs for stop in _stops(run)]
     stored = [
@@ -77,7 +82,8 @@ def _trial(
     ]
     checks = [went_on(repeats), losses_go_on(repeats, known)]
     if variant.is_encrypting:
-        checks += [sealed(stops, shown), read_past(stops)]
+        shown, led = (any(stop.get(what) for stop in plain) for what in ("readable", "opened"))
+        checks += [sealed(stops, shown), read_past(stops, led)]
     return Trial(variant.name, repeats, stored, checks)
 
 
@@ -97,14 +103,19 @@ def sealed(stops: Sequence[Mapping[str, Any]], shown: bool) -> Check:
     return Check(SEALED, True, f"{counted(looked, 'object')} looked at")
 
 
-def read_past(stops: Sequence[Mapping[str, Any]]) -> Check:
-    """Proves that who reads the bucket itself finds no checkpoint: what leads to its arrays makes no sense there."""
+def read_past(stops: Sequence[Mapping[str, Any]], led: bool) -> Check:
+    """Proves that who reads the bucket itself finds no checkpoint: what leads to its arrays makes no sense there.
+
+    `led`: without a proxy the same look finds one by them, else it proves nothing.
+    """
     tried = [name for stop in stops for name in stop.get("tried", ())]
     opened = [name for stop in stops for name in stop.get("opened", ())]
     if opened:
         return Check(AROUND, False, f"{opened[0]} was read past the proxy")
     if not tried:
         return Check(AROUND, None, "no file was found that leads to a checkpoint's arrays")
+    if not led:
+        return Check(AROUND, None, "without a proxy no such file was found to make sense either")
     told = f"{tried[0]} makes no sense there"
     return Check(AROUND, True, f"{told}, nor do {len(tried) - 1} others" if tried[1:] else told)
 

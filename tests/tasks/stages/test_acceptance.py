@@ -318,12 +318,37 @@ def test_what_is_in_the_store_must_say_nothing(
 
 
 @pytest.mark.parametrize(
-    ("stop", "passed"),
+    ("stop", "led", "passed"),
     [
-        ({"tried": ["0/_METADATA", "0/manifest.ocdbt"], "opened": []}, True),
-        ({"tried": ["0/_METADATA"], "opened": ["0/_METADATA"]}, False),
-        ({"tried": []}, None),
+        ({"tried": ["0/_METADATA", "0/manifest.ocdbt"], "opened": []}, True, True),
+        ({"tried": ["0/_METADATA", "0/manifest.ocdbt"], "opened": []}, False, None),
+        ({"tried": ["0/_METADATA"], "opened": ["0/_METADATA"]}, False, False),
+        ({"tried": []}, True, None),
     ],
 )
-def test_who_reads_past_the_proxy_finds_no_checkpoint(stop: dict[str, Any], passed: bool | None) -> None:
-    assert read_past([stop]).passed is passed
+def test_who_reads_past_the_proxy_finds_no_checkpoint(
+    stop: dict[str, Any], led: bool, passed: bool | None
+) -> None:
+    assert read_past([stop], led).passed is passed
+
+
+def test_what_is_held_to_be_encrypted_is_held_against_what_lies_there_without_a_proxy(
+    here: Acceptances,
+) -> None:
+    """Of two looks at a store of plaintext that find nothing, neither proves anything of another store."""
+    beside = {"name": "own", "encrypts": True, "sidecar": {"name": "p", "command": ["p", "{port}"]}}
+    session = open_acceptance(here.file(variants=[{"name": "none"}, beside], reference=False), "x", NOW)
+    attempts = [{"n": 1, "counts": True, "restart": None, "stopped": True, "reached": {"saved": 10}}]
+    nothing: dict[str, Any] = {"complete": [10], "looked": 2, "readable": [], "tried": ["10/a"], "opened": []}
+    both = {**nothing, "readable": ["10/a"], "opened": ["10/a"]}
+    told = []
+    for plain in (both, {**both, "opened": []}, {**both, "readable": []}):
+        ends = []
+        for turn, stop in zip(session.turns(), (plain, nothing), strict=True):
+            run = open_folder(f"{session.output}/{turn.run.run_id}")
+            run.write("attempts.json", json.dumps(attempts).encode())
+            run.write("stopped-a1.json", json.dumps(stop).encode())
+            ends.append(CellEnd(turn.title, "s", "t", "v", "t", "passed", runs=[_ended(run.uri)]))
+        figures, _ = judge(session, ends, open_folder(session.uri))
+        told.append([check["passed"] for check in figures["variants"][1]["checks"][2:]])
+    assert told == [[True, True], [True, None], [None, True]]

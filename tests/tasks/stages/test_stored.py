@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.cloud.storage import open_folder
-from tasks.stages.stored import StoredCheckpoint, checkpoints_of, step_of, stored_in, tells
+from tasks.stages.stored import Stored, StoredCheckpoint, checkpoints_of, step_of, stored_in, tells
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,35 @@ def test_a_folder_is_looked_at_as_it_lies(tmp_path: Path) -> None:
     assert found.checkpoints == [StoredCheckpoint(5, 3, 5021)]
     assert (found.looked, found.readable) == (2, ["5/b"])
     assert stored_in(open_folder(str(tmp_path)), "checkpoints/none").checkpoints == []
+
+
+PLAIN = {
+    "5/_METADATA": b'{"tree_metadata": {}}',
+    "5/state/manifest.ocdbt": b"\x0c\xdb\x3a\x2a" + os.urandom(60),
+    "5/state/w/zarr.json": b"{}",
+    "5/state/w/.zarray": b"{}",
+    "step_00000100/index": b"[[]]",
+}
+"""Files of Orbax and of axlearn by which whoever reads a checkpoint finds its arrays."""
+
+
+def laid(folder: Path, files: dict[str, bytes]) -> Stored:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return stored_in(open_folder(str(folder)), "")
+
+
+def test_who_reads_plaintext_is_led_to_its_arrays_and_who_reads_anything_else_is_not(tmp_path: Path) -> None:
+    shown = laid(tmp_path / "plain", {**PLAIN, "5/state/d/x": b"{}"})
+    assert list(shown.opened) == list(shown.tried) == sorted(PLAIN)
+    hidden = laid(tmp_path / "sealed", {name: b"\xff" + os.urandom(5000) for name in PLAIN})
+    assert (list(hidden.tried), hidden.opened, hidden.readable) == (sorted(PLAIN), [], [])
+
+
+def test_a_checkpoint_is_complete_once_it_says_so(tmp_path: Path) -> None:
+    """By the last file that Orbax, or axlearn, writes into its folder."""
+    files = dict.fromkeys(
+        ("0/commit_success.txt", "5/x", "5/state/commit_success.txt", "step_00000100/index", "index"), b"1"
+    )
+    assert laid(tmp_path, files).committed == [0, 100]
