@@ -25,7 +25,7 @@ from tasks.stages.flags_in_files import as_keys
 from tasks.stages.nightly_places import Places, places_of
 from tasks.stages.prepare import resolve
 from tasks.stages.stopping import refuse_unstoppable
-from tasks.targets.beside import key_files, uncovered
+from tasks.targets.beside import key_files, uncovered, unmapped
 from tasks.targets.open import open_target
 from tasks.targets.target_file import checked_target
 
@@ -184,15 +184,17 @@ def _unencrypted(session: Session, variant: Variant) -> Iterator[Problem]:
     program = session.config.training
     if not variant.is_encrypting:
         return
-    if isinstance(program, str):
-        if not session.output.startswith("gs://"):
-            what = f"{session.output} is a folder, and proxies stand before Cloud Storage only"
-            yield Problem("error", None, what, fix="write output: gs://BUCKET/FOLDER")
-    elif not program.checkpoints.startswith("gs://"):
-        what = f"{program.checkpoints} is a folder, before which no proxy stands"
-        yield Problem("error", None, what, fix="write checkpoints: gs://BUCKET/{run}")
-    elif variant.encryption and (why := uncovered(variant.encryption, program.checkpoints)):
-        yield Problem("error", None, why, fix="add its bucket")
+    key = "output: gs://BUCKET/FOLDER" if isinstance(program, str) else "checkpoints: gs://BUCKET/{run}"
+    place = session.output if isinstance(program, str) else program.checkpoints
+    if not place.startswith("gs://"):
+        what = f"{place} is a folder, and proxies stand before Cloud Storage only"
+        yield Problem("error", None, what, fix=f"write {key}")
+    elif variant.sidecar and (why := unmapped(variant.sidecar, place)):
+        yield Problem("error", None, why, fix="write BUCKET:projects/P/locations/L/keyRings/R/cryptoKeys/K,…")
+    elif (
+        variant.encryption and not isinstance(program, str) and (why := uncovered(variant.encryption, place))
+    ):
+        yield Problem("error", None, why, fix="add its bucket")  # of a suite, each run's own check says so
 
 
 def _place(session: Session, variant: Variant) -> Place:

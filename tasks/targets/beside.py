@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from runtime.contract.errors import BadInput, Problem
-from runtime.contract.keymap import EVERY, KMS, KeyRef
+from runtime.contract.keymap import EVERY, KMS, KeyMap, KeyRef, parse_key_map
 from runtime.contract.sidecar import STORE_VARIABLES, Sidecar
 from tasks.config.sidecar_in_pods import ENCRYPTION
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tasks.config.sidecar import Encryption, SidecarConfig, WithSidecar
 
 _URL = "http://127.0.0.1:{port}"
+_KEY_MAP = "GCP_KMS_BUCKET_KEY_MAPPING"
+"""By which our proxy and go-gcsproxy are told which bucket has which key."""
 _OTHERS_MAY = 0o077
 _LARGEST_KEY_FILE = 1 << 16
 
@@ -50,12 +52,30 @@ def uncovered(encryption: Encryption, output: str) -> str:
     """Returns why what a run writes to its output would not be encrypted, though that is asked for; empty: it would."""
     if not encryption.enabled or not output.startswith("gs://"):
         return ""
-    bucket, _, prefix = output.removeprefix("gs://").partition("/")
-    name = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    if encryption.key_map.key(bucket, name) is not None:
+    if _has_key(encryption.key_map, output):
         return ""
     known = ", ".join(encryption.by_place)
     return f"{output} is in no place that encryption: has a key for ({known})"
+
+
+def unmapped(sidecar: SidecarConfig, output: str) -> str:
+    """Returns the same of a program that is told its keys as go-gcsproxy is; empty: nothing says that it would not."""
+    text = sidecar.env.get(_KEY_MAP, "")
+    if not text or "{" in text or not output.startswith("gs://"):
+        return ""
+    try:
+        has_key = _has_key(parse_key_map(text), output)
+    except BadInput as error:
+        return f"{_KEY_MAP} of sidecar {sidecar.name}: {error.problems[0].what}"
+    return (
+        "" if has_key else f"{output} is in no place that {_KEY_MAP} of sidecar {sidecar.name} has a key for"
+    )
+
+
+def _has_key(key_map: KeyMap, output: str) -> bool:
+    bucket, _, prefix = output.removeprefix("gs://").partition("/")
+    name = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    return key_map.key(bucket, name) is not None
 
 
 def key_files(encryption: Encryption) -> list[Problem]:
@@ -95,9 +115,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         command=command,
         # What the host says to other proxies of these names is not meant for this one.
         env={
-            "GCP_KMS_BUCKET_KEY_MAPPING": ",".join(
-                f"{place}:{told(key)}" for place, key in _places(encryption)
-            ),
+            _KEY_MAP: ",".join(f"{place}:{told(key)}" for place, key in _places(encryption)),
             "GCS_PROXY_DISABLE_ENCRYPTION": "",
             "PROXY_CERT_PATH": "",
             "SSL_INSECURE": "",

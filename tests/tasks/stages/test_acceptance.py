@@ -158,6 +158,12 @@ ENCRYPTING = [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": B
 STEPS = "benchmarks.0.options.train_steps"
 
 
+def mapped(text: str) -> list[dict[str, Any]]:
+    """Returns variants of which one is told of its keys as go-gcsproxy is."""
+    beside = {"name": "p", "command": ["p", "{port}"], "env": {"GCP_KMS_BUCKET_KEY_MAPPING": text}}
+    return [{"name": "none"}, {"name": "own", "encrypts": True, "sidecar": beside}]
+
+
 @pytest.mark.parametrize(
     ("fields", "key", "told"),
     [
@@ -178,6 +184,8 @@ STEPS = "benchmarks.0.options.train_steps"
         ({"env_file": ["./nothing"]}, "- ./nothing", "nothing: env file cannot be read"),
         ({"variants": ENCRYPTING}, "- encryption", "proxies stand before Cloud Storage only"),
         ({"output": "gs://other/runs", "variants": ENCRYPTING}, "- encryption", "gs://other/runs is in no"),
+        ({"output": "gs://other/runs", "variants": mapped(f"bkt:{BKT}")}, "- encrypts", "MAPPING of sidecar p has a"),
+        ({"output": "gs://bkt/runs", "variants": mapped("bkt")}, "- encrypts", "sidecar p: 'bkt' is no entry of a"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_told_at_its_place_before_anything_is_made(
@@ -194,6 +202,14 @@ def test_what_cannot_be_is_told_at_its_place_before_anything_is_made(
     assert Path(file).read_text().splitlines()[place.line - 1].lstrip().startswith(key), str(problem)
     assert ("variant own" in problem.what) == ("variants" in fields)
     assert not (here.folder / "runs").exists() and here.calls == []
+
+
+@pytest.mark.parametrize("text", [f"bkt:{BKT}", f"b2t:{BKT},bkt:gcp-kms://{BKT}", f"*:{BKT}", "{store}"])
+def test_a_key_map_that_has_the_output_or_may_have_it_is_none_of_our_business(
+    here: Acceptances, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr("tasks.stages.acceptance._unfinished", lambda session: None)
+    plan_session(open_acceptance(here.file(output="gs://bkt/runs", variants=mapped(text)), None, NOW))
 
 
 def test_what_is_wrong_in_a_file_that_it_names_is_told_there(here: Acceptances) -> None:

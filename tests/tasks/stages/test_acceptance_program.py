@@ -187,7 +187,7 @@ def test_what_does_not_go_well_is_told(own: Programs, does: str, code: int, caus
         ({"set": ["a=1"]}, "whose environment is its own"),
         (
             {"variants": [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": KEY}}}]},
-            "before which no proxy stands",
+            "proxies stand before Cloud Storage only",
         ),
         (
             {
