@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,18 @@ def test_it_learns_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     assert (first.resumed, second.resumed) == (None, 10)
     assert {step: {loss} for step, loss in {**first.losses, **second.losses}.items()} == whole.losses()
     assert [len(one.saves) for one in (first, second)] == [2, 1]
+    given = replace(
+        _options(tmp_path / "given", train_steps=14), resume_from=str(tmp_path / "program" / "10")
+    )
+    told.clear()
+    program.train(given, 2, 0, told.append)
+    (third,) = read_log(told)
+    assert (third.resumed, list(third.losses)) == (10, [11, 12, 13]), "none of its own was there"
+    assert third.losses.items() <= second.losses.items()
+    with pytest.raises(BadInput, match="no complete checkpoint of step 11 is in .*/program") as refused:
+        lost = replace(given, directory=str(tmp_path / "none"), resume_from=str(tmp_path / "program" / "11"))
+        program.train(lost, 2, 0, told.append)
+    assert refused.value.problems[0].fix == "name the folder of a step that is complete"
     assert whole.samples("save")["payload_bytes"] == 4 + 3 * 4 * (
         2 * 12 * 16**2 + 2 * 32 * 16 + 8 * 16 + 5 * 16
     )

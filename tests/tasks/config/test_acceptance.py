@@ -15,6 +15,7 @@ from tasks.config.acceptance_turns import Session, checked_id, digest, new_id
 from tasks.config.load import load_acceptance
 from tasks.config.run_names import checked_run_id
 from tasks.config.schemas import acceptance_schema
+from tasks.history.acceptance import LIMIT
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "configs" / "acceptance").glob("*.yaml"))
@@ -47,6 +48,10 @@ def test_every_shipped_acceptance_is_right(path: Path) -> None:
     SCHEMA.validate(yaml.safe_load(path.read_text()))
     config = load_acceptance(path)
     assert config.base.name == "no-proxy" and any(one.is_encrypting for one in config.variants)
+
+
+def test_a_file_that_is_silent_allows_five_percent(tmp_path: Path) -> None:
+    assert loaded(tmp_path, GOOD).limit == LIMIT == 0.05
 
 
 def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 from datetime import UTC, datetime
@@ -15,10 +16,11 @@ import yaml
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.storage import open_folder
+from tasks.history.acceptance_log import read_log
 from tasks.stages import acceptance_program
 from tasks.stages.acceptance import open_acceptance, play_acceptance
 from tasks.stages.acceptance_plan import NAME, plan_session
-from tasks.stages.acceptance_program import next_pass, play_program, standing
+from tasks.stages.acceptance_program import Play, _Heard, next_pass, play_program, standing
 from tasks.stages.acceptance_record import AcceptanceRecord
 from tasks.stages.nightly_run import Hands, Watch
 from tasks.targets import gke_access
@@ -94,6 +96,65 @@ def test_a_program_is_deleted_and_created_again_under_the_same_name(own: Program
         assert variant["objects"] == 2
         saves = next(one for one in variant["operations"] if one["operation"] == "save")
         assert len(saves["seconds"]) >= 4 and saves["median_s"] == 0.25
+
+
+def test_its_image_command_and_environment_are_what_is_submitted(
+    own: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the folder of this run, and what it has for itself, in the place of their names."""
+    asked: list[list[str]] = []
+
+    def hears(run: Play) -> bool:
+        asked.append(run.create())
+        return True
+
+    monkeypatch.setattr(acceptance_program, "_both_starts", hears)
+    program = {
+        "image": "r.example/me/any:v1",
+        "command": ["bash", "-c", "train {run}; ls $OUT"],
+        "env": {"OUT": "{checkpoints}/x", "RUN": "{run}", "PLAIN": "a b=c"},
+    }
+    session = open_acceptance(own.file(training=program), "x")
+    watch = Watch(9.0, 9.0, threading.Event(), own.folder)
+    for turn in session.turns():
+        play_program(session, turn, own.hands(), watch, lambda line: None)
+    for words, run in zip(asked, ("own-x-none-1-1", "own-x-proxy-1-1"), strict=True):
+        assert words[words.index("--image") + 1] == "r.example/me/any:v1"
+        assert [word for word in words if word.startswith("--env=")] == [
+            f"--env=OUT={own.folder}/saved/{run}/x",
+            "--env=PLAIN=a b=c",
+            f"--env=RUN={run}",
+        ]
+        assert words[words.index("--") + 1 :] == ["bash", "-c", f"train {run}; ls $OUT"]
+    assert asked[0][asked[0].index("--target") + 1] != asked[1][asked[1].index("--target") + 1]
+
+
+def test_axlearns_lines_are_heard_while_it_runs(tmp_path: Path) -> None:
+    """Of its first pod, as they come: a line may be cut by the end of what is there so far."""
+    at = "I0102 10:00:{:02}.000000 140123 checkpointer.py:321] "
+    said = "".join(
+        f"[pod-{pod}] {at.format(second)}{text}\n"
+        for second, text in (
+            (1, "Restoring checkpoint from directory gs://b/c/step_00000300"),
+            (2, "Restored state from ckpt at step 300"),
+            (3, "step 301 loss=2.5"),
+            (4, "Serialization of gs://b/c/checkpoints/step_00000400 completed in 57.11 seconds."),
+            (5, "Serialization of gs://b/c/checkpoints/step_00000500 completed in 5.869e1 seconds."),
+        )
+        for pod in (0, 1)
+    ).encode()
+    log = tmp_path / "log"
+    heard = _Heard(log, re.compile(r"step (?P<step>\d+) loss=(?P<loss>[\d.]+)"))
+    cut = said.index(b"completed in 57")
+    log.write_bytes(said[:cut])
+    heard.look(at_once=True)
+    assert (heard.resumed, heard.saves) == (True, 0)
+    log.write_bytes(said)
+    heard.look(at_once=True)
+    assert heard.saves == 2
+    (start,) = read_log(heard.lines, heard.loss)
+    assert (start.saves, start.restores, start.resumed) == ((57.11, 58.69), (1.0,), 300)
+    assert start.losses == {301: 2.5}
 
 
 def test_a_cluster_that_knows_no_sidecars_is_refused_before_the_first_run(

@@ -14,7 +14,9 @@ from runtime.contract.errors import BadInput, ExitCode
 from runtime.contract.names import sidecar_log
 from runtime.contract.sidecar import AT_VARIABLE, CERTIFICATES_VARIABLE
 from runtime.gcs_proxy.keys import make_key_file
+from tasks.config.acceptance import Program
 from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.load import load_acceptance
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tasks.stages.workload_create import Wanted, submission_of
@@ -30,6 +32,7 @@ from tests.tasks.targets import gke_runs
 from tests.tasks.targets.gke_runs import RUN, Pods, hold, play
 from tests.tasks.targets.kube_made import IMAGE, config, main_of, pod_of, seen, submission
 
+ROOT = Path(__file__).parents[3]
 KMS = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 OTHER = {
     "name": "go-gcsproxy",
@@ -141,6 +144,42 @@ def test_any_image_may_stand_there_with_its_certificates() -> None:
     env = seen(worker)
     assert (env["https_proxy"], env["SSL_CERT_FILE"]) == ("http://127.0.0.1:9080", "/proxy/certs/ca.pem")
     assert env[CERTIFICATES_VARIABLE] == "/proxy/certs"
+
+
+def test_go_gcsproxy_and_axlearn_are_in_manifests_as_their_acceptance_is_shipped() -> None:
+    """Images, port, the folder that both see, and the variables of each variant."""
+    acceptance = load_acceptance(ROOT / "configs/acceptance/go-gcsproxy.yaml")
+    program = acceptance.training
+    assert isinstance(program, Program)
+    beside_them: dict[str, dict[str, str]] = {}
+    for variant in acceptance.variants:
+        target = config(**variant.beside)
+        whole = jobset(
+            target, submission_of(Wanted("run-1", program.image, program.command, program.env), target)
+        )
+        assert checked(whole) == []
+        pod, worker = pod_of(whole)["spec"], main_of(whole)
+        assert (worker["image"], worker["command"]) == (program.image, ["bash", "/run-fuji.sh"])
+        env = seen(worker)
+        assert (env["CONFIG"], env["SAVE_EVERY_N_STEPS"]) == ("fuji-7B-s1-b32", "100")
+        if variant.is_base:
+            assert "initContainers" not in pod and "https_proxy" not in env
+            continue
+        (proxy,) = pod["initContainers"]
+        assert proxy["image"].endswith("/go-gcsproxy:v0.3") and proxy["restartPolicy"] == "Always"
+        assert proxy["ports"] == [{"containerPort": 9080}]
+        certificate = "/proxy/certs/mitmproxy-ca-cert.pem"
+        assert proxy["startupProbe"]["exec"]["command"][-1] == certificate
+        for container in (proxy, worker):
+            assert "/proxy/certs" in {one["mountPath"] for one in container["volumeMounts"]}
+        led = {name: env[name] for name in ("https_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")}
+        assert led == {"https_proxy": "http://127.0.0.1:9080", **dict.fromkeys(list(led)[1:], certificate)}
+        assert env["GCS_RETRY_CONFIG_MAX_RETRIES"] == "0"
+        beside_them[variant.name] = seen(proxy)
+    passing, encrypting = beside_them["passing"], beside_them["encrypting"]
+    assert passing["GCS_PROXY_DISABLE_ENCRYPTION"] and "GCS_PROXY_DISABLE_ENCRYPTION" not in encrypting
+    assert encrypting["GCP_KMS_BUCKET_KEY_MAPPING"].startswith("my-bucket:projects/")
+    assert {one["SSL_INSECURE"] for one in beside_them.values()} == {"false"}
 
 
 def test_a_plan_tells_what_manifests_have(key: Path) -> None:
