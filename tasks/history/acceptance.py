@@ -84,18 +84,26 @@ class Trial:
 class Judged:
     """A variant: its `times` and its `costs` by operation (see OPERATIONS; what was not measured is left out).
 
-    `objects` and `stored_bytes`: of a checkpoint, medians; None: not known.
+    `stored`: each checkpoint that was looked at in the bucket.
     """
 
     variant: str
     times: Mapping[str, Times]
     costs: Mapping[str, Cost]
-    objects: float | None
-    stored_bytes: float | None
-    checkpoints: int
+    stored: Sequence[Stored]
     checks: Sequence[Check]
     verdict: Verdict
     reason: str
+
+    @property
+    def objects(self) -> float | None:
+        """Returns how many a checkpoint is made of, the median; None: not known."""
+        return median([one.objects for one in self.stored]) if self.stored else None
+
+    @property
+    def stored_bytes(self) -> float | None:
+        """Returns how large a checkpoint is, the median; None: not known."""
+        return median([one.bytes for one in self.stored]) if self.stored else None
 
 
 @dataclass(frozen=True)
@@ -138,9 +146,7 @@ def _judged(trial: Trial, against: Mapping[str, Times], limit: float, is_base: b
         variant=trial.variant,
         times=times,
         costs=costs,
-        objects=median([one.objects for one in trial.stored]) if trial.stored else None,
-        stored_bytes=median([one.bytes for one in trial.stored]) if trial.stored else None,
-        checkpoints=len(trial.stored),
+        stored=list(trial.stored),
         checks=list(trial.checks),
         verdict=verdict,
         reason=reason,

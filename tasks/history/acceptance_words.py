@@ -28,7 +28,7 @@ def rows(found: Acceptance) -> list[tuple[str, ...]]:
 
 def lines(found: Acceptance) -> list[str]:
     """Returns what stands below the table: checkpoints, what was proved, why, and the verdict, last."""
-    told = [f"{one.variant}: {stored(one)}" for one in found.variants if one.checkpoints]
+    told = [f"{one.variant}: {stored(one)}" for one in found.variants if one.stored]
     for one in found.variants:
         told += [f"{one.variant}: {check_words(check)}" for check in one.checks]
     told += [f"{one.variant}: {one.verdict} ({one.reason})" for one in found.variants]
@@ -62,7 +62,18 @@ def stored(one: Judged) -> str:
     if one.objects is None or one.stored_bytes is None:
         return "not known"
     whole = f"{one.objects:.0f}" if one.objects == int(one.objects) else quantity(one.objects, "count")
-    return f"{counted(one.checkpoints, 'checkpoint')} of {whole} objects, {size(one.stored_bytes)} (medians)"
+    numbers, sizes = stored_spread(one)
+    told = f"{whole} objects{numbers and f' ({numbers})'}, {size(one.stored_bytes)}{sizes and f' ({sizes})'}"
+    return f"{counted(len(one.stored), 'checkpoint')} of {told} (medians)"
+
+
+def stored_spread(one: Judged) -> tuple[str, str]:
+    """Returns from where to where objects and bytes of a variant's checkpoints go; empty: all have as many."""
+    numbers, sizes = [each.objects for each in one.stored], [each.bytes for each in one.stored]
+    return (
+        f"{min(numbers)}–{max(numbers)}" if len(set(numbers)) > 1 else "",
+        between(Interval(min(sizes), max(sizes), 1.0), "bytes") if len(set(sizes)) > 1 else "",
+    )
 
 
 def check_words(check: Check) -> str:
@@ -81,9 +92,10 @@ def figures(found: Acceptance) -> dict[str, Any]:
                 "variant": one.variant,
                 "verdict": one.verdict,
                 "reason": one.reason,
-                "checkpoints": one.checkpoints,
+                "checkpoints": len(one.stored),
                 "objects": one.objects,
                 "stored_bytes": one.stored_bytes,
+                "stored": [vars(each) for each in one.stored],
                 "operations": list(_operations(one)),
                 "checks": [vars(check) for check in one.checks],
             }

@@ -9,7 +9,7 @@ from runtime.contract.counting import counted
 from runtime.contract.roles import role_of
 from tasks.history.acceptance import OPERATIONS, Acceptance, Judged
 from tasks.history.acceptance_cost import Times
-from tasks.history.acceptance_words import cost_cells, time_cells
+from tasks.history.acceptance_words import cost_cells, stored_spread, time_cells
 from tasks.history.changes import ratio
 from tasks.history.quantities import between, percent, quantity, seconds, size
 from tasks.history.report.axis import Axis, axis_between
@@ -56,7 +56,7 @@ def render_accepted(found: Acceptance, title: str, facts: Sequence[tuple[str, st
             for check in one.checks
         ],
         check_headings=CHECK_HEADINGS,
-        stored=[_stored_line(one, found.variants[0]) for one in found.variants if one.checkpoints],
+        stored=[_stored_line(one, found.variants[0]) for one in found.variants if one.stored],
         stored_headings=STORED_HEADINGS,
         drawn=[drawn for name in OPERATIONS if (drawn := _drawn(found, name)) is not None],
         facts=list(facts),
@@ -101,11 +101,12 @@ def _stored_line(one: Judged, base: Judged) -> Line:
     more = "–"
     if one.stored_bytes is not None and base.stored_bytes and one is not base:
         more = ratio(one.stored_bytes / base.stored_bytes - 1)
+    numbers, sizes = stored_spread(one)
     cells = [
         (one.variant, ""),
-        (str(one.checkpoints), ""),
-        (quantity(one.objects or 0.0, "count"), ""),
-        (size(one.stored_bytes or 0.0), ""),
+        (str(len(one.stored)), ""),
+        (quantity(one.objects or 0.0, "count"), numbers),
+        (size(one.stored_bytes or 0.0), sizes),
         (more, ""),
     ]
     return Line(cells)

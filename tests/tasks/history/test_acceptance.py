@@ -11,7 +11,7 @@ import pytest
 
 from tasks.history.acceptance import Acceptance, Check, Start, Stored, Trial, accept
 from tasks.history.acceptance_cost import _arrangements, ratio_interval, times_of
-from tasks.history.acceptance_words import figures, lines, rows
+from tasks.history.acceptance_words import figures, lines, rows, stored
 
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95, 10.02)
 
@@ -183,14 +183,35 @@ def test_the_numbers_for_programs() -> None:
     assert (save["operation"], save["standing"], found["verdict"]) == ("save", "over", "refused")
     assert save["cost"] == pytest.approx(0.2) and save["cost_low"] < 0.2 < save["cost_high"]
     assert (found["variants"][0]["objects"], found["variants"][0]["stored_bytes"]) == (289, 2**30)
+    assert found["variants"][0]["stored"] == [
+        {"step": 0, "objects": 288, "bytes": 2**30},
+        {"step": 3, "objects": 290, "bytes": 2**30},
+    ]
 
 
 def test_what_stands_below_the_table() -> None:
     told = lines(accept([trial("none"), trial("proxy", STEADY, STEADY, YES, NO)]))
     assert told[:4] == [
-        "none: 2 checkpoints of 289 objects, 1.00 GiB (medians)",
-        "proxy: 2 checkpoints of 289 objects, 1.00 GiB (medians)",
+        "none: 2 checkpoints of 289 objects (288–290), 1.00 GiB (medians)",
+        "proxy: 2 checkpoints of 289 objects (288–290), 1.00 GiB (medians)",
         "proxy: True: yes (told)",
         "proxy: False: NO (told)",
     ]
     assert told[-1] == "verdict: refused (limit: 5.0 % more than none)"
+
+
+@pytest.mark.parametrize(
+    ("lies", "told"),
+    [
+        ([Stored(0, 4, 2048)], "1 checkpoint of 4 objects, 2.00 KiB (medians)"),
+        ([Stored(0, 4, 2048), Stored(9, 4, 2048)], "2 checkpoints of 4 objects, 2.00 KiB (medians)"),
+        (
+            [Stored(0, 4, 1024), Stored(9, 4, 2048), Stored(18, 4, 4096)],
+            "3 checkpoints of 4 objects, 2.00 KiB (1.00–4.00 KiB) (medians)",
+        ),
+        ([], "not known"),
+    ],
+)
+def test_what_a_checkpoint_takes_and_how_much_that_differs(lies: Sequence[Stored], told: str) -> None:
+    (one,) = accept([Trial("v", [], lies)]).variants
+    assert stored(one) == told
