@@ -95,7 +95,8 @@ class OfCompute:
 
     def make(self, scope: str, name: str, fields: Document, labels: Mapping[str, str]) -> None:
         """See Sort."""
-        body = {**fields, "name": name, "description": written(labels)}
+        said = {key: value for key, value in fields.items() if value != []}  # to begin with, lists are empty
+        body = {**said, "name": name, "description": written(labels)}
         self._send("POST", f"make {self._said(name)}", scope, self.part, body)
 
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:

@@ -59,6 +59,13 @@ _SETTLE_S = 20.0
 _LOOKS = Timing(total_s=30.0)
 
 
+_RULE = (
+    "sourceRanges", "allowed", "disabled", "priority", "sourceTags", "sourceServiceAccounts", "targetTags",
+    "targetServiceAccounts", "destinationRanges",
+)  # fmt: skip
+"""What of a firewall rule is changed while it is there."""
+
+
 def sort_of(kind: str, timing: Timing) -> Sort:
     """Returns what looks at, makes and deletes things of a kind."""
     compute = Rest("compute.googleapis.com", timing=timing)
@@ -71,7 +78,7 @@ def sort_of(kind: str, timing: Timing) -> Sort:
         case "gce_router":
             return OfCompute("routers", ("nats",), compute)
         case "gce_firewall":
-            return OfCompute("firewalls", ("sourceRanges", "allowed", "disabled", "priority"), compute)
+            return OfCompute("firewalls", _RULE, compute)
         case "service_account":
             return ServiceAccounts(rest=Rest("iam.googleapis.com", timing=timing))
         case "project_role":

@@ -5,12 +5,9 @@ None of it is taken away, for somebody may need it; all of it is told, as it may
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence, Set
 
-from tasks.cloud.buckets import Buckets
 from tasks.cloud.container_errors import PermissionDenied
-from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Given, Grants, On
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases import environments as kinds
@@ -47,39 +44,12 @@ def beside(
         given = _given(desk, "bucket", bucket)
         others = [one for one in given if not one.member.startswith(_OF_THE_PROJECT)]
         found += _told(others, known, kinds.BUCKET_ROLE, bucket, f"bucket {bucket}")
-        found += _about_objects(desk, bucket)
-    if "router" not in off:
-        found += _about_nat(desk, config)
     if "account role" not in off:
         for who in accounts:
             given = _given(desk, "account", who)
             where = f"service account {who.partition('@')[0]}"
             found += _told(given, known, kinds.ACCOUNT_ROLE, who, where)
     return found
-
-
-def _about_objects(desk: Desk, bucket: str) -> Iterator[str]:
-    """Yields what deletes the bucket's objects by itself, or keeps them from being deleted."""
-    try:
-        there = Buckets(rest=Rest("storage.googleapis.com", timing=desk.timing)).look(desk.project, bucket)
-    except PermissionDenied:
-        return
-    fields = there.fields if there is not None else {}
-    if rules := (fields.get("lifecycle") or {}).get("rule"):
-        says = json.dumps(rules)
-        yield f"bucket {bucket} has lifecycle rules, which may delete objects ({says}): not asked for, and left"
-    if policy := fields.get("retentionPolicy"):
-        kept = f"{policy.get('retentionPeriod')} s"
-        yield f"bucket {bucket} keeps objects from being deleted for {kept} (retentionPolicy): not asked for, and left"
-
-
-def _about_nat(desk: Desk, config: EnvironmentConfig) -> Iterator[str]:
-    """Yields what the router does beside letting nodes out, and what is paid for by what goes through it."""
-    for one in (one for one in wanted(config, desk.project) if one.kind == "router"):
-        there = desk.sort(one).look(one.scope, one.name)
-        for nat in there.fields.get("nats", ()) if there is not None else ():
-            if (nat.get("logConfig") or {}).get("enable"):
-                yield f"{one} logs connections of its NAT {nat.get('name')}: not asked for, and left"
 
 
 def _given(desk: Desk, on: On, scope: str) -> list[Given]:

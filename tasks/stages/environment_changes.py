@@ -15,6 +15,7 @@ from tasks.stages.environment_desk import Desk
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import keeps_room
 from tasks.targets.environment_diff import Difference, differences
+from tasks.targets.environment_unasked import unasked
 from tasks.targets.environment_wanted import Wanted, wanted
 
 _BESIDE: Mapping[str, Sequence[str]] = {
@@ -27,6 +28,11 @@ _BESIDE: Mapping[str, Sequence[str]] = {
 def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
     """Returns what of the cluster and its node pools is not as wanted, beside what `cluster create` would change."""
     return {str(one): unlike for one, _, unlike in _compared(desk, config)}
+
+
+def set_by_others(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns what was set on the cluster and its node pools that the file says nothing of, a line each."""
+    return [line for one, there in _standing(desk, config) for line in unasked(one, there)]
 
 
 def change_cluster(desk: Desk, config: EnvironmentConfig) -> list[str]:
@@ -53,21 +59,27 @@ def _compared(
     desk: Desk, config: EnvironmentConfig
 ) -> Iterator[tuple[Wanted, Mapping[str, Any], Sequence[Difference]]]:
     """Yields what is there and not as wanted, as it is and with the fields."""
-    cluster = cluster_of(config, desk.project)
-    there = document(desk.project, cluster.location, config.cluster.name, desk.timing)
+    cluster, now = cluster_of(config, desk.project), ""
+    for one, seen in _standing(desk, config):
+        now = now or str(seen.get("current_master_version", ""))  # of the cluster, which is the first
+        found = differences(one, seen, _in_place(one))
+        if unlike := [
+            each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)
+        ]:
+            yield one, seen, unlike
+
+
+def _standing(desk: Desk, config: EnvironmentConfig) -> Iterator[tuple[Wanted, Mapping[str, Any]]]:
+    """Yields the cluster and those of its node pools that are wanted, each as it is, where it is there."""
+    location = cluster_of(config, desk.project).location
+    there = document(desk.project, location, config.cluster.name, desk.timing)
     if there is None:
         return
     pools = {str(one["name"]): one for one in there.get("node_pools", ())}
     for one in wanted(config, desk.project):
         seen = there if one.kind == "cluster" else pools.get(one.name) if one.kind == "node pool" else None
-        if seen is None:
-            continue
-        found = differences(one, seen, _in_place(one))
-        now = str(there.get("current_master_version", ""))
-        if unlike := [
-            each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)
-        ]:
-            yield one, seen, unlike
+        if seen is not None:
+            yield one, seen
 
 
 def _in_place(one: Wanted) -> Sequence[str]:

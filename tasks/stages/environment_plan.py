@@ -23,7 +23,7 @@ from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office, seen
 from tasks.stages.environment_asked import asked, nat_of_others
 from tasks.stages.environment_beside import beside
-from tasks.stages.environment_changes import differs
+from tasks.stages.environment_changes import differs, set_by_others
 from tasks.stages.environment_desk import Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside, put_in
 from tasks.stages.environment_quota import short_of_quota
@@ -33,6 +33,7 @@ from tasks.targets.cluster_plan import Step as ClusterStep
 from tasks.targets.cluster_price import price_of
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_diff import Difference, Step
+from tasks.targets.environment_unasked import unasked
 from tasks.targets.environment_wanted import Wanted, namespaces, wanted
 
 _FIELDS = {
@@ -43,6 +44,7 @@ _FIELDS = {
     r"--channel ": "cluster.channel: ",
 }
 """What flags of `cluster create` are called in an environment's file."""
+_HOLD_DATA = ("bucket", "repository")
 ASKS = "cloudresourcemanager.googleapis.com"
 """The API that says what the caller may do; where it is off, that is known only once it is on."""
 
@@ -159,7 +161,7 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     unknown = _unreachable(off)
     steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
     beyond = unnamed(desk, config)
-    others = beside(desk, config, unknown, [one.ref for one in beyond])
+    others = [*beside(desk, config, unknown, [one.ref for one in beyond]), *_set_by_others(steps)]
     if router := nat_of_others(desk, config):
         others.append(
             f"router {router} lets nodes of network {config.network.name} out: no other one is made"
@@ -179,9 +181,17 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     inside, of_others = _inside(office, config, desk, planned)
     todo += [f"inside {name}: {line}" for line in inside]
     others += [f"inside {name}: {line}" for line in of_others]
+    others += [] if against else set_by_others(desk, config)
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
     return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)
+
+
+def _set_by_others(steps: Sequence[Step]) -> Iterator[str]:
+    """Yields what was set on what is there beside what is asked for: of others' things, what may delete or bar."""
+    for step in steps:
+        if step.there is not None and (step.do in ("keep", "change") or step.wanted.kind in _HOLD_DATA):
+            yield from unasked(step.wanted, step.there.fields)
 
 
 def lost_record(desk: Desk, config: EnvironmentConfig) -> Problem | None:

@@ -13,7 +13,7 @@ from typing import Any
 from tasks.cloud.things import value_at
 from tasks.config.environment import EnvironmentConfig
 from tasks.targets.environment_diff import leaves
-from tasks.targets.environment_wanted import Kind, Wanted, wanted
+from tasks.targets.environment_wanted import FOR_SOME, Kind, Wanted, wanted
 
 Document = dict[str, Any]
 _PROVIDER = {"source": "hashicorp/google", "version": ">= 6.0"}
@@ -70,6 +70,7 @@ BLOCKS: Mapping[Kind, Block] = {
             "allowed.*.ports": "allow.*.ports",
             "disabled": "disabled",
             "priority": "priority",
+            **dict.fromkeys(FOR_SOME),
         },
     ),
     "service account": Block(

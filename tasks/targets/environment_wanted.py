@@ -44,6 +44,8 @@ Kind = Literal[
 
 IAP_RANGE = "35.235.240.0/20"
 """From where Identity-Aware Proxy reaches machines."""
+FOR_SOME = ("sourceTags", "sourceServiceAccounts", "targetTags", "targetServiceAccounts", "destinationRanges")
+"""Fields of a firewall rule that hold it to some sources and machines."""
 NAT = "nat"
 WORKLOAD_IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
 BUCKET_READER_ROLE = "roles/storage.legacyBucketReader"
@@ -128,6 +130,7 @@ def _network(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
             "allowed": [{"IPProtocol": "tcp", "ports": ["22"]}],
             "disabled": False,
             "priority": 1000,
+            **{name: [] for name in FOR_SOME},  # by any of these it lets fewer in, or to fewer
         }
         yield Wanted("firewall", home, f"{network.name[:52].rstrip('-')}-allow-iap", fields)
 

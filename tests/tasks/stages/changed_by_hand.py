@@ -33,8 +33,9 @@ HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
         'change firewall net-allow-iap [sourceRanges: ["0.0.0.0/0"] → ["35.235.240.0/20"]]',
     ),
     (
-        changed_in("firewalls", "allow-iap", disabled=True, priority=7),
-        "change firewall net-allow-iap [disabled: true → false] [priority: 7 → 1000]",
+        changed_in("firewalls", "allow-iap", disabled=True, priority=7, targetTags=["ssh"]),
+        "change firewall net-allow-iap [disabled: true → false] [priority: 7 → 1000] "
+        '[targetTags: ["ssh"] → []]',
     ),
     (
         changed_in(

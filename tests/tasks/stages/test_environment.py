@@ -103,12 +103,17 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
         changed_in("buckets", "artifacts", lifecycle={"rule": [{"action": {"type": "Delete"}}]})(state)
         [router] = state["project"]["routers"].values()
         router["nats"][0]["logConfig"] = {"enable": True, "filter": "ALL"}
+        [cluster] = state["clusters"].values()
+        slices = cluster["pools"]["tpu-node-pool-0"]["spec"]["config"]
+        slices["taints"] = [{"key": "a", "value": "b", "effect": "NO_SCHEDULE"}]
     beside = [
         f"{nodes} has roles/owner on the project: not given here, and left",
         "everybody (allUsers) has roles/storage.objectViewer on bucket artifacts: not given here, and left",
+        "router net-router logs connections of its NAT nat: not asked for, and left",
         'bucket artifacts has lifecycle rules, which may delete objects ([{"action": {"type": "Delete"}}]): not asked '
         "for, and left",
-        "router net-router logs connections of its NAT nat: not asked for, and left",
+        'node pool tpu-node-pool-0 bars pods that do not tolerate it ([{"key": "a", "value": "b", "effect": '
+        '"NO_SCHEDULE"}]): not asked for, and left',
     ]
     assert (plan(desk(), environment()).beside, plan(desk(), environment()).empty) == (beside, True)
     quiet = environment(

@@ -14,7 +14,7 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_file import load_environment
 from tasks.targets.environment_diff import leaves
 from tasks.targets.environment_terraform import BLOCKS, export, label
-from tasks.targets.environment_wanted import wanted
+from tasks.targets.environment_wanted import FOR_SOME, wanted
 from tests.cloud.project.leasing import environment
 
 ROOT = Path(__file__).parents[3]
@@ -72,6 +72,7 @@ IMPLIED = (
     "ip_allocation_policy.use_ip_aliases",
     "master_authorized_networks_config.enabled",
     "autoscaling.enabled",
+    *FOR_SOME,
 )
 """What the provider sends unasked, where what is beside it is there."""
 
