@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tasks.config.environment_file import load_environment
 from tasks.stages.environment_changes import _enough
-from tasks.targets.environment_diff import Difference, differences
-from tasks.targets.environment_wanted import Wanted
+from tasks.targets.cluster_requests import CPU_POOL
+from tasks.targets.environment_diff import Difference, differences, leaves
+from tasks.targets.environment_wanted import Wanted, wanted
+
+ROOT = Path(__file__).parents[3]
+FIELDS = {
+    f"{one} {path}": (one, path, value)
+    for one in wanted(load_environment(ROOT / "configs/environments/team.yaml"), "proj")
+    if not one.kind.endswith("role")  # who has a role is in a policy, which has no other fields
+    and one.kind != "kubernetes account"  # compared inside the cluster
+    for path, value in leaves(one.fields)
+    if (one.name, path)
+    != (CPU_POOL, "initial_node_count")  # they grow: how many there were first is of no matter
+}
 
 PODS = {"rangeName": "pods", "ipCidrRange": "10.4.0.0/14"}
 SERVICES = {"rangeName": "services", "ipCidrRange": "10.8.0.0/20"}
@@ -58,3 +73,38 @@ def test_a_version_that_was_said_in_short_is_any_of_its_kind(there: str, said: s
         )
         is enough
     )
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_that_is_asked_for_shows_when_it_is_another_and_nothing_else_does(field: str) -> None:
+    """Of a part of a list that is known by its name, another name shows as the whole part that is missing."""
+    one, path, value = FIELDS[field]
+    assert [each for each in differences(one, one.fields, ()) if not _enough(one, each)] == []
+    shown = [
+        each for each in differences(one, another(one.fields, path, value), ()) if not _enough(one, each)
+    ]
+    if len(shown) > 1:
+        above = path.rpartition(".")[0]
+        assert path.endswith(("rangeName", "name", "cidr_block")) and above
+        assert {each.there for each in shown} == {None}
+        assert all(each.path.startswith(f"{above}.") for each in shown)
+    else:
+        assert [each.path for each in shown] == [path]
+
+
+def another(fields: Any, path: str, value: Any) -> Any:
+    """Returns the same fields with another value at a path."""
+    changed: Any = deepcopy(fields)
+    *above, last = (int(part) if part.isdecimal() else part for part in path.split("."))
+    into = changed
+    for part in above:
+        into = into[part]
+    if isinstance(value, bool):
+        into[last] = not value
+    elif isinstance(value, int):
+        into[last] = value + 1
+    elif isinstance(value, list):
+        into[last] = [*value, "other"]
+    else:
+        into[last] = "another"
+    return changed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -9,11 +11,11 @@ import pytest
 from tasks.cloud.labels import LEASE
 from tasks.config.accelerators import accelerator
 from tasks.targets.kube_differs import unlike
-from tasks.targets.kube_queues import Flavor
+from tasks.targets.kube_queues import Flavor, manifests
 from tasks.targets.kube_queues import flavors as flavors_of
 from tasks.targets.kube_room import Each, Held
 from tasks.targets.kube_teams import Share, Teams, queue_for, queues
-from tasks.targets.kube_unseen import room_with, without_numbers
+from tasks.targets.kube_unseen import AMOUNTS, room_with, without_numbers
 from tests.cloud.kubernetes.kueue_rules import check
 
 TPU = "google.com/tpu"
@@ -109,6 +111,38 @@ def test_what_differs_in_a_cluster_is_told_by_its_field(there: dict[str, Any], t
     wanted = {"metadata": {"name": "q"}, "spec": {"resourceGroups": groups}}
     has = {"metadata": {"name": "q"}, "spec": {"resourceGroups": AS_IT_IS, **there}}
     assert list(unlike(wanted, has)) == told
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_each_field_of_a_queue_shows_when_it_is_another(number: int) -> None:
+    """Nothing else does, but for parts of a part that is called otherwise."""
+    kind, wanted = [*queues(flavors(2), TWO), *manifests(flavors(2), "default")][number]
+    assert list(unlike(wanted, wanted)) == []
+    for path, value in _fields(wanted):
+        if path == ("metadata", "name"):
+            continue  # that is another thing
+        there: Any = deepcopy(wanted)
+        into = there
+        for part in path[:-1]:
+            into = into[part]
+        into[path[-1]] = "5" if path[-1] in AMOUNTS else [*value, "x"] if isinstance(value, list) else "x"
+        told = list(unlike(wanted, there))
+        assert told and (len(told) == 1 or path[-1] == "name"), (kind.name, path, told)
+
+
+def _fields(of: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    parts = list(of.items() if isinstance(of, dict) else enumerate(of) if _is_deep(of) else ())
+    inner = [
+        each for key, value in parts if isinstance(value, dict | list) for each in _fields(value, (*at, key))
+    ]
+    yield from inner
+    yield from (
+        ((*at, key), value) for key, value in parts if not isinstance(value, dict) and not _is_deep(value)
+    )
+
+
+def _is_deep(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
 
 
 def test_flavors_are_compared_by_their_names_and_told_in_what_order_they_are() -> None:
