@@ -70,6 +70,7 @@ def plan(
             print("\n".join(_lines(seen)))
         return ExitCode.DONE
     planned = look(desk(config, project), config)
+    say(*(f"warning: {one}" for one in planned.warnings))
     if json:
         print_json({**_plain(planned), "price_per_hour": seen.price_per_hour})
     else:
@@ -241,6 +242,7 @@ def _plain(planned: Plan) -> dict[str, Any]:
         "differs": {what: [asdict(one) for one in fields] for what, fields in planned.differs.items()},
         "unnamed": [{**_ref(one.ref), "goes": one.goes} for one in planned.unnamed],
         "beside": list(planned.beside),
+        "warnings": list(planned.warnings),
         "problems": [str(one) for one in planned.problems],
     }
 

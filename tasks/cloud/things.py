@@ -6,15 +6,19 @@ without labels are labelled with stands in their description; a role that is giv
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from tasks.cloud.compute import read as read_description
 from tasks.cloud.compute import written
-from tasks.cloud.container_errors import NotFound
+from tasks.cloud.container_errors import Busy, NotFound
 from tasks.cloud.google_rest import Document, Rest
 from tasks.cloud.labels import EXPIRES, LEASE, LEASE_REST, LEDGER, OWNER, read_labels
+from tasks.cloud.named_parts import with_others
+from tasks.cloud.timing import pauses
+from tasks.cloud.waits import tried
 
 _LONGEST_DESCRIPTION = 256
 
@@ -50,7 +54,10 @@ class Changeable(Sort, Protocol):
         """Fields (or what is above them) that the API changes on what is there."""
 
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
-        """Gives what is there other values of some fields, which are whole at their first level."""
+        """Gives what is there other values of some fields, which are whole at their first level.
+
+        But for lists of named parts: they say those that are to be changed or added, and all others stay.
+        """
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,29 @@ class OfCompute:
         ):
             if self.part == "subnetworks" and one in left:
                 self._send("POST", doing, scope, f"{path}/{verb}", {one: left.pop(one)})
-        if left and self.part == "subnetworks":  # by the mark that it has now: each change gives it another
-            now = self.look(scope, name) or there
-            left["fingerprint"] = now.fields["fingerprint"]
         if left:
-            self._send("PATCH", doing, scope, path, left)
+            self._patch(doing, scope, name, left)
+
+    def _patch(self, doing: str, scope: str, name: str, fields: Document) -> None:
+        """Writes fields into what is there now, with the parts of lists that are others'.
+
+        By the mark that it has: one that was changed meanwhile is read again. Routers have none (nor has anything but
+        subnetworks): there what others write between the two calls is lost, as Google's own tools have it.
+        """
+        for pause in pauses(self.rest.timing, f"compute: {doing}"):
+            now = self.look(scope, name)
+            if now is None:
+                raise NotFound(f"cannot {doing}: it is gone")
+            body = {field: with_others(now.fields.get(field), value) for field, value in fields.items()}
+            mark = {"fingerprint": now.fields["fingerprint"]} if self.part == "subnetworks" else {}
+            try:
+                self._send("PATCH", doing, scope, f"{self.part}/{name}", {**body, **mark})
+                return
+            except Busy as error:
+                if pause is None:
+                    raise
+                tried(str(error))
+                time.sleep(pause)
 
     def delete(self, scope: str, name: str) -> None:
         """See Sort."""

@@ -33,6 +33,7 @@ from tasks.stages.environment_plan import (
     Plan,
     in_words_of_files,
     lacking,
+    looked_at,
     lost_record,
     may_not,
     of_others_inside,
@@ -40,6 +41,7 @@ from tasks.stages.environment_plan import (
 )
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import give_back_unnamed
+from tasks.stages.environment_way_out import one_too_many
 from tasks.targets.cluster_making import NotWhole
 from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import wanted
@@ -200,9 +202,12 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[
     if office.inside is not None:  # what is put into the cluster may have to be fetched from far away
         office.inside.ready(cluster_of(config, desk.project))
     steps = [desk.step(config, one) for one in asked(desk, config)]
-    refused, against = [step for step in steps if step.do == "refuse"], others_in(office, config, desk)
+    refused = [step for step in steps if step.do == "refuse"]
+    against = [*others_in(office, config, desk), *one_too_many(desk, config)]
     if refused or against:
         raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
+    for one in looked_at(desk, config):
+        desk.say(f"warning: {one}")
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     ended: NotWhole | NotReady | None = None

@@ -28,7 +28,7 @@ from tasks.stages.cluster_inside import Inside
 from tasks.stages.cluster_standing import Office
 from tasks.stages.environment_inside import SOON, EnvironmentInside, inside_of
 from tasks.stages.environment_making import made, seen_within
-from tasks.targets.environment_diff import Difference, Step, step_for
+from tasks.targets.environment_diff import Difference, Step, step_for, to_send
 from tasks.targets.environment_wanted import Wanted
 
 KIND_OF: Mapping[str, str] = {
@@ -250,11 +250,12 @@ def settle(desk: Desk, holding: Holding) -> None:
 
 def _change(desk: Desk, step: Step, there: Thing, labels: Mapping[str, str]) -> None:
     wanted = step.wanted
-    changed = sorted({one.path.partition(".")[0] for one in step.differences if one.can})
-    if not changed:
+    fields = to_send(wanted, step.differences)
+    if any(one.path == "labels" for one in step.differences):
+        fields["labels"] = {**(there.labels or {}), **labels}
+    if not fields:
         return
     sort = desk.sort(wanted)
     assert isinstance(sort, Changeable), "nothing else has differences that can be changed"
     desk.say(f"change {wanted}: {'; '.join(str(one) for one in step.differences if one.can)}")
-    fields = {**wanted.fields, "labels": {**(there.labels or {}), **labels}}
-    sort.change(wanted.scope, wanted.name, {name: fields[name] for name in changed}, there)
+    sort.change(wanted.scope, wanted.name, fields, there)

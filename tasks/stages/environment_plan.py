@@ -21,13 +21,14 @@ from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages import clusters
 from tasks.stages.cluster_standing import Office, seen
-from tasks.stages.environment_asked import asked, nat_of_others
+from tasks.stages.environment_asked import asked
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs, set_by_others
 from tasks.stages.environment_desk import Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside, put_in
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_unnamed import Unnamed, unnamed
+from tasks.stages.environment_way_out import nat_of_others, no_way_out, one_too_many
 from tasks.targets.cluster_find import Others, find
 from tasks.targets.cluster_plan import Step as ClusterStep
 from tasks.targets.cluster_price import price_of
@@ -82,7 +83,9 @@ class Plan:
     short: str = ""
     """Which quota has too little left for what is to be made."""
     against: Sequence[Problem] = ()
-    """What there is of the cluster that is another's, or is not known any more as made for this."""
+    """What there is that is another's, or not known any more as made for this, and stands against it."""
+    warnings: Sequence[str] = ()
+    """What is allowed, and will not do what people may think; known by looking alone."""
 
     @property
     def empty(self) -> bool:
@@ -166,10 +169,13 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
         others.append(
             f"router {router} lets nodes of network {config.network.name} out: no other one is made"
         )
+    warned = looked_at(desk, config)
     if "container.googleapis.com" in off:
-        return Plan(record, off, missing, steps, [f"make cluster {config.cluster.name}"], {}, beyond, others)
+        todo = [f"make cluster {config.cluster.name}"]
+        return Plan(record, off, missing, steps, todo, {}, beyond, others, warnings=warned)
     office, name = desk.office(config, soon=True), config.cluster.name
-    planned, against = _cluster_steps(office, config, desk)
+    planned, taken = _cluster_steps(office, config, desk)
+    against = [*taken, *one_too_many(desk, config)]
     todo = [str(one) for one in planned]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
     if any(
@@ -177,14 +183,19 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     ):  # what is there of it, if anything, goes
         if config.queueing.install:
             todo.append(f"inside {name}: {put_in(namespaces(config))}")
-        return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against)
+        return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against, warned)
     inside, of_others = _inside(office, config, desk, planned)
     todo += [f"inside {name}: {line}" for line in inside]
     others += [f"inside {name}: {line}" for line in of_others]
     others += [] if against else set_by_others(desk, config)
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
-    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against)
+    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against, warned)
+
+
+def looked_at(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns what is allowed and may not be meant, of what is known by looking alone. Raises ContainerError."""
+    return [one for one in (no_way_out(desk, config),) if one]
 
 
 def _set_by_others(steps: Sequence[Step]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tasks.cloud.named_parts import by_name, name_field, short, those_at
 from tasks.cloud.things import Thing, value_at
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.environment_wanted import Wanted
@@ -14,13 +15,8 @@ from tasks.targets.environment_wanted import Wanted
 Do = Literal["make", "change", "keep", "use", "refuse"]
 """`use`: it was there before, and is as it should be: it stays when the environment goes."""
 
-_NAMES = ("rangeName", "name", "cidr_block")
-"""By which parts of a list are known, in whatever order they are."""
-
 _OTHERS_TOO = ("secondaryIpRanges", "nats")
 """Lists of which others may have parts as well."""
-
-_LINKS = ("https://www.googleapis.com/compute/v1/", "https://compute.googleapis.com/compute/v1/")
 
 
 @dataclass(frozen=True)
@@ -91,10 +87,21 @@ def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str
     there = _in_order(there, wanted.fields)
     for path, value in leaves(wanted.fields):
         has = value_at(there, path)
-        if same(path, has, value) or _has_room(wanted, path, has):
+        if same(path, has, value) or has in wanted.also.get(path, ()) or _has_room(wanted, path, has):
             continue
         can = _can(path, in_place) and _may_become(path, has, value)
         yield Difference(path, has, value, can, "" if can else _instead(wanted, path))
+
+
+def to_send(wanted: Wanted, found: Sequence[Difference]) -> dict[str, Any]:
+    """Returns the fields that changes in place are asked for with: whole at their first level.
+
+    Of lists in which others have parts as well only what differs: what is as it may be must not be said otherwise.
+    """
+    paths = [one.path for one in found if one.can]
+    names = sorted({path.partition(".")[0] for path in paths} & wanted.fields.keys())
+    some = those_at(wanted.fields, paths)
+    return {name: some[name] if name in _OTHERS_TOO else wanted.fields[name] for name in names}
 
 
 def _can(path: str, in_place: Sequence[str]) -> bool:
@@ -130,13 +137,9 @@ def _in_order(there: Any, wanted: Any) -> Any:
             **there,
             **{key: _in_order(there[key], value) for key, value in wanted.items() if key in there},
         }
-    if not isinstance(there, list | tuple) or not isinstance(wanted, list | tuple) or not wanted:
+    if not isinstance(there, list | tuple) or not name_field(wanted):
         return there
-    for key in _NAMES:
-        if all(isinstance(one, Mapping) and key in one for one in wanted):
-            named = {one.get(key): one for one in there}
-            return [named.get(one[key]) for one in wanted]
-    return there
+    return [_in_order(one, each) for one, each in zip(by_name(there, wanted), wanted, strict=True)]
 
 
 def leaves(fields: Any, above: str = "") -> Iterator[tuple[str, Any]]:
@@ -156,8 +159,7 @@ def same(path: str, has: Any, wanted: Any) -> bool:
     if not has and not wanted:
         return True
     if isinstance(has, str) and isinstance(wanted, str):
-        for link in _LINKS:
-            has, wanted = has.removeprefix(link), wanted.removeprefix(link)
+        has, wanted = short(has), short(wanted)
         if path == "location":
             return bool(has.lower() == wanted.lower())
         return bool(has == wanted or has.endswith(f"/{wanted}") or str(wanted).endswith(f"/{has}"))

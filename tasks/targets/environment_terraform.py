@@ -244,6 +244,10 @@ def _more(one: Wanted, config: EnvironmentConfig, all_of_it: Sequence[Wanted]) -
 def _nat(router: Wanted) -> Document:
     project, region = router.scope.split("/")
     [nat] = router.fields["nats"]
+    some = [
+        {"name": one["name"], "source_ip_ranges_to_nat": one["sourceIpRangesToNat"]}
+        for one in nat["subnetworks"]
+    ]
     return {
         "project": project,
         "region": region,
@@ -251,6 +255,7 @@ def _nat(router: Wanted) -> Document:
         "name": nat["name"],
         "nat_ip_allocate_option": nat["natIpAllocateOption"],
         "source_subnetwork_ip_ranges_to_nat": nat["sourceSubnetworkIpRangesToNat"],
+        **({"subnetwork": some} if some else {}),
     }
 
 

@@ -47,6 +47,8 @@ IAP_RANGE = "35.235.240.0/20"
 FOR_SOME = ("sourceTags", "sourceServiceAccounts", "targetTags", "targetServiceAccounts", "destinationRanges")
 """Fields of a firewall rule that hold it to some sources and machines."""
 NAT = "nat"
+_ADDRESSES = {"nats.0.natIpAllocateOption": ("MANUAL_ONLY",)}
+"""A NAT to which somebody gave addresses of their own, for firewalls elsewhere to know, lets nodes out as well."""
 WORKLOAD_IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
 BUCKET_READER_ROLE = "roles/storage.legacyBucketReader"
 
@@ -56,6 +58,7 @@ class Wanted:
     """One resource as it is to be. `scope` is where its name counts. `existing`: it is used, and never made.
 
     `room` are fields that are ranges which nobody said: one that is there does as well, with so many addresses.
+    `also` are values that somebody else may have given some fields: they do as well.
     """
 
     kind: Kind
@@ -64,6 +67,7 @@ class Wanted:
     fields: Mapping[str, Any] = field(default_factory=dict)
     existing: bool = False
     room: Mapping[str, int] = field(default_factory=dict)
+    also: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -115,13 +119,9 @@ def _network(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
     }
     yield Wanted("subnetwork", region, network.subnet, fields, there, room)
     if config.has_nat:
-        nat = {
-            "name": NAT,
-            "natIpAllocateOption": "AUTO_ONLY",
-            "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
-        }
         name = network.router or f"{network.name[:56].rstrip('-')}-router"
-        yield Wanted("router", region, name, {"network": link, "nats": [nat]})
+        nat = _nat(f"projects/{region.replace('/', '/regions/')}/subnetworks/{network.subnet}", alone=there)
+        yield Wanted("router", region, name, {"network": link, "nats": [nat]}, also=_ADDRESSES)
     if network.iap and not there:
         fields = {
             "network": link,
@@ -133,6 +133,15 @@ def _network(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
             **{name: [] for name in FOR_SOME},  # by any of these it lets fewer in, or to fewer
         }
         yield Wanted("firewall", home, f"{network.name[:52].rstrip('-')}-allow-iap", fields)
+
+
+def _nat(subnet: str, *, alone: bool) -> dict[str, Any]:
+    """Returns the NAT of a network. `alone`: for its one subnetwork, as the others are other people's."""
+    nat: dict[str, Any] = {"name": NAT, "natIpAllocateOption": "AUTO_ONLY"}
+    if alone:
+        some = [{"name": subnet, "sourceIpRangesToNat": ["ALL_IP_RANGES"]}]
+        return {**nat, "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS", "subnetworks": some}
+    return {**nat, "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES", "subnetworks": []}
 
 
 def _accounts(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:

@@ -38,6 +38,7 @@ SETTINGS: dict[str, Any] = {
     "taken_buckets": [],  # names of buckets of other people's projects
     "rules_stay": False,  # firewall rules that GKE made outlive the cluster
     "etag_conflicts": 0,  # so many writes of policies meet another's first
+    "fingerprint_conflicts": 0,  # so many changes of subnetworks do
 }
 
 

@@ -91,7 +91,9 @@ def _insert(world: World, kind: str, folder: str, key: str, body: dict[str, Any]
         raise exists(key)
     if len(str(body.get("description", ""))) > 2048:
         raise bad("Invalid value for field 'resource.description': too long.")
-    told = {**body, "id": number(world), "selfLink": f"{_LINK}{key}", "fingerprint": number(world)}
+    told = {**body, "id": number(world), "selfLink": f"{_LINK}{key}"}
+    if kind == "subnetworks":  # the only kind here that has one
+        told["fingerprint"] = number(world)
     if kind == "firewalls":
         told = {"priority": 1000, "disabled": False, **told}
     if kind != "networks":
@@ -104,6 +106,8 @@ def _insert(world: World, kind: str, folder: str, key: str, body: dict[str, Any]
     if kind == "subnetworks":
         told["region"] = f"{_LINK}{folder}"
         _ranges(world, key, told)
+    if kind == "routers":
+        _nats(world, key, told)
     part[key] = told
 
 
@@ -124,6 +128,32 @@ def _ranges(world: World, key: str, wanted: dict[str, Any]) -> None:
         seen.append(cidr)
 
 
+def _nats(world: World, key: str, wanted: dict[str, Any]) -> None:
+    """Refuses what a NAT cannot be, and two of which one is for all that the other is for."""
+    nats = wanted.get("nats", ())
+    if len({one.get("name") for one in nats}) < len(nats):
+        raise bad("Invalid value for field 'resource.nats': names of NATs must be unique.")
+    for nat in nats:
+        if nat.get("natIpAllocateOption") == "AUTO_ONLY" and (nat.get("natIps") or nat.get("drainNatIps")):
+            raise bad("Invalid value for field 'resource.nats[0].natIps': not with AUTO_ONLY.")
+        some = str(nat.get("sourceSubnetworkIpRangesToNat")) == "LIST_OF_SUBNETWORKS"
+        if bool(nat.get("subnetworks")) is not some:
+            raise bad(
+                "Invalid value for field 'resource.nats[0].subnetworks': with LIST_OF_SUBNETWORKS alone."
+            )
+    folder = key.rpartition("/")[0]
+    others = [
+        nat
+        for name, router in world["project"]["routers"].items()
+        if name != key and name.startswith(f"{folder}/") and router["network"] == wanted["network"]
+        for nat in router.get("nats", ())
+    ]
+    public = [one for one in (*nats, *others) if one.get("type", "PUBLIC") == "PUBLIC"]
+    if len(public) > 1 and any(one["sourceSubnetworkIpRangesToNat"].startswith("ALL_") for one in public):
+        words = "A NAT of all subnetworks must be the only one of its network in a region."
+        raise bad(f"Invalid value for field 'resource.nats': {words}")
+
+
 def _change(world: World, kind: str, key: str, verb: str, body: dict[str, Any]) -> None:
     thing = world["project"][kind][key]
     if verb == "expandIpCidrRange":
@@ -132,14 +162,21 @@ def _change(world: World, kind: str, key: str, verb: str, body: dict[str, Any]) 
             raise bad(f"Invalid value for field 'ipCidrRange': {new} does not contain {old}.")
     elif verb == "setPrivateIpGoogleAccess":
         pass
-    elif kind == "subnetworks" and body.get("fingerprint") != thing["fingerprint"]:
-        raise Refused(412, "FAILED_PRECONDITION", "Invalid fingerprint.", "conditionNotMet")
+    elif kind == "subnetworks":
+        if world["settings"]["fingerprint_conflicts"]:  # somebody else was faster
+            world["settings"]["fingerprint_conflicts"] -= 1
+            thing["fingerprint"] = number(world)
+        if body.get("fingerprint") != thing["fingerprint"]:
+            raise Refused(412, "FAILED_PRECONDITION", "Invalid fingerprint.", "conditionNotMet")
     elif kind == "networks" and set(body) - {"routingConfig", "mtu"}:
         raise bad("Invalid value for field 'resource': it cannot be changed.")
-    thing |= {name: value for name, value in body.items() if name != "fingerprint"}
-    thing["fingerprint"] = number(world)
+    changed = {**thing, **{name: value for name, value in body.items() if name != "fingerprint"}}
     if kind == "subnetworks":
-        _ranges(world, key, thing)
+        changed["fingerprint"] = number(world)
+        _ranges(world, key, changed)
+    if kind == "routers":
+        _nats(world, key, changed)
+    thing |= changed
 
 
 def _delete(world: World, kind: str, key: str) -> None:
@@ -197,7 +234,7 @@ def rules_of_gke(world: World, cluster: str, spec: dict[str, Any]) -> None:
         rule = f"gke-{name[:20]}-{number(world)[-8:]}-vms"
         key = f"{'/'.join(link.split('/')[:2])}/global/firewalls/{rule}"
         told = {"name": rule, "network": f"{_LINK}{link}", "cluster": cluster, "description": ""}
-        world["project"]["firewalls"][key] = {**told, "id": number(world), "fingerprint": "1"}
+        world["project"]["firewalls"][key] = {**told, "id": number(world)}
 
 
 def forget_rules(world: World, cluster: str) -> None:

@@ -276,7 +276,7 @@ def test_a_network_that_is_there_gets_a_way_out_unless_it_has_one(project: Gke) 
     )
     network = {"name": "net", "autoCreateSubnetworks": True}
     compute.send("POST", "make it", "compute/v1/projects/proj/global/networks", network)
-    router = {"name": "theirs", "network": "projects/proj/global/networks/net", "nats": []}
+    router: dict[str, Any] = {"name": "theirs", "network": "projects/proj/global/networks/net", "nats": []}
     compute.send("POST", "make it", f"{region}/routers", router)
 
     def told() -> list[str]:
@@ -286,12 +286,34 @@ def test_a_network_that_is_there_gets_a_way_out_unless_it_has_one(project: Gke) 
         return [*ways, *(one for one in planned.beside if "router" in one)]
 
     assert told() == ["make router net-router"]
-    some = {"sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS", "subnetworks": [{"name": "x/other"}]}
+    others = {"name": "x/other", "sourceIpRangesToNat": ["ALL_IP_RANGES"]}
+    some = {"name": "some", "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS", "subnetworks": [others]}
+    unsaid = {"name": "net", "subnet": "sub", "existing": True, "nat": False}
     compute.send("PATCH", "change it", f"{region}/routers/theirs", {"nats": [some]})
     assert told() == ["make router net-router"]
-    every = {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"}
-    compute.send("PATCH", "change it", f"{region}/routers/theirs", {"nats": [some, every]})
+    [mine] = [one for one in plan(desk(), there).steps if one.wanted.kind == "router"]
+    [own] = mine.wanted.fields["nats"]
+    assert [one["name"] for one in own["subnetworks"]] == ["projects/proj/regions/us-east5/subnetworks/sub"]
+    compute.send("POST", "make it", f"{region}/routers", {**mine.wanted.fields, "name": "tried"})
+    compute.send("DELETE", "delete it", f"{region}/routers/tried")
+    words = (
+        "network.nat: no NAT of network net in us-east5 is for subnetwork sub (that of theirs is for others): private "
+        "nodes reach nothing outside of Google"
+    )
+    [warning] = plan(desk(), environment(network=unsaid)).warnings
+    assert warning.startswith(words)
+    for source, out in (("LIST_OF_SECONDARY_IP_RANGES", False), ("PRIMARY_IP_RANGE", True)):
+        ours = {**others, "name": "x/sub", "sourceIpRangesToNat": [source]}
+        nats = {"nats": [{**some, "subnetworks": [others, ours]}]}
+        compute.send("PATCH", "change it", f"{region}/routers/theirs", nats)
+        assert plan(desk(), environment(network=unsaid)).warnings == ([] if out else [warning])
+    every = {"name": "every", "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"}
+    compute.send("PATCH", "change it", f"{region}/routers/theirs", {"nats": [every]})
     assert told() == ["router theirs lets nodes of network net out: no other one is made"]
+    asked = plan(desk(), environment(network={**unsaid, "nat": True}))
+    assert [str(one).partition(",")[0] for one in asked.against] == [
+        "network.nat: router theirs lets subnetwork sub out already"
+    ]
 
 
 @pytest.mark.system

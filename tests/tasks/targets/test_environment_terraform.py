@@ -44,6 +44,7 @@ CASES: dict[str, EnvironmentConfig] = {
         registry=None,
     ),
     "shared": environment(network={**NETWORK, "existing": True, "host_project": "host"}),
+    "existing": environment(network={**NETWORK, "existing": True}),
 }
 
 
@@ -117,7 +118,18 @@ def test_the_way_out_of_private_nodes_is_a_resource_of_its_own() -> None:
     resources = export(CASES["team"], "proj").document["resource"]
     [nat] = resources["google_compute_router_nat"].values()
     assert nat["router"] == "${google_compute_router.tpu_network_router.name}"
-    assert nat["nat_ip_allocate_option"] == "AUTO_ONLY"
+    assert nat["nat_ip_allocate_option"] == "AUTO_ONLY" and "subnetwork" not in nat
+    resources = export(CASES["existing"], "proj").document["resource"]
+    [nat] = resources["google_compute_router_nat"].values()
+    assert (nat["source_subnetwork_ip_ranges_to_nat"], nat["subnetwork"]) == (
+        "LIST_OF_SUBNETWORKS",
+        [
+            {
+                "name": "projects/proj/regions/us-east5/subnetworks/sub",
+                "source_ip_ranges_to_nat": ["ALL_IP_RANGES"],
+            }
+        ],
+    )
 
 
 def test_what_has_no_place_there_is_told() -> None:
