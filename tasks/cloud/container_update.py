@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tasks.cloud.container import Container
-from tasks.cloud.container_errors import Busy, Unavailable, error_of_operation
+from tasks.cloud.container_document import document
+from tasks.cloud.container_errors import Busy, NotFound, Unavailable, error_of_operation
 from tasks.cloud.container_transport import client, told
 
 PARTS = (
@@ -36,18 +37,28 @@ LIMIT_S = 3600.0
 """How long a change, and another's operation before it, are waited for."""
 
 
-def change(container: Container, location: str, name: str, part: str, value: Any) -> None:
+Edit = Callable[[Mapping[str, Any]], Any]
+"""Returns what a part becomes, of the cluster or node pool as it is now."""
+
+
+def change(container: Container, location: str, name: str, part: str, edit: Edit) -> None:
     """Gives a cluster another value of one of its parts, and waits until it has it. Asking twice changes nothing.
 
-    Another's operation on the cluster is waited for, as long as the own one. Raises ContainerError.
+    Another's operation on the cluster is waited for, as long as the own one; where it was changed since it was read it
+    is read again. Raises ContainerError.
     """
     full = f"projects/{container.project}/locations/{location}/clusters/{name}"
     doing = f"change {part} of cluster {name}"
 
     def ask(**more: Any) -> Any:
+        now = _now(container, location, name, doing)
+        value = edit(now)
         if part == "maintenance_policy":
-            return client().set_maintenance_policy(_kept_up(full, value), **more)
-        update = {f"desired_{_CALLED.get(part, part)}": value}
+            version = (now.get("maintenance_policy") or {}).get("resource_version", "")
+            return client().set_maintenance_policy(
+                _kept_up(full, {**value, "resource_version": version}), **more
+            )
+        update = {f"desired_{_CALLED.get(part, part)}": value, "etag": now.get("etag", "")}
         return client().update_cluster({"name": full, "update": update}, **more)
 
     _carried_out(container, location, doing, ask)
@@ -70,21 +81,33 @@ def change_pool(
     cluster: str,
     name: str,
     part: str,
-    value: Any,
+    edit: Edit,
 ) -> None:
     """Gives a node pool another value of one of POOL_PARTS or MACHINE_PARTS, as `change` does."""
     full = f"projects/{container.project}/locations/{location}/clusters/{cluster}/nodePools/{name}"
     doing, field = f"change {part} of node pool {name}", part.rpartition(".")[2]
 
     def ask(**more: Any) -> Any:
+        pools = _now(container, location, cluster, doing).get("node_pools", ())
+        now = next((one for one in pools if one["name"] == name), None)
+        if now is None:
+            raise NotFound(f"cannot {doing}: it is gone")
+        value = edit(now)
         request = {"name": full, field: {"labels": value} if field == "labels" else value}
         if part == "autoscaling":
             return client().set_node_pool_autoscaling(request, **more)
         if part == "management":
             return client().set_node_pool_management(request, **more)
-        return client().update_node_pool(request, **more)
+        return client().update_node_pool({**request, "etag": now.get("etag", "")}, **more)
 
     _carried_out(container, location, doing, ask)
+
+
+def _now(container: Container, location: str, name: str, doing: str) -> Mapping[str, Any]:
+    now = document(container.project, location, name, container.timing)
+    if now is None:
+        raise NotFound(f"cannot {doing}: it is gone")
+    return now
 
 
 def _carried_out(container: Container, location: str, doing: str, ask: Callable[..., Any]) -> None:

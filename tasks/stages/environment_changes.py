@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tasks.cloud.container_document import document
@@ -11,6 +14,9 @@ from tasks.cloud.things import value_at
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
+from tasks.leases.environments import lease_name
+from tasks.leases.lease import State
+from tasks.leases.ledger import latest
 from tasks.stages.environment_desk import Desk
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import keeps_room
@@ -18,11 +24,9 @@ from tasks.targets.environment_diff import Difference, differences
 from tasks.targets.environment_unasked import unasked
 from tasks.targets.environment_wanted import Wanted, wanted
 
-_BESIDE: Mapping[str, Sequence[str]] = {
-    "autoscaling": ("enable_node_autoprovisioning", "resource_limits", "autoprovisioning_node_pool_defaults"),
-    "maintenance_policy": ("resource_version",),
-}
-"""What of a part of the cluster is said again when it is changed: it stays, or says what the change is made to."""
+_WHOLE = ("autoscaling", "master_authorized_networks_config")
+"""Parts of the cluster of which an update leaves nothing but what it says; of the others it leaves what it does not."""
+_DAILY = "maintenance_policy.window.daily_maintenance_window.start_time"
 
 
 def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Difference]]:
@@ -32,19 +36,25 @@ def differs(desk: Desk, config: EnvironmentConfig) -> Mapping[str, Sequence[Diff
 
 def set_by_others(desk: Desk, config: EnvironmentConfig) -> list[str]:
     """Returns what was set on the cluster and its node pools that the file says nothing of, a line each."""
-    return [line for one, there in _standing(desk, config) for line in unasked(one, there)]
+    found: list[str] = []
+    for one, there in _standing(desk, config):
+        if one.kind == "cluster" and _dropped_window(desk, config, one, there):  # it goes
+            window = {"daily_maintenance_window": {"start_time": ""}}
+            one = replace(one, fields={**one.fields, "maintenance_policy": {"window": window}})
+        found += unasked(one, there)
+    return found
 
 
 def change_cluster(desk: Desk, config: EnvironmentConfig) -> list[str]:
     """Changes what of the cluster and its node pools may be changed while they are there; returns what stays, told."""
-    for one, there, unlike in _compared(desk, config):
+    for one, _, unlike in _compared(desk, config):
         parts: dict[str, list[Difference]] = {}
         for each in unlike:
             if each.can:
                 parts.setdefault(_part_of(one, each.path), []).append(each)
         for part, changes in sorted(parts.items()):
             desk.say(f"change {one}: {'; '.join(map(str, changes))}")
-            _change(desk, one, part, there)
+            _change(desk, one, part)
     stays = []
     for what, fields in differs(desk, config).items():
         for field in fields:
@@ -63,9 +73,10 @@ def _compared(
     for one, seen in _standing(desk, config):
         now = now or str(seen.get("current_master_version", ""))  # of the cluster, which is the first
         found = differences(one, seen, _in_place(one))
-        if unlike := [
-            each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)
-        ]:
+        unlike = [each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)]
+        if one.kind == "cluster" and (dropped := _dropped_window(desk, config, one, seen)):
+            unlike.append(dropped)
+        if unlike:
             yield one, seen, unlike
 
 
@@ -92,17 +103,49 @@ def _part_of(one: Wanted, path: str) -> str:
     return next(part for part in _in_place(one) if path == part or path.startswith(f"{part}."))
 
 
-def _change(desk: Desk, one: Wanted, part: str, there: Mapping[str, Any]) -> None:
-    value, has = value_at(one.fields, part), value_at(there, part)
+def _dropped_window(
+    desk: Desk, config: EnvironmentConfig, one: Wanted, there: Mapping[str, Any]
+) -> Difference | None:
+    """Returns that a cluster has the maintenance window that the file named before, and does not name any more.
+
+    One that somebody else gave it is not asked about, and stays.
+    """
+    lease = latest(desk.ledger, lease_name(desk.project, config.called))
+    if lease is None or lease.state is State.GONE or "maintenance_policy" in one.fields:
+        return None
+    made_with = json.loads(lease.shape.get("config") or "{}").get("cluster", {}).get("maintenance")
+    has = value_at(there, _DAILY)
+    return Difference(_DAILY, has, None, can=True) if has and has == made_with else None
+
+
+def _change(desk: Desk, one: Wanted, part: str) -> None:
+    value = value_at(one.fields, part)
     if one.kind == "cluster":
-        if part in _BESIDE and isinstance(value, Mapping) and isinstance(has, Mapping):
-            value = {**{name: has[name] for name in _BESIDE[part] if name in has}, **value}
-        change(desk.container, one.scope.partition("/")[2], one.name, part, value)
+        edit = partial(_of_cluster, part, value)
+        change(desk.container, one.scope.partition("/")[2], one.name, part, edit)
         return
     _, place, cluster = one.scope.split("/")
-    if isinstance(value, Mapping) and isinstance(has, Mapping):
-        value = {**has, **value}  # what nobody asks for stays as it is
-    change_pool(desk.container, place, cluster, one.name, part, value)
+
+    def beside(now: Mapping[str, Any]) -> Any:
+        has = value_at(now, part)
+        both = isinstance(value, Mapping) and isinstance(has, Mapping)
+        return {**has, **value} if both else value  # what nobody asks for stays as it is
+
+    change_pool(desk.container, place, cluster, one.name, part, beside)
+
+
+def _of_cluster(part: str, value: Any, now: Mapping[str, Any]) -> Any:
+    """Returns what a part of a cluster becomes: as it is wanted, with all that stands beside that."""
+    has = value_at(now, part) or {}
+    if part == "maintenance_policy":
+        wanted, there = (value or {}).get("window", {}), has.get("window", {})
+        exclusions = {
+            **there.get("maintenance_exclusions", {}),
+            **wanted.get("maintenance_exclusions", {}),
+        }  # of either kind of window, which is one or the other
+        return {**has, "window": {**wanted, "maintenance_exclusions": exclusions}}
+    is_off = isinstance(value, Mapping) and value.get("enabled") is False
+    return {**has, **value} if part in _WHOLE and not is_off else value
 
 
 def _enough(one: Wanted, unlike: Difference, now: str = "") -> bool:

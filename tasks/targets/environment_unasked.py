@@ -112,6 +112,8 @@ def _of_nats(nats: Any) -> Iterator[str]:
             continue
         if (nat.get("logConfig") or {}).get("enable"):
             yield f"logs connections of its NAT {name}"
+        if nat.get("natIpAllocateOption") == "MANUAL_ONLY":
+            yield f"lets nodes out by addresses of its own in its NAT {name}"
         if nat.get("enableDynamicPortAllocation") or nat.get("minPortsPerVm") not in (None, 64):
             yield f"gives machines ports in another way than usual in its NAT {name}"
 

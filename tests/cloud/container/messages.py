@@ -30,6 +30,11 @@ def version_of_policy(spec: dict[str, Any]) -> str:
     return hashlib.sha256(repr(policy).encode()).hexdigest()[:8] if policy else ""
 
 
+def mark_of(stored: dict[str, Any]) -> str:
+    """Returns the etag of a cluster or node pool: another one once anything of it is another."""
+    return hashlib.sha256(repr((stored["spec"], stored["status"])).encode()).hexdigest()[:8]
+
+
 def cluster_message(world: World, key: str) -> container_v1.Cluster:
     """Returns a cluster as `GetCluster` tells it, with its pools."""
     stored = world["clusters"][key]
@@ -43,6 +48,7 @@ def cluster_message(world: World, key: str) -> container_v1.Cluster:
     message.status_message = stored["message"]
     message.conditions = _conditions(stored["conditions"])
     message.label_fingerprint = stored["fingerprint"]
+    message.etag = mark_of(stored)
     message.maintenance_policy.resource_version = version_of_policy(stored["spec"])
     message.create_time = _text(stored["created"])
     message.current_master_version = _version(message.initial_cluster_version)
@@ -69,6 +75,7 @@ def pool_message(world: World, key: str, name: str) -> container_v1.NodePool:
     message.status_message = stored["message"]
     message.conditions = _conditions(stored["conditions"])
     message.version = _version(cluster["spec"].get("initial_cluster_version", ""))
+    message.etag = mark_of(stored)
     if not message.locations:
         message.locations = cluster["zones"]
     if stored["status"] not in ("PROVISIONING", "ERROR"):

@@ -62,12 +62,29 @@ def delete_cluster(state: World, request: container_v1.DeleteClusterRequest) -> 
 def update_cluster(state: World, request: container_v1.UpdateClusterRequest) -> container_v1.Operation:
     cluster = _find(state, request.name)
     wanted = messages.spec_of(request.update)
+    mark = wanted.pop("etag", "")
     if len(wanted) != 1:
         raise rules.bad("Must specify exactly one update.")
     world.refuse_if_busy(state, request.name)
+    _refuse_stale(state, mark, messages.mark_of(cluster))
     for name, value in wanted.items():
-        cluster["spec"][name.removeprefix("desired_").removeprefix("cluster_")] = value
+        part = name.removeprefix("desired_").removeprefix("cluster_")
+        partly = part in (
+            "addons_config",
+            "monitoring_config",
+            "logging_config",
+            "control_plane_endpoints_config",
+        )
+        cluster["spec"][part] = {**cluster["spec"].get(part, {}), **value} if partly else value
     return messages.operation_message(state, world.begin(state, request.name, "UPDATE_CLUSTER"))
+
+
+def _refuse_stale(state: World, mark: str, now: str) -> None:
+    """Refuses who read a cluster or pool before somebody else changed it; without a mark nobody is held to anything."""
+    faster = state["settings"]["faster_updates"] > 0
+    state["settings"]["faster_updates"] -= faster
+    if mark and (faster or mark != now):
+        raise Refused("ABORTED", f"The etag {mark} does not match the current etag {now}.")
 
 
 def set_maintenance_policy(
@@ -78,7 +95,9 @@ def set_maintenance_policy(
     cluster = _find(state, request.name)
     world.refuse_if_busy(state, request.name)
     policy = messages.spec_of(request.maintenance_policy)
-    if policy.pop("resource_version", "") != messages.version_of_policy(cluster["spec"]):
+    faster = state["settings"]["faster_updates"] > 0
+    state["settings"]["faster_updates"] -= faster
+    if faster or policy.pop("resource_version", "") != messages.version_of_policy(cluster["spec"]):
         raise Refused("ABORTED", "The maintenance policy was changed since it was read.")
     cluster["spec"]["maintenance_policy"] = policy
     return messages.operation_message(state, world.begin(state, request.name, "UPDATE_CLUSTER"))
@@ -165,13 +184,15 @@ def set_node_pool_management(
 
 
 def update_node_pool(state: World, request: container_v1.UpdateNodePoolRequest) -> container_v1.Operation:
-    wanted = {key: value for key, value in messages.spec_of(request).items() if key != "name"}
+    wanted = {key: value for key, value in messages.spec_of(request).items() if key not in ("name", "etag")}
     machine = wanted.keys() & {"machine_type", "disk_type", "disk_size_gb"}
     if not wanted or (machine and wanted.keys() - machine):
         raise rules.bad("Must specify exactly one update.")
     if "labels" in wanted:
         wanted["labels"] = wanted["labels"].get("labels", {})
-    _, _, pool = _find_pool(state, request.name)
+    key, _, pool = _find_pool(state, request.name)
+    world.refuse_if_busy(state, key)
+    _refuse_stale(state, request.etag, messages.mark_of(pool))
     if machine and pool["spec"].get("placement_policy", {}).get("tpu_topology"):
         raise rules.bad("Machines of a TPU slice node pool cannot be changed.")
     return _change_pool(state, request.name, {"config": {**pool["spec"].get("config", {}), **wanted}})

@@ -69,6 +69,7 @@ SETTINGS: dict[str, Any] = {
     "dns_endpoints": False,  # control planes have DNS names, which nothing here serves
     "failing_policies": "",  # with what the making of a resource policy ends
     "undeletable": [],  # names whose deletion is refused
+    "faster_updates": 0,  # so many changes of clusters and pools meet another's first
     # What is behind each cluster: None: nothing; else a Kubernetes stand-in with these settings (its settings.py), and
     # `without` (what is not installed in it) and `faults` (that wait from its beginning).
     "kubernetes": None,

@@ -14,13 +14,14 @@ from tasks.cloud.container_errors import Busy
 from tasks.cloud.container_model import Cluster
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
+from tasks.leases.claim import claim
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.leases.patience import USUAL
 from tasks.leases.reaper import reap
 from tasks.stages.clusters import create, delete, preview
-from tasks.stages.environment import down
-from tasks.stages.environment_changes import change_cluster, differs
+from tasks.stages.environment import _shape, down
+from tasks.stages.environment_changes import change_cluster, differs, set_by_others
 from tasks.stages.environment_plan import lost_record, others_in
 from tasks.targets.cluster_asked import POOL_S, Asked
 from tasks.targets.cluster_plan import Step
@@ -28,7 +29,7 @@ from tasks.targets.cluster_soon import as_planned
 from tasks.targets.kube_room import held_in
 from tests.cloud.container.leasing import a_ledger, office, quick_inventories
 from tests.cloud.container.running import Gke
-from tests.cloud.project.leasing import desk, environment
+from tests.cloud.project.leasing import desk, environment, inventories
 
 CLUSTER = "projects/proj/locations/us-east5/clusters/mine"
 ACCOUNT = '"gke-sa@proj.iam.gserviceaccount.com" → "other-sa@proj.iam.gserviceaccount.com"'
@@ -123,6 +124,71 @@ def test_what_a_cluster_can_be_changed_in_is_changed_and_the_rest_is_told(gke: G
     ]
     assert "gcloud container clusters upgrade" in told(environment(cluster=later))[0]
     assert len(told(environment(cluster=later))) == 2, "the other maintenance window has been asked for"
+
+
+FREEZE = {
+    "launch": {
+        "start_time": "2027-01-01T00:00:00Z",
+        "end_time": "2027-01-08T00:00:00Z",
+        "maintenance_exclusion_options": {"scope": "NO_MINOR_UPGRADES"},
+    }
+}
+
+
+def test_a_window_goes_with_the_file_and_what_others_excluded_from_it_stays(gke: Gke) -> None:
+    def window() -> Any:
+        return gke.store.read()["clusters"][CLUSTER]["spec"]["maintenance_policy"]["window"]
+
+    def by_hand(**fields: Any) -> None:
+        with gke.store.changing() as state:
+            state["clusters"][CLUSTER]["spec"].setdefault("maintenance_policy", {})["window"] = fields
+
+    early, late, none = (
+        environment(cluster={"name": "mine", "private": True, **more})
+        for more in ({"maintenance": "03:00"}, {"maintenance": "04:00"}, {})
+    )
+    create(office(), "mine", cluster_of(early, "proj"), lasting=True)
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
+    held.stand(None)
+    held.describe(_shape(early), None)
+    by_hand(**window(), maintenance_exclusions=FREEZE)
+    gke.set(faster_updates=2)  # and meanwhile others change it as well
+    change_cluster(desk(), late)
+    held.describe(_shape(late), None)
+    assert window() == {"daily_maintenance_window": {"start_time": "04:00"}, "maintenance_exclusions": FREEZE}
+    by_hand(recurring_window={"recurrence": "FREQ=DAILY"}, maintenance_exclusions=FREEZE)
+    change_cluster(desk(), late)
+    assert window() == {"daily_maintenance_window": {"start_time": "04:00"}, "maintenance_exclusions": FREEZE}
+    start = "maintenance_policy.window.daily_maintenance_window.start_time"
+    assert told(none) == [f'cluster mine: {start}: "04:00" → nothing']
+    assert not [one for one in set_by_others(desk(), none) if "is upgraded from" in one]
+    assert (change_cluster(desk(), none), told(none)) == ([], [])
+    assert window() == {"maintenance_exclusions": FREEZE}
+    by_hand(daily_maintenance_window={"start_time": "05:00"})
+    assert told(none) == [], "it is not the file's"
+    assert [one for one in set_by_others(desk(), none) if "is upgraded from 05:00 on" in one]
+
+
+def test_what_stands_beside_what_is_changed_of_a_cluster_stays(gke: Gke) -> None:
+    cluster = {"name": "mine", "private": True, "authorized_networks": ["office=203.0.113.0/24"]}
+    make(cluster=cluster)
+    networks = {"enabled": True, "gcp_public_cidrs_access_enabled": True, "cidr_blocks": []}
+    grown = {"autoscaling_profile": "BALANCED", "autoprovisioning_locations": ["us-east5-a"]}
+    with gke.store.changing() as state:  # by hand
+        spec = state["clusters"][CLUSTER]["spec"]
+        spec["master_authorized_networks_config"], spec["autoscaling"] = networks, grown
+        spec["monitoring_config"]["managed_prometheus_config"] = {"enabled": True}
+        spec["monitoring_config"]["component_config"] = {"enable_components": ["SYSTEM_COMPONENTS", "DCGM"]}
+        labels = state["clusters"][CLUSTER]["pools"]["tpu-node-pool-0"]["spec"]["config"]["labels"]
+        labels["multislice-group"] = "another"
+    gke.set(faster_updates=3)
+    assert change_cluster(desk(), environment(cluster=cluster)) == []
+    spec = gke.store.read()["clusters"][CLUSTER]["spec"]
+    office_alone = {"display_name": "office", "cidr_block": "203.0.113.0/24"}
+    assert spec["master_authorized_networks_config"] == {**networks, "cidr_blocks": [office_alone]}
+    assert spec["autoscaling"] == {**grown, "autoscaling_profile": "OPTIMIZE_UTILIZATION"}
+    assert spec["monitoring_config"]["managed_prometheus_config"] == {"enabled": True}
+    assert gke.store.read()["settings"]["faster_updates"] == 0
 
 
 def test_networks_that_the_file_does_not_name_any_more_are_no_limit(gke: Gke) -> None:
