@@ -18,6 +18,8 @@ from runtime.gcs_proxy.envelope import DATA_KEY_BYTES, Envelope, binding, new_da
 from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.kms import CloudKms, KeyDenied
 
+_KEYSET_CHARACTERS = 1 << 20
+"""More than any keyset has."""
 _OTHERS_MAY = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -109,11 +111,16 @@ def make_key_file(path: Path) -> None:
 
 def _from_file(path: Path, mounted: bool) -> aead.Aead:
     try:
-        with path.open() as file:
+        # A pipe that nobody writes to would be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read()
+            if not stat.S_ISREG(mode):
+                raise BadInput(f"the key file {path} is no regular file", fix="name a keyset of Tink, in JSON")
+            text = file.read(_KEYSET_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the key file {path} cannot be read: {error}") from error
+    if len(text) > _KEYSET_CHARACTERS:
+        raise BadInput(f"{path} is too large for a key file", fix="name a keyset of Tink, in JSON")
     if mode & _OTHERS_MAY and not mounted:
         raise BadInput(f"others may read the key file {path}", fix=f"chmod 600 {path}")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -179,6 +180,8 @@ def _content(key: KeyRef) -> str:
     assert path is not None
     try:
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput(f"the key file {path} is no regular file", fix="name a keyset of Tink, in JSON")
         if status.st_size > _LARGEST_KEY_FILE:
             raise BadInput(f"{path} is too large for a key file", fix="name a keyset of Tink, in JSON")
         content = path.read_text()

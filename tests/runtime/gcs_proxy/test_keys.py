@@ -183,6 +183,17 @@ def test_a_file_that_is_no_keyset_is_refused(tmp_path: Path, text: str) -> None:
         KeyRing([parse_key(f"file:{path}")])
 
 
+def test_what_never_ends_or_never_begins_is_no_key_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(BadInput, match="regular file|Is a directory"):
+            KeyRing([parse_key(f"file:{path}")])
+    (large := tmp_path / "large.json").touch(0o600)
+    large.write_bytes(b" " * (1 << 21))
+    with pytest.raises(BadInput, match="too large"):
+        KeyRing([parse_key(f"file:{large}")])
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file"):
         KeyRing([parse_key(f"file:{tmp_path}/none.json")])

@@ -234,6 +234,9 @@ def test_objects_of_two_kinds_of_places_are_not_put_together_or_moved(
         ):
             told = proxy.ask(method, target, body, headers)
             assert told.status == 400 and b"of encrypted objects" in told.content
+        parts = b"<ComposeRequest><Component><Name>secret/x</Name></Component></ComposeRequest>"
+        told = proxy.ask("PUT", f"/{bucket}/both?compose", parts)
+        assert told.status == 400 and b"by the JSON API" in told.content
         for place in (bucket, store.new_bucket()):
             for source in (f"/{bucket}/secret%2Fx", f"{bucket}%2Fsecret%2Fx", f"/open/../{bucket}/secret/x"):
                 told = proxy.ask("PUT", f"/{place}/y", b"", {"x-goog-copy-source": source})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,13 @@ def test_key_files_are_looked_at_before_anything_is_made(tmp_path: Path, key: Pa
     ]
     with pytest.raises(BadInput, match="others may read"):
         beside(target(encryption={"keys": {"bkt": f"file:{tmp_path}/open.json"}}), elsewhere=True)
+
+
+def test_a_key_file_that_would_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in ("/dev/zero", f"{tmp_path}/pipe"):
+        [problem] = key_files(Encryption(keys={"bucket": f"file:{path}"}))
+        assert problem.what.endswith("is no regular file")
 
 
 def test_a_job_file_has_it(tmp_path: Path, key: Path) -> None:
