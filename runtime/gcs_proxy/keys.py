@@ -115,7 +115,9 @@ def _from_file(path: Path, mounted: bool) -> aead.Aead:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise BadInput(f"the key file {path} is no regular file", fix="name a keyset of Tink, in JSON")
+                raise BadInput(
+                    f"the key file {path} is no regular file", fix="name a keyset of Tink, in JSON"
+                )
             text = file.read(_KEYSET_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the key file {path} cannot be read: {error}") from error

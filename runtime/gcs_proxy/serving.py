@@ -79,7 +79,9 @@ def _upload(gate: Gateway, client: Client, about: Route) -> None:
         pass_through(gate, client)
     elif about.xml:
         if any(name == "compose" for name, _ in about.query):
-            raise unsupported("objects are composed by the JSON API where any object of the bucket is encrypted")
+            raise unsupported(
+                "objects are composed by the JSON API where any object of the bucket is encrypted"
+            )
         if key := gate.key_map.key(about.bucket, about.name):
             upload_xml(gate, client, about, key)
         elif any(gate.key_map.key(*place) for place in _copied(client)):
