@@ -24,7 +24,7 @@ def install(folder: Path, instances: dict[str, tuple[str, int]], account: str = 
     return folder
 
 
-def main() -> int:
+def answer() -> int:
     folder, words = Path(sys.argv[1]), sys.argv[2:]
     with (folder / "calls").open("a") as calls:
         calls.write(" ".join(words) + "\n")
@@ -57,4 +57,4 @@ def relay(link: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer())
