@@ -76,6 +76,16 @@ def store_of(environment: Mapping[str, str]) -> str:
     return next((environment[name] for name in STORE_VARIABLES if environment.get(name)), GOOGLE)
 
 
+def half_led(environment: Mapping[str, str]) -> str:
+    """Returns why programs with these variables would ask two stores for the same objects; empty: they would not."""
+    told, silent = (
+        [name for name in STORE_VARIABLES if bool(environment.get(name)) is has] for has in (True, False)
+    )
+    if not told or not silent:
+        return ""
+    return f"{told[0]} is set and {silent[0]} is not"
+
+
 def straight(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables by which programs reach loopback by no other proxy, where the environment names any."""
     if not any(environment.get(name) or environment.get(name.upper()) for name in _PROXIES):

@@ -42,6 +42,7 @@ from tasks.stages.refusals import (
     refuse_bad_keys,
     refuse_flags_without_effect,
     refuse_local_directory,
+    refuse_two_stores,
     refuse_unencrypted,
     refuse_unfit_machine,
     refuse_unwritable,
@@ -116,6 +117,7 @@ def resolve(request: RunRequest, environ: Mapping[str, str], suite_text: str | N
     refuse_flags_without_effect(request, spec, plan)
     place = Place(str(locate(request.target, "targets")))
     refuse_unencrypted(spec, place, environ)
+    refuse_two_stores(spec, place, environ)
     if spec.lease is not None:
         checked_lease_name(spec.lease)
     warnings = (*spec.warnings, *unencrypted_output(spec, place))

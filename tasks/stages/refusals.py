@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput, Place, Problem, refusal
-from runtime.contract.sidecar import way_around
+from runtime.contract.sidecar import STORE_VARIABLES, half_led, way_around
 from tasks.cloud.storage import Folder, is_there, open_folder, probe_writable
+from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.home import HOME_VARIABLE, home
 from tasks.config.locate import locate
 from tasks.config.request import KEEP_FOR, RunRequest
@@ -90,6 +91,24 @@ def refuse_unencrypted(spec: RunSpec, place: Place, environ: Mapping[str, str]) 
         problems.append(Problem("error", None, f"{why}, in this environment", around, "unset it"))
     if problems:
         raise BadInput(problems)
+
+
+def refuse_two_stores(spec: RunSpec, place: Place, environ: Mapping[str, str]) -> None:
+    """Raises BadInput where some of the workers' clients would go to a stand-in of Cloud Storage, others to Google's.
+
+    `place`: the target's file. `environ`: what workers on this machine have beside the run's own variables.
+    """
+    sources: list[tuple[Place | None, Mapping[str, str]]] = [(Place("--env"), spec.env)]
+    if isinstance(spec.target, GkeTargetConfig):
+        sources.append((place, spec.target.env))
+    elif spec.target.kind == "local":
+        sources.append((None, environ))
+    environment = {name: value for _, part in reversed(sources) for name, value in part.items()}
+    if not spec.output.startswith("gs://") or not (why := half_led(environment)):
+        return
+    where = next(place for place, part in sources if any(name in part for name in STORE_VARIABLES))
+    around = "TensorStore heeds the one and other clients the other: some of each checkpoint would go to Cloud Storage"
+    raise BadInput(Problem("error", where, why, around, "set both to the same address, or neither"))
 
 
 def unencrypted_output(spec: RunSpec, place: Place) -> list[Problem]:

@@ -114,5 +114,6 @@ def gcs_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def gcs_bucket(gcs_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new bucket, as gs://name; this process's environment leads to the stand-in."""
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    for name in ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"):
+        monkeypatch.setenv(name, gcs_url)
     return f"gs://{make_bucket(gcs_url)}"

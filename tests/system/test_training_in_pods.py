@@ -27,8 +27,8 @@ pytestmark = pytest.mark.system
 
 STEPS = 40
 SIZES = ("--layers=2", "--width=32", "--heads=2", "--vocabulary=64", "--sequence=16", "--batch=2")
-SLOWLY = "--step-s=0.4"
-"""So that it is not over before it is killed."""
+SLOWLY = "--step-s=0.8"
+"""So that it is not over before it is killed, however late its lines come."""
 
 SAID = re.compile(r"^\[(?P<pod>\S*slice-job-0-0\S*)\] (?P<text>.*)$")
 

@@ -156,6 +156,45 @@ def test_what_would_not_be_encrypted_is_refused(tmp_path: Path) -> None:
         prepare(request(tmp_path / "out", target=str(file)), print)
 
 
+AT, TENSORSTORE_AT = "STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"
+IN_PODS = "kind: gke\ncontext: c\ntype: cpu\nnodes: 1\nqueue: null\npriority: null\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "env", "here", "told"),
+    [
+        ("kind: local\n", [], {AT: "http://s"}, f"{AT} is set and {TENSORSTORE_AT} is not, "),
+        ("kind: local\n", [], {TENSORSTORE_AT: "http://s"}, f"{TENSORSTORE_AT} is set and {AT} is not, "),
+        ("kind: local\n", [f"{AT}=http://s"], {}, f"--env: {AT} is set and {TENSORSTORE_AT} is not, "),
+        (
+            "kind: local\n",
+            [f"{AT}="],
+            {AT: "http://s", TENSORSTORE_AT: "http://s"},
+            f"{TENSORSTORE_AT} is set",
+        ),
+        (f"{IN_PODS}env: {{{AT}: 'http://s'}}\n", [], {}, f"t.yaml: {AT} is set and"),
+        ("kind: local\n", [f"{AT}=http://s"], {TENSORSTORE_AT: "http://s"}, ""),
+        (f"{IN_PODS}env: {{{AT}: 'http://s'}}\n", [f"{TENSORSTORE_AT}=http://s"], {}, ""),
+        (IN_PODS, [], {AT: "http://s"}, ""),
+    ],
+)
+def test_a_stand_in_of_the_store_is_one_for_all_clients(
+    tmp_path: Path, target: str, env: list[str], here: dict[str, str], told: str
+) -> None:
+    """Else a part of each checkpoint would go to Cloud Storage itself, into the bucket of that name."""
+    file = tmp_path / "t.yaml"
+    file.write_text(target)
+    asked = request("gs://my-bucket/runs", target=str(file), env=env)
+    if not told:
+        resolve(asked, here)
+        return
+    with pytest.raises(BadInput) as refusal:
+        resolve(asked, here)
+    assert told in str(refusal.value) and "set both to the same address" in str(refusal.value)
+    if target.startswith("kind: local"):
+        resolve(request(tmp_path / "out", target=str(file), env=env), here)
+
+
 def test_simulated_hardware_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     suite = tmp_path / "s.yaml"
     shipped = Path(__file__).parents[3] / "configs" / "suites" / "quickstart.yaml"
