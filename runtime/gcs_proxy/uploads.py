@@ -110,8 +110,10 @@ def finished(gate: Gateway, client: Client, exchange: Exchange, *, whole: bool) 
 def confirmed(stored: Resource, client: Client, plain: Plaintext) -> Resource:
     """Returns what the upload of a whole plaintext is answered with. Raises Refused (503)."""
     sealer = plain.sealer
-    if stored.get("size", "") not in ("", str(sealer.layout.sealed_size(sealer.plain))):
+    if stored.get("size", kept := str(sealer.layout.sealed_size(sealer.plain))) != kept:
         raise unavailable("the store kept another number of bytes than it was sent")
+    if not stored.get("size") or not stored.get("crc32c"):
+        raise unavailable("the store does not say what it kept of what it was sent")
     return uploaded(
         stored, client.origin, sealer.plain, sealer.crc32c, plain.md5.digest() if plain.md5 else None
     )

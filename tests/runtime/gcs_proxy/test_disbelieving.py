@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from runtime.gcs_proxy.format import Layout
@@ -25,6 +27,15 @@ def test_a_store_that_kept_something_else_is_not_believed(proxy: Proxy, store: S
     store.faults({"method": "POST", "path": bucket, "status": 200, "body": '{"size": "5", "name": "x"}'})
     told = proxy.upload(bucket, "x", CONTENT)
     assert told.status == 503 and "another number of bytes" in told.message
+
+
+@pytest.mark.parametrize("said", [{}, {"size": str(Layout().sealed_size(len(CONTENT)))}])
+def test_a_store_that_does_not_say_what_it_kept_is_not_believed(
+    proxy: Proxy, store: Store, bucket: str, said: dict[str, str]
+) -> None:
+    store.faults({"method": "POST", "path": bucket, "status": 200, "body": json.dumps(said)})
+    told = proxy.upload(bucket, "x", CONTENT)
+    assert told.status == 503 and "does not say" in told.message
 
 
 @pytest.mark.parametrize("how", ["media", "resumable", "xml"])
