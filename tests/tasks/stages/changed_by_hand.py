@@ -27,6 +27,29 @@ def changed_in(kind: str, ends: str, **fields: Any) -> Callable[[Any], None]:
     return change
 
 
+def taken_away(kind: str, ends: str) -> Callable[[Any], None]:
+    def change(state: Any) -> None:
+        [name] = [one for one in state["project"][kind] if one.endswith(ends)]
+        del state["project"][kind][name]
+
+    return change
+
+
+def nobody_may(ends: str) -> Callable[[Any], None]:
+    """Takes all roles on one thing from whoever has them."""
+
+    def change(state: Any) -> None:
+        [policy] = [one for name, one in state["project"]["policies"].items() if name.endswith(ends)]
+        policy["bindings"] = []
+
+    return change
+
+
+def without_slices(state: Any) -> None:
+    [cluster] = state["clusters"].values()
+    del cluster["pools"]["tpu-node-pool-0"]
+
+
 HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
     (
         changed_in("firewalls", "allow-iap", sourceRanges=["0.0.0.0/0"]),
@@ -76,4 +99,18 @@ HAND_MADE: list[tuple[Callable[[Any], None], str]] = [
         ),
         "make role roles/monitoring.metricWriter for serviceAccount:gke-sa@proj.iam.gserviceaccount.com",
     ),
+    (
+        changed_in("networks", "net", routingConfig={"routingMode": "GLOBAL"}),
+        'change network net [routingConfig.routingMode: "GLOBAL" → "REGIONAL"]',
+    ),
+    (taken_away("firewalls", "allow-iap"), "make firewall net-allow-iap"),
+    (taken_away("routers", "net-router"), "make router net-router"),
+    (taken_away("repositories", "ml-images"), "make repository ml-images"),
+    (taken_away("tensorboards", ""), "make tensorboard mine"),
+    (
+        nobody_may("cloud-tpu-sa@proj.iam.gserviceaccount.com"),
+        "make account role roles/iam.workloadIdentityUser for "
+        "serviceAccount:proj.svc.id.goog[tpu-training/cloud-tpu-sa]",
+    ),
+    (without_slices, "make pool tpu-node-pool-0"),
 ]
