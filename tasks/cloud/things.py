@@ -109,6 +109,8 @@ class OfCompute:
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
         """See Sort. A subnetwork's parts are changed by methods of their own."""
         doing, path, left = f"change {self._said(name)}", f"{self.part}/{name}", dict(fields)
+        if "labels" in left:
+            left["description"] = written(left.pop("labels"))
         for one, verb in (
             ("ipCidrRange", "expandIpCidrRange"),
             ("privateIpGoogleAccess", "setPrivateIpGoogleAccess"),
@@ -167,7 +169,7 @@ class OfCompute:
 class ServiceAccounts:
     """Service accounts. `scope` is the project."""
 
-    in_place: Sequence[str] = ("displayName", "disabled")
+    in_place: Sequence[str] = ("displayName", "disabled", "description")
     rest: Rest = field(default_factory=lambda: Rest("iam.googleapis.com"))
 
     def look(self, scope: str, name: str) -> Thing | None:
@@ -188,6 +190,8 @@ class ServiceAccounts:
     def change(self, scope: str, name: str, fields: Document, there: Thing) -> None:
         """See Changeable. One that somebody disabled is enabled by a method of its own."""
         doing, path, left = f"change service account {name}", self._path(scope, name), dict(fields)
+        if "labels" in left:
+            left["description"] = _short(left.pop("labels"))
         if "disabled" in left:
             self.rest.send("POST", doing, f"{path}:{'disable' if left.pop('disabled') else 'enable'}")
         if left:

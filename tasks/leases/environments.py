@@ -61,7 +61,7 @@ _LOOKS = Timing(total_s=30.0)
 
 _RULE = (
     "sourceRanges", "allowed", "disabled", "priority", "sourceTags", "sourceServiceAccounts", "targetTags",
-    "targetServiceAccounts", "destinationRanges",
+    "targetServiceAccounts", "destinationRanges", "description",
 )  # fmt: skip
 """What of a firewall rule is changed while it is there."""
 
@@ -76,7 +76,7 @@ def sort_of(kind: str, timing: Timing) -> Sort:
             changes = ("ipCidrRange", "privateIpGoogleAccess", "secondaryIpRanges")
             return OfCompute("subnetworks", changes, compute)
         case "gce_router":
-            return OfCompute("routers", ("nats",), compute)
+            return OfCompute("routers", ("nats", "description"), compute)
         case "gce_firewall":
             return OfCompute("firewalls", _RULE, compute)
         case "service_account":

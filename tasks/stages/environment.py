@@ -307,7 +307,7 @@ def _about_bucket(desk: Desk, config: EnvironmentConfig, holding: Holding, *, ta
 def _label_again(desk: Desk, config: EnvironmentConfig, holding: Holding, ref: ResourceRef) -> None:
     """Gives a bucket that is about to be left the labels again that somebody took away: by them it is known later."""
     step = _bucket_step(desk, config)
-    lost = tuple(one for one in step.differences if one.path == "labels")
+    lost = tuple(one for one in step.differences if one.path.startswith("labels."))
     if step.do == "change" and lost and step.wanted.name == ref.name:
         carry_out(desk, holding, replace(step, differences=lost))
 

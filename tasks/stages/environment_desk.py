@@ -9,11 +9,12 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from tasks.cloud.buckets import Buckets
+from tasks.cloud.compute import written
 from tasks.cloud.container import Container
 from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.google_rest import Rest
-from tasks.cloud.labels import EXPIRES, LEASE, read_labels
+from tasks.cloud.labels import EXPIRES, OWNER, labels_for, read_labels
 from tasks.cloud.things import Changeable, Nameless, Sort, Thing, Whose
 from tasks.cloud.timing import Timing
 from tasks.config.environment import EnvironmentConfig
@@ -45,6 +46,9 @@ KIND_OF: Mapping[str, str] = {
     "account role": kinds.ACCOUNT_ROLE,
 }
 """Kinds that an environment's own lease has, by what people call them."""
+
+MARKED_IN = ("labels", "description")
+"""Where things say whose they are; what of it somebody took away is written again."""
 
 GO_ON = "do the same again: nothing else gives it back, for an environment's record has no expiry"
 
@@ -92,7 +96,8 @@ class Desk:
         ours, whose = self._whose(config, kind, wanted, there)
         in_place = sort.in_place if isinstance(sort, Changeable) else ()
         step = step_for(wanted, there, ours=ours, in_place=in_place, whose=whose)
-        return self._labelled(config, step) if ours and "labels" in in_place else step
+        where = next((one for one in MARKED_IN if one in in_place), "")
+        return self._labelled(config, step, where) if ours and where else step
 
     def sort_for(self, wanted: Wanted, uid: str | None, lease: str) -> Sort:
         """Returns what looks at just this one of a lease."""
@@ -116,14 +121,28 @@ class Desk:
             return None
         return lease.find(KIND_OF[wanted.kind], wanted.scope, wanted.name)
 
-    def _labelled(self, config: EnvironmentConfig, step: Step) -> Step:
-        """Adds to what is to be done that labels are written again which somebody took away."""
-        there = step.there
-        whose = Whose(kinds.lease_name(self.project, config.called), self.ledger.id)
+    def whose(self, config: EnvironmentConfig) -> Whose:
+        """Returns what the labels of an environment's things say."""
+        return Whose(kinds.lease_name(self.project, config.called), self.ledger.id)
+
+    def _labelled(self, config: EnvironmentConfig, step: Step, where: str) -> Step:
+        """Adds to what is to be done that is written again `where` it stood whose a thing is."""
+        there, whose = step.there, self.whose(config)
         if there is None or whose.made(there.labels):
             return step
-        lost = Difference("labels", dict(there.labels or {}), {LEASE: whose.lease}, can=True)
-        return replace(step, do="change", differences=(*step.differences, lost))
+        lease = latest(self.ledger, whose.lease)
+        labels = labels_for(lease.lease_id if lease is not None else whose.lease, whose.ledger)
+        kept = {key: value for key, value in labels.items() if key != OWNER}
+        if where == "description":
+            lost = [Difference(where, there.fields.get(where), written(kept), can=True)]
+        else:
+            had = there.labels or {}
+            lost = [
+                Difference(f"{where}.{key}", had.get(key), value, can=True)
+                for key, value in kept.items()
+                if had.get(key) != value
+            ]
+        return replace(step, do="change", differences=(*step.differences, *lost))
 
     def _whose(
         self, config: EnvironmentConfig, kind: str, wanted: Wanted, there: Thing | None
@@ -137,7 +156,7 @@ class Desk:
         labelled = read_labels(there.labels or {})
         if labelled is None:
             return False, ""
-        mine = Whose(kinds.lease_name(self.project, config.called), self.ledger.id).made(there.labels)
+        mine = self.whose(config).made(there.labels)
         return mine, "" if mine else f"{labelled.lease_id} of {labelled.owner}"
 
 
@@ -251,7 +270,7 @@ def settle(desk: Desk, holding: Holding) -> None:
 def _change(desk: Desk, step: Step, there: Thing, labels: Mapping[str, str]) -> None:
     wanted = step.wanted
     fields = to_send(wanted, step.differences)
-    if any(one.path == "labels" for one in step.differences):
+    if any(one.path.partition(".")[0] in MARKED_IN for one in step.differences):
         fields["labels"] = {**(there.labels or {}), **labels}
     if not fields:
         return

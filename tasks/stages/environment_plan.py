@@ -12,6 +12,7 @@ from runtime.contract.errors import BadInput, Problem
 from tasks.cloud import services
 from tasks.cloud.google_place import choose_project
 from tasks.cloud.labels import read_labels
+from tasks.cloud.things import Whose
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
@@ -45,6 +46,8 @@ _FIELDS = {
     r"--channel ": "cluster.channel: ",
 }
 """What flags of `cluster create` are called in an environment's file."""
+_KEEP_DESCRIPTIONS = ("network", "subnetwork")
+"""Kinds that say whose they are in their description, which their API does not change."""
 _HOLD_DATA = ("bucket", "repository")
 ASKS = "cloudresourcemanager.googleapis.com"
 """The API that says what the caller may do; where it is off, that is known only once it is on."""
@@ -164,7 +167,10 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     unknown = _unreachable(off)
     steps = [Step("make", one) if one.kind in unknown else desk.step(config, one) for one in found]
     beyond = unnamed(desk, config)
-    others = [*beside(desk, config, unknown, [one.ref for one in beyond]), *_set_by_others(steps)]
+    others = [
+        *beside(desk, config, unknown, [one.ref for one in beyond]),
+        *_set_by_others(steps, desk.whose(config)),
+    ]
     if router := nat_of_others(desk, config):
         others.append(
             f"router {router} lets nodes of network {config.network.name} out: no other one is made"
@@ -198,11 +204,17 @@ def looked_at(desk: Desk, config: EnvironmentConfig) -> list[str]:
     return [one for one in (no_way_out(desk, config),) if one]
 
 
-def _set_by_others(steps: Sequence[Step]) -> Iterator[str]:
+def _set_by_others(steps: Sequence[Step], whose: Whose) -> Iterator[str]:
     """Yields what was set on what is there beside what is asked for: of others' things, what may delete or bar."""
     for step in steps:
-        if step.there is not None and (step.do in ("keep", "change") or step.wanted.kind in _HOLD_DATA):
-            yield from unasked(step.wanted, step.there.fields)
+        if step.there is None:
+            continue
+        one, ours = step.wanted, step.do in ("keep", "change")
+        if ours or one.kind in _HOLD_DATA:
+            yield from unasked(one, step.there.fields)
+        if ours and one.kind in _KEEP_DESCRIPTIONS and not whose.made(step.there.labels):
+            now = step.there.fields.get("description") or ""
+            yield f"{one} does not say any more whose it is ({now!r}), and its API changes that not: the record knows"
 
 
 def lost_record(desk: Desk, config: EnvironmentConfig) -> Problem | None:

@@ -1,4 +1,4 @@
-"""TensorBoards, whose names are nobody's own: just one is made, and it goes, however it is called."""
+"""TensorBoards, whose names are nobody's own: just one is made, and it goes, however it is called; and lost labels."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tasks.leases import environments as kinds
 from tasks.leases.claim import claim
 from tasks.leases.holding import Holding
 from tasks.stages.environment_desk import Desk, carry_out, settle
+from tasks.stages.environment_plan import plan
 from tasks.targets.environment_wanted import Wanted, wanted
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
@@ -152,13 +153,36 @@ def test_what_lost_its_labels_by_hand_is_known_by_the_record_and_labelled_again(
     for kind, part in parts.items():
         do(at, held, kind)
         change(project, part, labels={"team": "a"})
-        assert do(at, held, kind).endswith("[labels]")
+        lost = do(at, held, kind)
+        assert lost.endswith("[labels.slicebench-lease] [labels.slicebench-ledger]")
         assert do(at, held, kind) == f"keep {of_kind(kind)}"
         [labels] = [one["labels"] for one in project.store.read()["project"][part].values()]
         assert labels["team"] == "a"
         change(project, part, labels={})
     assert held.release("test").lease.state == "gone"
     assert [project.store.read()["project"][part] for part in parts.values()] == [{}, {}, {}]
+
+
+def test_what_says_in_its_description_whose_it_is_says_so_again(
+    project: Gke, at: Desk, held: Holding
+) -> None:
+    """Where the API changes none, the record alone knows, and a plan says so."""
+    do(at, held, "network")
+    parts = {"router": "routers", "firewall": "firewalls", "service account": "accounts"}
+    for kind, part in parts.items():
+        do(at, held, kind)
+        [before] = [one["description"] for one in project.store.read()["project"][part].values()]
+        change(project, part, description="a note")
+        step = at.step(environment(), of_kind(kind))
+        [lost] = step.differences
+        told = '"a note" → "made by slicebench: slicebench-lease=environment-mine_proj-e1 slicebench-ledger='
+        assert str(lost).startswith(f"description: {told}")
+        assert do(at, held, kind) == f"change {of_kind(kind)} [description]"
+        assert [one["description"] for one in project.store.read()["project"][part].values()] == [before]
+        assert do(at, held, kind) == f"keep {of_kind(kind)}"
+    change(project, "networks", description="a note")
+    assert do(at, held, "network") == "keep network net"
+    assert "network net does not say any more whose it is ('a note')" in str(plan(at, environment()).beside)
 
 
 def test_somebody_elses_of_the_same_name_is_used_and_stays(project: Gke, at: Desk, held: Holding) -> None:
