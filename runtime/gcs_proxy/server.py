@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from email.utils import formatdate
 
 from runtime.gcs_proxy.grpc_refusal import refuse_grpc
@@ -19,7 +20,6 @@ from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
 CONNECTIONS = 512
 IDLE_S = 300.0
 """How long a connection may be silent, between requests and within one."""
-_GIVE_WAY_S = 1.0
 _BODILESS = frozenset((204, 304))
 
 
@@ -105,14 +105,23 @@ class Client:
             self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
+@dataclass(frozen=True)
+class _Standing:
+    """Of an open connection: whether a request on it is being answered, and the thread that serves it."""
+
+    busy: bool
+    thread: threading.Thread
+
+
 class Server:
     """Answers what comes at a listening socket, until it is told to stop."""
 
     def __init__(self, listener: socket.socket, answer: Answer) -> None:
         """`answer` may raise Refused, which is told to the client."""
         self._listener, self._answer = listener, answer
-        self._room = threading.BoundedSemaphore(CONNECTIONS)
-        self._lock, self._open = threading.Condition(), dict[Wire, bool]()
+        self._places = CONNECTIONS
+        self._lock, self._open = threading.Condition(), dict[Wire, _Standing]()
+        self._gave_way = set[threading.Thread]()
         self._stopping = False
         listener.setblocking(False)
         self._waking, self._wake = socket.socketpair()
@@ -132,13 +141,13 @@ class Server:
                 if not self._stopping:
                     time.sleep(0.05)  # no file descriptor is free: one of those in use will be
                 continue
-            if not self._room.acquire(blocking=False) and not self._made_room():
+            if not self._took_place():
                 self._turn_away(sock)
                 continue
             try:
                 threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
             except RuntimeError:  # no thread is to be had
-                self._room.release()
+                self._leave_place()
                 self._turn_away(sock)
         self._listener.close()
 
@@ -153,7 +162,7 @@ class Server:
         # The socket may be one that other processes listen at, too: it is not to be shut down.
         self._wake.close()
         with self._lock:
-            for wire in [wire for wire, busy in self._open.items() if not busy]:
+            for wire in [wire for wire, standing in self._open.items() if not standing.busy]:
                 with contextlib.suppress(OSError):
                     wire.cut()
 
@@ -161,19 +170,33 @@ class Server:
         """Returns when all requests are answered, or the time is over."""
         deadline = time.monotonic() + grace_s
         with self._lock:
-            while any(self._open.values()) and (left := deadline - time.monotonic()) > 0:
+            while any(one.busy for one in self._open.values()) and (left := deadline - time.monotonic()) > 0:
                 self._lock.wait(left)
 
-    def _made_room(self) -> bool:
-        """Ends the connection that has been silent for longest, between requests; tells whether there is room then."""
+    def _took_place(self) -> bool:
+        """Takes a place for a connection: a free one, or that of the connection that has been silent for longest,
+        between requests, which is ended. Returns at once: whoever waits to be accepted waits for nobody's end.
+        """
         with self._lock:
-            silent = next((wire for wire, busy in self._open.items() if not busy), None)
+            if self._places:
+                self._places -= 1
+                return True
+            silent = next((wire for wire, standing in self._open.items() if not standing.busy), None)
             if silent is None:
                 return False
-            self._open.pop(silent)
+            self._gave_way.add(self._open.pop(silent).thread)
         with contextlib.suppress(OSError):
             silent.cut()
-        return self._room.acquire(timeout=_GIVE_WAY_S)
+        return True
+
+    def _leave_place(self) -> None:
+        """Gives the place of this thread's connection back, unless another connection has it by now."""
+        with self._lock:
+            thread = threading.current_thread()
+            if thread in self._gave_way:
+                self._gave_way.remove(thread)
+            else:
+                self._places += 1
 
     def _turn_away(self, sock: socket.socket) -> None:
         refused = Refused(503, "backendError", "this proxy serves no more connections at a time")
@@ -191,7 +214,7 @@ class Server:
                 self.converse(Wire(sock), self._answer)
         finally:
             sock.close()
-            self._room.release()
+            self._leave_place()
 
     def converse(self, wire: Wire, answer: Answer) -> None:
         """Has the requests of a connection answered, one after the other, until it ends."""
@@ -243,6 +266,9 @@ class Server:
 
     def _mark(self, wire: Wire, *, busy: bool) -> None:
         with self._lock:
+            thread = threading.current_thread()
+            if thread in self._gave_way:  # what it has read by now is not begun
+                raise Closed("the connection gave way to another one")
             self._open.pop(wire, None)  # the last one to change is the last in the order
-            self._open[wire] = busy
+            self._open[wire] = _Standing(busy, thread)
             self._lock.notify_all()

@@ -171,3 +171,28 @@ def test_the_connection_that_was_silent_for_longest_gives_way_to_a_new_one(
             )
             kept[1].sendall(b"12345")
             assert kept[1].recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_a_new_connection_waits_for_nobodys_end(
+    store: Store, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread accepts: while it waited for a silent connection to end, nobody else got in."""
+    monkeypatch.setattr(server, "CONNECTIONS", 1)
+    monkeypatch.setattr(Wire, "cut", lambda wire: None)  # it is told to end, and does not yet
+    idle, mark = threading.Semaphore(0), server.Server._mark
+
+    def marked(at: server.Server, wire: Wire, *, busy: bool) -> None:
+        mark(at, wire, busy=busy)
+        if not busy:
+            idle.release()
+
+    monkeypatch.setattr(server.Server, "_mark", marked)
+    with serving(store.url, tmp_path) as proxy, connections(proxy, 1) as (silent,):
+        assert idle.acquire(timeout=PATIENCE_S)
+        with connections(proxy, 1) as (busy,):
+            begin(busy, bucket)
+            silent.sendall(f"HEAD {path(bucket, 'none')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert not silent.recv(4096), "a connection without a place had a request answered"
+            assert proxy.ask("GET", path(bucket, "none")).status == 503, "a place was given twice"
+            busy.sendall(b"12345")
+            assert busy.recv(4096).startswith(b"HTTP/1.1 200")
