@@ -63,7 +63,7 @@ def create(words: Sequence[str]) -> int:
         made = stage.submit(kube, config, asked, ledger, intent)
     flags = _flags(told)
     if told.wait and not heard:
-        code, why = _waited(told, kube, config, made, flags, limit_s)
+        code, why = _waited(told, kube, config, made, asked, flags, limit_s)
         _tell(told, config, made, asked, gke, flags, code, why)
         return code
     _tell(told, config, made, asked, gke, flags, None)
@@ -175,12 +175,15 @@ def _waited(
     kube: Kubernetes,
     config: GkeTargetConfig,
     made: Submitted,
+    asked: Submission,
     flags: str,
     limit_s: int | None,
 ) -> tuple[int, str]:
     from flows.cli.workload_wait import waited
+    from runtime.contract.redaction import Redaction
 
-    return waited(kube, config, made, flags, limit_s, quiet=told.json)
+    redact = Redaction(asked.secrets.values())
+    return waited(kube, config, made, flags, limit_s, quiet=told.json, redact=redact)
 
 
 def _tell(
@@ -201,6 +204,8 @@ def _tell(
     with surely(f"workload {made.name} was submitted"):
         print(made.name)
     say(f"submitted to {config.context or flags}; it runs on without us{_how_long(asked.deadline_s)}")
+    if asked.sidecar is not None:
+        say(f"  {_unwatched(asked.sidecar.name)}")
     for label, link in links:
         say(f"  see {label}: {link}")
     for word in ("explain", "logs", "delete"):
@@ -213,6 +218,14 @@ def _how_long(deadline_s: int | None) -> str:
     from tasks.config.duration import in_words
 
     return f", for {in_words(deadline_s)} at most once it has its turn (--deadline)"
+
+
+def _unwatched(sidecar: str) -> str:
+    """Returns what nobody sees to: Kubernetes starts what is never up again and again, and its pods go on waiting."""
+    return (
+        f"it begins once {sidecar} is up; should that never be, it keeps its place until its end: look with the first "
+        "of these commands, or submit with --wait, which tells"
+    )
 
 
 def _links(config: GkeTargetConfig, made: Submitted, gke: GkeName | None) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from tasks.stages.workload_follow import exit_code, to_the_end
 from tasks.targets.types import NeverUp
 
 if TYPE_CHECKING:
+    from runtime.contract.redaction import Redaction
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.config.gke_target import GkeTargetConfig
     from tasks.stages.workload_create import Submitted
@@ -33,20 +34,25 @@ def waited(
     limit_s: int | None,
     *,
     quiet: bool,
+    redact: Redaction,
 ) -> tuple[int, str]:
     """Returns the exit code, and why nobody waits any more: the program's own; 130 when interrupted, 3 when the limit
-    is over or it can never begin: it is still there then.
+    is over or it can never begin: it is still there then. `redact` hides in all that is shown what nobody is to read.
     """
 
     def line(pod: str, text: str) -> None:
+        shown = printable(f"[{pod}] {redact(text)}")
         if quiet:
-            say(printable(f"[{pod}] {text}"))
+            say(shown)
         else:
-            print(printable(f"[{pod}] {text}"), flush=True)
+            print(shown, flush=True)
+
+    def told(*lines: str) -> None:
+        say(*map(redact, lines))
 
     try:
         with _within(limit_s), answered((signal.SIGTERM,), _interrupt):
-            found = to_the_end(kube, config, made, line=line, say=say)
+            found = to_the_end(kube, config, made, line=line, say=told)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED, _left(made, flags, "no longer waited for")
     except (Unwritable, BrokenPipeError):
@@ -56,14 +62,14 @@ def waited(
         return ExitCode.INFRASTRUCTURE, _left(made, flags, f"it has not ended within {limit_s} s")
     except NeverUp as error:
         return ExitCode.INFRASTRUCTURE, _left(
-            made, flags, printable(str(error)), "it is there until it is deleted"
+            made, flags, printable(redact(str(error))), "it is there until it is deleted"
         )
     if found.cause is not None:
-        say(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
+        told(f"{made.name}: {found.cause}", f"  next: slicebench workload explain {made.name} {flags}")
     elif found.message:
-        say(f"{made.name}: {found.message}")
+        told(f"{made.name}: {found.message}")
     code = exit_code(found)
-    return code, str(found.cause or found.message) if code else ""
+    return code, redact(str(found.cause or found.message)) if code else ""
 
 
 def _left(made: Submitted, flags: str, why: str, still: str = "it runs on") -> str:

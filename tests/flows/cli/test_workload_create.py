@@ -61,9 +61,11 @@ def test_a_command_is_submitted_and_what_comes_next_is_said(api: Plain, create: 
 
 
 def test_waiting_shows_each_workers_lines_and_ends_with_the_programs_code(api: Plain, create: Any) -> None:
-    program = "import os, sys; print('I am', os.environ['JOB_INDEX']); sys.exit(7)"
-    code, out, said = create("waits-7", "--wait", *python(program))
-    assert (code, out.splitlines()[0].startswith("[slice-job-0-0-"), "I am 0" in out) == (7, True, True)
+    secret = "hunter2-and-more"
+    program = "import os, sys; print('I am', os.environ['JOB_INDEX'], os.environ['API_TOKEN']); sys.exit(7)"
+    code, out, said = create("waits-7", "--wait", "--env", f"API_TOKEN={secret}", *python(program))
+    assert (code, out.splitlines()[0].startswith("[slice-job-0-0-")) == (7, True)
+    assert "I am 0 (redacted)" in out and secret not in out + said
     assert "exited with 7" in said and "next: slicebench workload explain waits-7" in said
     code, out, _ = create("waits-0", "--wait", "--json", *python("print('x')"))
     told = json.loads(out)
@@ -127,16 +129,26 @@ def test_what_stands_beside_a_program_may_die_and_is_told_of_and_started_again(
 
 
 def test_a_program_that_never_begins_for_what_is_to_stand_beside_it_is_not_waited_for(
-    beside: Any, api: Plain
+    beside: Any, api: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, out, said = beside("never", "print('no key'); raise SystemExit(2)", "pass", "--json")
+    """What it said last is told without the secrets that it was given."""
+    monkeypatch.setenv("API_TOKEN", "hunter2-and-more")
+    sidecar = "import os; print('no key for', os.environ['API_TOKEN']); raise SystemExit(2)"
+    code, out, said = beside("never", sidecar, "pass", "--json", "--env", "API_TOKEN")
     assert code == 3 and json.loads(out)["exit_code"] == 3
-    assert (
-        "container proxy: it ended" in json.loads(out)["error"]
-        and "said last: no key" in json.loads(out)["error"]
-    )
+    error = json.loads(out)["error"]
+    assert "container proxy: it ended" in error and "said last: no key for (redacted)" in error
+    assert "hunter2" not in out + said
     assert "it is there until it is deleted" in said and "slicebench workload delete never" in said
     assert api.names(JOBSETS) == ["never"]
+
+
+def test_who_does_not_wait_is_told_that_nobody_looks_whether_a_sidecar_comes_up(
+    beside: Any, api: Plain
+) -> None:
+    code, out, said = beside("alone", "import time; time.sleep(99)", "pass", "--no-wait")
+    assert (code, out) == (0, "alone\n")
+    assert "it begins once proxy is up" in said and "submit with --wait" in said
 
 
 def test_nobody_waits_longer_than_he_said(api: Plain, create: Any) -> None:
@@ -295,9 +307,9 @@ def test_secrets_go_into_a_secret_that_goes_with_the_workload(
     monkeypatch.setenv("MINE", "of-the-caller")
     file = tmp_path / "env"
     file.write_text('A="quoted"\nHF_TOKEN=hunter2\n')
-    program = "import os; print(os.environ['HF_TOKEN'], os.environ['MINE'], os.environ['A'])"
+    program = "import os; print(*(os.environ[name][::-1] for name in ('HF_TOKEN', 'MINE', 'A')))"
     code, out, said = create("hidden", "--wait", "--env-file", str(file), "--env", "MINE", *python(program))
-    assert code == 0 and 'hunter2 of-the-caller "quoted"' in out
+    assert code == 0 and '2retnuh rellac-eht-fo "detouq"' in out
     assert "hunter2" not in json.dumps(api.get(f"{JOBSETS}/hidden")) + said
     [owner] = api.get(f"{SECRETS}/hidden-env")["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("JobSet", "hidden")
