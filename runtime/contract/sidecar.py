@@ -44,11 +44,11 @@ class Sidecar:
     alone, and taken away once it is up. `port`: where it listens, None: where nobody else does. `guards`: it must not
     be gone around. `image` and `certificates` are for pods: what it runs in, if not the workers' image, and its folder.
 
-    Words in braces stand for what only the host knows: {port}, {admin} and {forward} (free ports), {address} (where to
-    listen so that whoever asks whether it is up gets through: everywhere in pods with a network of their own, else on
-    loopback), {python} (the worker's), {lend} (own or all: whose programs may have the machine's token), {held} (own
-    or mounted: whether modes of key files say who may read them), {store} (Cloud Storage, as its clients would find
-    it), {files}, and {certificates}, a folder for them.
+    Words in braces stand for what only the host knows (braces.py): {port}, {admin} and {forward} (free ports),
+    {address} (where to listen so that whoever asks whether it is up gets through: everywhere in pods with a network of
+    their own, else on loopback), {python} (the worker's), {lend} (own or all: whose programs may have the machine's
+    token), {held} (own or mounted: whether modes of key files say who may read them), {store} (Cloud Storage, as its
+    clients would find it), {files}, and {certificates}, a folder for them.
     """
 
     name: str
@@ -62,13 +62,6 @@ class Sidecar:
     guards: bool = False
     image: str = ""
     certificates: str = ""
-
-
-def filled(text: str, known: Mapping[str, str | int]) -> str:
-    """Returns a text with the words in braces that are known; others, such as those of JSON, stay."""
-    for name, value in known.items():
-        text = text.replace(f"{{{name}}}", str(value))
-    return text
 
 
 def store_of(environment: Mapping[str, str]) -> str:

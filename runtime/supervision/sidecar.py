@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from runtime.contract.braces import filled
 from runtime.contract.errors import InfrastructureError
 from runtime.contract.job import LEASE_VARIABLE, Job
 from runtime.contract.redaction import Redaction
@@ -26,7 +27,6 @@ from runtime.contract.sidecar import (
     RECORDS_VARIABLE,
     SIDECAR_LOG,
     Sidecar,
-    filled,
     store_of,
     straight,
     way_around,

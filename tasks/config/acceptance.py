@@ -7,8 +7,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from runtime.contract.braces import unknown_word
 from tasks.config import duration, patterns
 from tasks.config.envfile import looks_secret
 from tasks.config.sidecar import BESIDE, Encryption, SidecarConfig
@@ -65,7 +75,7 @@ class Program(BaseModel):
     """Somebody's own training program, as a workload of a target of kind gke. It resumes by itself from what it saved.
 
     In its words and its environment {checkpoints} stands for where it is to save, {run} for what each run has to
-    itself.
+    itself; other words in braces are meant as they stand when braces are doubled.
     """
 
     model_config = _STRICT
@@ -91,6 +101,17 @@ class Program(BaseModel):
             raise ValueError(
                 "it needs {run} in it: a run that begins must find no checkpoints of another one"
             )
+        return given
+
+    @field_validator("command", "env", "checkpoints")
+    @classmethod
+    def _known_words(cls, given: Any, of: ValidationInfo) -> Any:
+        known = ("run",) if of.field_name == "checkpoints" else ("checkpoints", "run")
+        texts = (
+            given.values() if isinstance(given, Mapping) else (given,) if isinstance(given, str) else given
+        )
+        if wrong := next(filter(None, (unknown_word(text, known) for text in texts)), ""):
+            raise ValueError(wrong)
         return given
 
     @field_validator("env")

@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from runtime.contract.braces import unknown_word
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
 from tasks.config import patterns
 from tasks.config.envfile import looks_secret, set_in_pods_by, wrong_variable
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
+_WORDS = ("address", "admin", "certificates", "forward", "port", "python", "store")
+"""What is filled in of a sidecar's texts, in braces; see runtime/contract/sidecar.py."""
 _Folder = Annotated[str, Field(pattern=patterns.FOLDER_TO_MOUNT)]
 
 
@@ -36,8 +39,16 @@ def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
         raise ValueError(
             f"{told} sounds like a secret, which a file keeps: give --env {told}, which the sidecar gets too"
         )
-    return env
+    return {name: _known_words(value) for name, value in env.items()}
 
+
+def _known_words(text: str) -> str:
+    if wrong := unknown_word(text, _WORDS):
+        raise ValueError(wrong)
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_known_words)]
 
 _Key = Annotated[str, AfterValidator(_key)]
 _Variables = Annotated[Mapping[str, str], AfterValidator(_variables)]
@@ -112,11 +123,11 @@ class Readiness(BaseModel):
 
     model_config = _FORBID
 
-    path: Annotated[str, Field(pattern=patterns.URL_PATH)] | None = Field(
+    path: Annotated[_Text, Field(pattern=patterns.URL_PATH)] | None = Field(
         None, description="Path at its port that is answered with 200"
     )
     port: int | None = Field(None, gt=0, lt=65536, description="Port that takes connections")
-    file: Annotated[str, Field(pattern=patterns.SIDECAR_FILE)] | None = Field(
+    file: Annotated[_Text, Field(pattern=patterns.SIDECAR_FILE)] | None = Field(
         None, description="File that is there"
     )
     within_s: float = Field(
@@ -133,7 +144,7 @@ class Readiness(BaseModel):
 
 
 class SidecarConfig(BaseModel):
-    """Any program beside each worker. In its texts {port}, {certificates}, {store} and {python} are filled in."""
+    """Any program beside each worker. In its texts {port}, {certificates}, {store} and other words are filled in."""
 
     model_config = _FORBID
 
@@ -141,7 +152,7 @@ class SidecarConfig(BaseModel):
     image: str | None = Field(
         None, pattern=patterns.IMAGE, description="Its image in pods; not given: the workers' own"
     )
-    command: tuple[str, ...] = Field(
+    command: tuple[_Text, ...] = Field(
         (), description="Words of its command; in pods, where none are given, its image's own"
     )
     env: _Variables = Field(default_factory=dict, description="Its environment; no secrets")

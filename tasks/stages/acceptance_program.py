@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runtime.contract.braces import filled
 from runtime.contract.counting import counted
 from runtime.contract.disruption import Restart
 from runtime.contract.errors import ExitCode, InfrastructureError, Interrupted
@@ -106,7 +107,7 @@ class Play:
     def create(self) -> list[str]:
         """Returns the command that submits the workload and follows it."""
         program, known = self.program, {"checkpoints": self.place, "run": self.id}
-        env = [f"--env={name}={_filled(value, known)}" for name, value in program.env.items()]
+        env = [f"--env={name}={filled(value, known)}" for name, value in program.env.items()]
         words = [*self.hands.workload, "create", self.name, "--target", self.target, "--image", program.image]
         # It is to be stopped the hard way: no time to save anything before.
         words += [
@@ -119,7 +120,7 @@ class Play:
             "--json",
             "--",
         ]
-        return [*words, *(_filled(word, known) for word in program.command)]
+        return [*words, *(filled(word, known) for word in program.command)]
 
     def delete(self) -> list[str]:
         """Returns the command that deletes it if it is there, and waits until its pods are gone."""
@@ -218,7 +219,7 @@ def _play(
 ) -> Play:
     program, own = session.config.training, f"{turn.run.run_id}-{number}"
     assert isinstance(program, Program)
-    place = _filled(program.checkpoints, {"run": own})
+    place = filled(program.checkpoints, {"run": own})
     return Play(turn, program, hands, watch, say, folder, place, own, name, session.config.checkpoints)
 
 
@@ -317,9 +318,3 @@ def _said(child: ChildEnd) -> str:
     return str(
         child.told.get("error") or (lines[-1].removeprefix("slicebench: ") if lines else "without a word")
     )
-
-
-def _filled(text: str, known: Mapping[str, str]) -> str:
-    for name, value in known.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from runtime.contract.braces import literally
 from runtime.contract.errors import BadInput, Problem
 from runtime.contract.keymap import EVERY, KMS, KeyMap, KeyRef, parse_key_map
 from runtime.contract.sidecar import STORE_VARIABLES, Sidecar
@@ -97,7 +98,9 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
     def told(key: KeyRef) -> str:
         if key.path is None:
             return key.uri
-        return f"file:{{files}}/{key.path.name}" if key.uri in carried else f"file:{key.path}"
+        if key.uri in carried:
+            return f"file:{{files}}/{literally(key.path.name)}"
+        return literally(f"file:{key.path}")
 
     command = ["{python}", "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:{port}"]
     command += ["--admin", "{address}:{admin}", "--upstream", "{store}", "--login", "{lend}"]
@@ -116,7 +119,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         command=command,
         # What the host says to other proxies of these names is not meant for this one.
         env={
-            _KEY_MAP: ",".join(f"{place}:{told(key)}" for place, key in _places(encryption)),
+            _KEY_MAP: ",".join(f"{literally(place)}:{told(key)}" for place, key in _places(encryption)),
             "GCS_PROXY_DISABLE_ENCRYPTION": "",
             "PROXY_CERT_PATH": "",
             "SSL_INSECURE": "",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from runtime.contract.braces import filled
 from runtime.contract.keymap import EVERY
-from runtime.contract.sidecar import Sidecar, filled
+from runtime.contract.sidecar import Sidecar
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.target import TargetConfig
 from tasks.targets.beside import beside

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from runtime.contract.braces import filled
 from runtime.contract.pod import TOKEN_VARIABLE
 from runtime.contract.sidecar import (
     AT_VARIABLE,
     CERTIFICATES_VARIABLE,
     Sidecar,
-    filled,
     store_of,
     straight,
 )

@@ -70,6 +70,17 @@ def test_a_choice_of_workers_leaves_it_as_it_is(tmp_path: Path) -> None:
         ("sidecar: {name: x, command: [x], workload_env: {SLICEBENCH_X: abc}}\n", "belongs to slicebench"),
         ("sidecar: {name: x, command: [x], ready: {file: /x, path: /y}}\n", "file: is enough by itself"),
         ("sidecar: {name: x, command: [x], ready: {path: y}}\n", "path must be a path of a URL"),
+        (
+            "sidecar: {name: x, command: [x, 'http://{adress}:1']}\n",
+            ":3:33: command: {adress} is no word that is filled in: write {address}, or write {{adress}} for {adress}",
+        ),
+        (
+            "sidecar: {name: x, command: [x], env: {AT: '{zone}'}}\n",
+            "{zone} is no word that is filled in: the words are {address}, {admin}, {certificates}, {forward}, {port},",
+        ),
+        ("sidecar: {name: x, command: [x], workload_env: {AT: '{part}'}}\n", "write {port}, or"),
+        ("sidecar: {name: x, command: [x], ready: {path: '/{up}'}}\n", "{up} is no word"),
+        ("sidecar: {name: x, command: [x], ready: {file: '{certificates}/{ca}'}}\n", "{ca} is no word"),
     ],
 )
 def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, text: str, told: str) -> None:

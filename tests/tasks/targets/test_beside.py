@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from runtime.contract.braces import filled
 from runtime.contract.errors import BadInput
 from runtime.contract.job import Job
-from runtime.contract.sidecar import filled, straight
+from runtime.contract.sidecar import straight
 from runtime.gcs_proxy.keys import make_key_file
 from runtime.gcs_proxy.options import add_options, settings
 from tasks.config.sidecar import Encryption
