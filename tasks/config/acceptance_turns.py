@@ -13,8 +13,9 @@ from pathlib import Path
 from runtime.contract.errors import BadInput
 from tasks.config import duration
 from tasks.config.acceptance import AcceptanceConfig, Variant
+from tasks.config.beside_file import located
 from tasks.config.nightly import Version
-from tasks.config.nightly_cells import Cell, CellRun, located
+from tasks.config.nightly_cells import Cell, CellRun
 from tasks.config.request import RunRequest
 
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?")

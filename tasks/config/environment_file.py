@@ -9,6 +9,7 @@ from runtime.contract.errors import BadInput, Problem
 from runtime.contract.overrides import graft
 from runtime.contract.yamlfile import place_of
 from tasks.config import environment
+from tasks.config.beside_file import with_manifests
 from tasks.config.environment import EnvironmentConfig, crossed
 from tasks.config.environment_cluster import NoCluster, cluster_of
 from tasks.config.load import root_of, validated
@@ -23,6 +24,8 @@ def load_environment(path: Path | str, overrides: Sequence[str] = ()) -> Environ
     if overrides:
         root = graft(root, overrides, example="tpu_pools=0")
     config = validated(root, EnvironmentConfig, "environment")
+    queueing = with_manifests(config.queueing, Path(path).absolute().parent)
+    config = config.model_copy(update={"queueing": queueing})
     wrong = [Problem("error", place_of(root, where), told) for where, told in _wrong(config)]
     if wrong:
         raise BadInput(list(dict.fromkeys(wrong)))

@@ -12,6 +12,7 @@ import pydantic
 from runtime.contract.errors import BadInput, Place, Problem
 from runtime.contract.nearest import nearest
 from runtime.contract.yamlfile import Node, load, place_of, read_text
+from tasks.config.beside_file import with_manifests
 from tasks.config.findings import Keys, Written, checked
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.ssh_target import SshTargetConfig
@@ -39,7 +40,14 @@ _KINDS: dict[str, _Model] = {
 def load_target(path: Path) -> TargetConfig:
     """Returns a target file's model. Raises BadInput with all problems, each with line and column."""
     root = root_of(path)
-    return validated(root, _model(root), "target")
+    config: TargetConfig = validated(root, _model(root), "target")
+    place = config.cluster if isinstance(config, GkeTargetConfig) else None
+    if place is None or place.make is None:
+        return config
+    make = place.make.model_copy(
+        update={"queueing": with_manifests(place.make.queueing, path.absolute().parent)}
+    )
+    return config.model_copy(update={"cluster": place.model_copy(update={"make": make})})
 
 
 def load_nightly(path: Path) -> NightlyConfig:

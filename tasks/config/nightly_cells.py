@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from runtime.contract.errors import BadInput
 from tasks.config import duration
+from tasks.config.beside_file import located
 from tasks.config.nightly import NightlyConfig, Version
 from tasks.config.nightly_sense import fits
 from tasks.config.request import RunRequest
@@ -177,15 +178,6 @@ def night_of(config: NightlyConfig, now: datetime, asked: str | None) -> str:
             fix="write its date, as 2026-11-30, and up to three letters for a second one",
         ) from None
     return asked
-
-
-def located(word: str, base: str) -> str:
-    """Returns where a path of the file leads: from the file's own folder on. Names of configs/ stay what they are."""
-    path = Path(word).expanduser()
-    if "/" not in word or path.is_absolute():
-        return word
-    beside = Path(base) / path
-    return str(path) if path.exists() and not beside.exists() else str(beside)
 
 
 def folder_at(uri: str | None, base: str, usual: str) -> str:

@@ -17,7 +17,9 @@ class Controller(BaseModel):
 
     version: str = Field(pattern=patterns.RELEASE, description="Release, e.g. v0.12.0")
     manifests: str | None = Field(
-        None, description="Address (https) or file of its manifests; not given: the release's own"
+        None,
+        description="Address (https) of its manifests, or a file, from this file's folder on; not given: the release's "
+        "own",
     )
     sha256: str | None = Field(
         None,

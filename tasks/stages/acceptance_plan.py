@@ -16,10 +16,10 @@ from runtime.contract.yamlfile import place_of
 from tasks.cloud.local_storage import replacing
 from tasks.config.acceptance import Program, Variant
 from tasks.config.acceptance_turns import Session, Turn
+from tasks.config.beside_file import located
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import root_of
 from tasks.config.locate import locate
-from tasks.config.nightly_cells import located
 from tasks.stages.acceptance_wrong import of_all, of_variants
 from tasks.stages.flags_in_files import as_keys
 from tasks.stages.nightly_places import Places, places_of

@@ -12,9 +12,9 @@ from runtime.contract.suite_reader import read_suite
 from runtime.contract.yamlfile import Node, place_of, read_text
 from tasks.config.acceptance import Variant
 from tasks.config.acceptance_turns import Session
+from tasks.config.beside_file import located
 from tasks.config.envfile import looks_secret, resolve_env
 from tasks.config.locate import locate
-from tasks.config.nightly_cells import located
 from tasks.stages.flags_in_files import as_keys
 from tasks.targets.target_file import checked_target
 

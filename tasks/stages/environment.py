@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
@@ -26,8 +26,9 @@ from tasks.leases.patience import USUAL
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_asked import asked
-from tasks.stages.environment_changes import change_cluster
+from tasks.stages.environment_changes import change_cluster, differs
 from tasks.stages.environment_desk import GO_ON, Desk, carry_out, settle
+from tasks.stages.environment_done import Done, Work, done
 from tasks.stages.environment_plan import (
     ASKS,
     Plan,
@@ -51,17 +52,6 @@ _AFTER_CLUSTER = frozenset({"account role"})
 """What names the cluster's pool of identities, which must be there."""
 
 
-@dataclass(frozen=True)
-class Done:
-    """What `up` came to. `resources` is all that the environment has now, its cluster's own lease included."""
-
-    made: Sequence[str]
-    changed: Sequence[str]
-    resources: Sequence[ResourceRef]
-    stays: Sequence[str] = ()
-    """What is not as the file says, and cannot be changed on what is there."""
-
-
 def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
     """Makes an environment as it is wanted, or makes it so. Called again it goes on where it ended.
 
@@ -69,24 +59,20 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
     whatever goes wrong. Raises BadInput, Taken, ContainerError, NotWhole, NotReady.
     """
     name = kinds.lease_name(desk.project, config.called)
+    cluster = cluster_lease(desk.project, config.cluster.name)
     holding = claimed(desk, name, wait_s)
+    before = latest(desk.ledger, cluster)
     with _left_standing(desk, holding, "not whole: do the same again"):
         holding.stand(None)
         with holding.renewing():
             if not holding.lease.shape:  # whose the cluster is stands there before there is one
                 holding.describe(_shape(config), None)
             settle(desk, holding)
-            steps, stays = _make_all(desk, config, holding)
+            work = _make_all(desk, config, holding)
             holding.describe(_shape(config), None)
             holding.live()
         holding.detach(None)
-    cluster = latest(desk.ledger, cluster_lease(desk.project, config.cluster.name))
-    return Done(
-        [str(step.wanted) for step in steps if step.do == "make"],
-        [str(step.wanted) for step in steps if step.do == "change"],
-        [*holding.lease.resources, *(cluster.resources if cluster is not None else ())],
-        stays,
-    )
+    return done(work, holding.lease, before, latest(desk.ledger, cluster))
 
 
 def down(
@@ -128,10 +114,10 @@ def down(
         _about_bucket(desk, config, holding, take=bucket)
         holding.fall()
         desk.say("give back the rest")
-        done = holding.release("env down", replace(USUAL, tell=desk.say, tell_after_s=8.0))
-    if done.lease.state is not State.GONE:
-        raise Leaked(f"not proven gone: {done.lease.note}; do the same again")
-    return [*gone, *done.deleted]
+        given_back = holding.release("env down", replace(USUAL, tell=desk.say, tell_after_s=8.0))
+    if given_back.lease.state is not State.GONE:
+        raise Leaked(f"not proven gone: {given_back.lease.note}; do the same again")
+    return [*gone, *given_back.deleted]
 
 
 def claimed(desk: Desk, name: str, wait_s: float) -> Holding:
@@ -192,7 +178,7 @@ def _left_standing(desk: Desk, holding: Holding, note: str) -> Iterator[None]:
         raise
 
 
-def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[list[Step], list[str]]:
+def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> Work:
     _turn_on(desk, config)
     office = desk.office(config)
     with in_words_of_files():
@@ -218,11 +204,12 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> tuple[
     for step in (one for one in steps if one.wanted.kind in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     stays = [f"{step.wanted}: {one}" for step in steps for one in step.differences if not one.can]
+    differed = differs(desk, config)
     stays += change_cluster(desk, config)
-    give_back_unnamed(desk, config, holding)
+    gone = give_back_unnamed(desk, config, holding)
     if ended is not None:
         raise ended
-    return steps, [*stays, *of_others_inside(desk, config)]
+    return Work(steps, differed, [*stays, *of_others_inside(desk, config)], gone, office.inside)
 
 
 def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:

@@ -25,7 +25,7 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_wanted import email, namespaces
-from tasks.targets.kube_differs import differing, of_others
+from tasks.targets.kube_differs import called, differing, of_others
 from tasks.targets.kube_install import USUAL, Waits, controllers_unlike, flavors_of, set_up
 from tasks.targets.kube_objects import name
 from tasks.targets.kube_queue_up import (
@@ -59,6 +59,8 @@ class EnvironmentInside(Inside):
     account: str = ""
     whom: str = ""
     teams: Teams = field(default_factory=Teams)
+    did: list[str] = field(default_factory=list, compare=False)
+    """What `set_up` did, a line for each thing."""
     no_way: ClassVar[str] = (
         "where there is no way to it, queueing.jobset.manifests and queueing.kueue.manifests name files in its place, "
         "and queueing.install: false leaves both out"
@@ -67,20 +69,28 @@ class EnvironmentInside(Inside):
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""
         api = Kubernetes(access_of(cluster, self.namespace))
-        for line in self._differences(api, cluster, config):
+        lines = list(self._differences(api, cluster, config))
+        lacking = _lacking(api) if config.queueing.install else ()
+        for line in lines:
             self.say(f"inside {cluster.name}: {line}")
         for kind, manifest in self._spaces():
             apply(api, manifest, kind, self.say)
         if not config.queueing.install:
+            self.did.extend(lines)
             return
         held = held_in(as_planned(cluster, config), config)
         set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
         for _, manifest in self._entrances():
             enter(api, manifest, self.say)
-        for kind, manifest in (*self._queues(api, cluster, config), *self._entrances()):
+        queues = [*self._queues(api, cluster, config), *self._entrances()]
+        for kind, manifest in queues:
             take_out(api, kind, manifest)
         take_away_entrances(api, self._named(), self.say)
         take_away_teams(api, {queue_of(one.team) for one in self.teams.shares}, self.say)
+        if lacking:  # what came with them had no kinds that could be asked for before
+            came = [*lacking, *(called(kind, one) for kind, one in queues if "Kueue" in lacking)]
+            lines = [*lines[:-1], *(f"make {one}" for one in came)]
+        self.did.extend(lines)
 
     def differences(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
         """Returns what of all this is not as it is wanted, a line each; says why where nobody can look."""
@@ -95,9 +105,8 @@ class EnvironmentInside(Inside):
         yield from differing(api, self._spaces())
         if not config.queueing.install:
             return
-        lacking = [kind for kind in (JOB_SET, CLUSTER_QUEUE) if not api.serves(kind)]
-        if lacking:
-            yield put_in(self._named(), *("JobSet" if kind is JOB_SET else "Kueue" for kind in lacking))
+        if lacking := _lacking(api):
+            yield put_in(self._named(), *lacking)
             return
         yield from controllers_unlike(api, held_in(as_planned(cluster, config), config), config)
         yield from differing(api, [*self._queues(api, cluster, config), *self._entrances()])
@@ -153,6 +162,12 @@ class EnvironmentInside(Inside):
             )
             for space, queue in self.spaces
         ]
+
+
+def _lacking(api: Kubernetes) -> list[str]:
+    """Returns which controllers are not there."""
+    kinds = {"JobSet": JOB_SET, "Kueue": CLUSTER_QUEUE}
+    return [title for title, kind in kinds.items() if not api.serves(kind)]
 
 
 def put_in(spaces: Collection[str], *controllers: str) -> str:

@@ -41,12 +41,15 @@ def unnamed(desk: Desk, config: EnvironmentConfig) -> list[Unnamed]:
     return list(_beyond(desk, config, lease)) if lease is not None and lease.state is not State.GONE else []
 
 
-def give_back_unnamed(desk: Desk, config: EnvironmentConfig, holding: Holding) -> None:
-    """Gives back of it what may go. Raises Leaked for what cannot be seen to be gone."""
+def give_back_unnamed(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[str]:
+    """Gives back of it what may go, and returns that. Raises Leaked for what cannot be seen to be gone."""
+    gone: list[str] = []
     for one in list(_beyond(desk, config, holding.lease)):
         if one.goes:
             desk.say(f"give back {one}: the file does not name it any more")
             holding.discard(one.ref)
+            gone.append(str(one))
+    return gone
 
 
 def _beyond(desk: Desk, config: EnvironmentConfig, lease: Lease) -> Iterator[Unnamed]:

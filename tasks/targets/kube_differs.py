@@ -30,17 +30,21 @@ _IN_FLAVOR = re.compile(r"^spec\.resourceGroups\.0\.flavors\.(.+)\.resources\.")
 def differing(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterator[str]:
     """Yields a line for each object that would be made or changed. Raises KubernetesError."""
     for kind, manifest in wanted:
-        space = metadata(manifest).get("namespace")
-        called = f"{kind.name} {name(manifest)}" + (f" in {space}" if space else "")
-        there = api.find(kind, name(manifest), space)
+        there = api.find(kind, name(manifest), metadata(manifest).get("namespace"))
         if there is None:
-            yield f"make {called}"
+            yield f"make {called(kind, manifest)}"
             continue
         if kind is PRIORITY_CLASS or _is_of_others(kind, there):
             continue  # neither is changed: the value of a class cannot be, and what others made stays
         fields = "; ".join(unlike(manifest, there))
         if fields:
-            yield f"change {called}: {fields}"
+            yield f"change {called(kind, manifest)}: {fields}"
+
+
+def called(kind: Kind, one: Object) -> str:
+    """Returns what people call an object."""
+    space = metadata(one).get("namespace")
+    return f"{kind.name} {name(one)}" + (f" in {space}" if space else "")
 
 
 def of_others(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import psutil
 
 from tests.cloud.tpu.store import Store
 
+ACTIONS = ("error", "stall", "lose_reply", "kill_before", "kill_after")
 Fault = dict[str, Any]
 """method ("CreateNode", "mutating" or "*"), nth (from 1), times, action (error, stall, lose_reply, kill_before,
 kill_after), and code, message, seconds where the action wants them."""

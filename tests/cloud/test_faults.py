@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cloud import faults
+from tests.cloud.container.serve import main
 
 
 def end(pid: int | None, port: int, other: int | None) -> Any:
@@ -28,3 +29,17 @@ def test_who_has_the_same_port_for_another_server_is_left_alone(
     monkeypatch.setattr(faults.psutil, "net_connections", lambda kind: there[::-1] if turned else there)
     assert faults.owner_of(40000) == 72
     assert faults.owner_of(40001) is None
+
+
+def test_what_goes_wrong_is_said_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --fault and --set of `python -m tests.cloud container`, whose --help says which there are."""
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert all(
+        one in told for one in ("CreateNodePool", "kill_after", "stockouts = []", "etag_conflicts = 0")
+    )
+    for wrong in (["--fault", '{"method": "CreateNodePool"}'], ["--set", "stockout=[]"], ["--set", "slow=x"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["--state", "/nowhere", *wrong])
+        assert wrong[1] in capsys.readouterr().err

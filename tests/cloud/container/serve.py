@@ -1,13 +1,15 @@
 """Serves the stand-in for GKE's API over gRPC: `python -m tests.cloud container --port 9000 --state DIR`.
 
-Beside its state in DIR it keeps `requests.jsonl`, every call with its outcome. Settings and faults are changed in the
-state while it runs (tests.cloud.container.running.Gke does it for tests).
+Beside its state in DIR it keeps `requests.jsonl`, every call with its outcome. What it is like, and how it misbehaves,
+is said with --set and --fault; both are in DIR/world.json as well, and may be changed there while it runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
+import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +20,9 @@ from google.protobuf import empty_pb2
 
 from tests.cloud import lifetime, rpc
 from tests.cloud.container import behind, compute, service
-from tests.cloud.container.store import MUTATING, Store
+from tests.cloud.container.store import MUTATING, SETTINGS, Store
 from tests.cloud.container.world import advance
+from tests.cloud.faults import ACTIONS
 from tests.cloud.kubernetes.releases import in_files
 from tests.cloud.project.beside import serve as serve_project
 from tests.cloud.rpc import Method
@@ -76,17 +79,70 @@ def _denied(permission: str) -> Callable[[Any], str]:
     return told
 
 
+def _epilog() -> str:
+    """Returns what settings and faults there are."""
+    settings = "\n".join(f"  {name} = {json.dumps(usual)}" for name, usual in SETTINGS.items())
+    calls = textwrap.fill(", ".join(sorted(MUTATING)), 110, initial_indent="  ", subsequent_indent="  ")
+    return f"""settings, as they are unless set (SETTINGS in tests/cloud/container/store.py and project/memory.py):
+{settings}
+
+a fault is an object with
+  method   a call: one of those below, one that reads (GetCluster …), "mutating" (any of those below) or "*"
+  nth      the first of its calls that is struck, from 1; times: how many from there on
+  action   {", ".join(ACTIONS)}
+  code, message (of an error, e.g. "UNAVAILABLE"), seconds (of a stall)
+e.g. --fault '{{"method": "CreateNodePool", "action": "error", "code": "RESOURCE_EXHAUSTED", "message": "no quota"}}'
+
+calls that change something:
+{calls}
+"""
+
+
+def _setting(parser: argparse.ArgumentParser, told: str) -> tuple[str, Any]:
+    name, _, value = told.partition("=")
+    if name not in SETTINGS:
+        parser.error(f"--set {told}: there is no setting {name!r}, see --help")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        parser.error(f"--set {told}: {value!r} is no JSON ({error})")
+
+
+def _fault(parser: argparse.ArgumentParser, told: str) -> dict[str, Any]:
+    try:
+        fault = json.loads(told)
+    except ValueError as error:
+        parser.error(f"--fault {told}: it is no JSON ({error})")
+    if not isinstance(fault, dict) or "method" not in fault or fault.get("action") not in ACTIONS:
+        parser.error(f"--fault {told}: a fault has a method, and an action of {', '.join(ACTIONS)}")
+    return {"code": "UNAVAILABLE", "message": "injected", "seconds": 1.0, **fault}
+
+
 def main(arguments: list[str]) -> int:
     """Serves until interrupted, or until the process that started it is gone (`--parent`)."""
-    parser = argparse.ArgumentParser(prog="python -m tests.cloud container", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.cloud container",
+        description=__doc__,
+        epilog=_epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--state", type=Path, required=True, help="folder of state and request log")
     parser.add_argument("--parent", type=int, help="end when this process is gone")
     parser.add_argument(
         "--kubernetes", action="store_true", help="every cluster has a Kubernetes, whose pods run here"
     )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=JSON", help="a setting, see below"
+    )
+    parser.add_argument("--fault", action="append", default=[], metavar="JSON", help="a fault, see below")
     options = parser.parse_args(arguments)
+    settings = dict(_setting(parser, one) for one in options.set)
+    faults = [_fault(parser, one) for one in options.fault]
     store = Store(options.state)
+    with store.changing() as world:
+        world["settings"] |= settings
+        world["faults"] += faults
     if options.kubernetes:
         with store.changing() as world:
             world["settings"]["kubernetes"] = {"image_env": {"PYTHONPATH": str(Path.cwd())}}

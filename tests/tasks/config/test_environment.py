@@ -17,6 +17,8 @@ from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_file import load_environment
 from tasks.config.environment_ranges import Sizes, ranges_of
 from tasks.config.environment_roles import APIS, NEEDS, ROLES_OF_ACCOUNTS, apis_for, needs_of, permissions_of
+from tasks.config.gke_target import GkeTargetConfig
+from tasks.config.load import load_target
 from tasks.config.schemas import environment_schema
 from tasks.stages.environment_plan import preview
 from tasks.targets.environment_wanted import Wanted, wanted
@@ -392,3 +394,35 @@ def test_a_network_that_is_there_needs_what_is_done_with_it(
     assert ("compute.subnetworks.use" in needed.get(where, ())) is used
     assert ("compute.routers.create" in needed.get(where, ())) is routed
     assert "compute.networks.create" not in {one for some in needed.values() for one in some}
+
+
+def test_manifests_lie_beside_the_file_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    (elsewhere / "said.yaml").touch()
+    (tmp_path / "kueue.yaml").touch()
+    (elsewhere / "kueue.yaml").touch()
+
+    def addresses(*overrides: str) -> list[str]:
+        queueing = loaded(tmp_path, LEAST, *overrides).queueing
+        return [queueing.jobset.address, queueing.kueue.address]
+
+    both = addresses("queueing={jobset: {manifests: sub/jobset.yaml}, kueue: {manifests: kueue.yaml}}")
+    assert both == [f"{tmp_path}/sub/jobset.yaml", f"{tmp_path}/kueue.yaml"]
+    far = "https://example.com/kueue.yaml"
+    assert addresses(f"queueing={{jobset: {{manifests: said.yaml}}, kueue: {{manifests: {far}}}}}") == [
+        "said.yaml",
+        far,
+    ]
+    assert all(one.startswith("https://github.com/") for one in addresses())
+    text = "kind: gke\ntype: v5litepod-16\ncluster: {name: c, location: us-east5, make: {queueing: {kueue: "
+    file = tmp_path / "t.yaml"
+    file.write_text(f"{text}{{manifests: ./kueue.yaml}}}}}}}}\n")
+    target = load_target(file)
+    assert (
+        isinstance(target, GkeTargetConfig) and target.cluster is not None and target.cluster.make is not None
+    )
+    assert target.cluster.make.queueing.kueue.address == f"{tmp_path}/kueue.yaml"

@@ -32,7 +32,9 @@ def records(project: Gke) -> dict[str, Any]:
 
 
 def test_what_was_made_is_as_it_is_wanted(project: Gke) -> None:
-    up(desk(), environment())
+    done = up(desk(), environment())
+    assert {"network net", "bucket artifacts", "cluster mine", "node pool tpu-node-pool-0"} <= set(done.made)
+    assert (done.changed, done.gone) == ([], [])
     assert plan(desk(), environment()).empty
     lease = latest(a_ledger(), "environment-mine_proj")
     assert lease is not None

@@ -223,8 +223,12 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
     wanted = environment(teams=teams, queueing=releases.queueing())
     assert plan(looking_inside(), wanted).cluster[-1] == PUT_IN
     said: list[str] = []
-    up(looking_inside(said.append), wanted)
+    done = up(looking_inside(said.append), wanted)
     assert PUT_IN in said
+    assert {"cluster mine", "Namespace lab", "ServiceAccount cloud-tpu-sa in lab", "JobSet", "Kueue"} <= set(
+        done.made
+    )
+    assert {"ClusterQueue team-training", "LocalQueue multislice-queue in lab"} <= set(done.made)
     api = Kubernetes(access_of(existing(office(), "mine")))
     for space in ("training", "lab"):
         assert api.find(NAMESPACE, space) is not None
@@ -239,7 +243,9 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
     for change, told in by_hand(api):
         change()
         assert plan(looking_inside(), wanted).cluster == [f"inside mine: {told}"]
-        up(looking_inside(said.append), wanted)
+        done = up(looking_inside(said.append), wanted)
+        did = [told.removeprefix("make ")]
+        assert [*done.made, *done.changed] == did and bool(done.made) is told.startswith("make ")
         assert f"inside mine: {told}" in said
         assert plan(looking_inside(), wanted).empty
     what_lost_its_labels_is_told_and_stays(api, wanted)
@@ -249,7 +255,10 @@ def test_each_team_has_a_namespace_with_an_account_and_a_queue(
         "inside mine: take away ClusterQueue team-training",
         "inside mine: take away LocalQueue multislice-queue in training",
     ]
-    up(looking_inside(), alone)
+    assert set(up(looking_inside(), alone).gone) >= {
+        "ClusterQueue team-training",
+        "LocalQueue multislice-queue in training",
+    }
     assert api.find(CLUSTER_QUEUE, "team-training") is None
     assert api.find(LOCAL_QUEUE, "multislice-queue", "training") is None
     assert api.find(NAMESPACE, "training") is not None, "it may hold what is somebody's"
