@@ -1,8 +1,9 @@
 """What saves and restores take under one variant, and how much more than under another, by counting pairs. Pure.
 
 outlier    further than `_FAR` deviations (the median of them, as of a normal distribution) from the median, and more
-           than `_MATTERS` away; of fewer than five, where two are soon alike by chance, `_MATTERS_OF_FEW`. It stays
-           in the median, which hardly feels it, and is told; the spread leaves it out
+           than `_MATTERS` away; of fewer than five, where two are soon alike by chance, `_TIMES_OF_FEW` as much or as
+           little, as a first save that has to warm up. It stays in the median, which hardly feels it, and is told;
+           the spread leaves it out
 cost       median over median, minus one: +0.05 is 5 % more
 interval   of the ratio, from all pairs of a value here and one there: so many of the smallest and largest are cut off
            as leave 95 % (Mann and Whitney's, exact). It asks for nothing of how values are distributed, and one that
@@ -25,7 +26,7 @@ from tasks.history.quantities import percent
 Standing = Literal["within", "over", "cannot tell"]
 
 _FAR = 3.5
-_MATTERS, _MATTERS_OF_FEW = 0.2, 0.5
+_MATTERS, _TIMES_OF_FEW = 0.2, 2.5
 _SIGMA = 1.4826
 """Standard deviations of a normal distribution in one median absolute deviation."""
 
@@ -121,10 +122,18 @@ def _outliers(values: Sequence[float]) -> list[int]:
     if len(values) < 3:
         return []
     middle = median(values)
-    off = [abs(value - middle) for value in values]
-    matters = _MATTERS if len(values) >= 5 else _MATTERS_OF_FEW
-    reach = max(_FAR * _SIGMA * median(off), matters * abs(middle))
-    return [place for place, distance in enumerate(off) if distance > reach]
+    far = _FAR * _SIGMA * median([abs(value - middle) for value in values])
+    return [
+        place
+        for place, value in enumerate(values)
+        if abs(value - middle) > far and _is_another(value, middle, len(values))
+    ]
+
+
+def _is_another(value: float, middle: float, of: int) -> bool:
+    if of >= 5:
+        return abs(value - middle) > _MATTERS * abs(middle)
+    return value > _TIMES_OF_FEW * middle or value * _TIMES_OF_FEW < middle
 
 
 @functools.lru_cache(maxsize=256)
