@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from runtime.contract.keymap import parse_key_map
 from runtime.gcs_proxy.admin import Admin, Readiness
@@ -105,6 +106,22 @@ def test_numbers_are_there_for_prometheus(watched: Watched, store: Store, bucket
         "gcs_proxy_uploads 0.0",
     ]
     until(lambda: all(line in watched.admin.ask("GET", "/metrics").content.decode() for line in wanted))
+
+
+def test_prometheus_reads_the_numbers_of_one_process_and_of_several(watched: Watched, bucket: str) -> None:
+    watched.proxy.upload(bucket, "x", b"12345")
+    until(lambda: b"request_seconds_count{" in watched.admin.ask("GET", "/metrics").content)
+    own = watched.admin.ask("GET", "/metrics")
+    assert own.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    alone = own.content.decode()
+    for text, processes in ((alone, 1), (merged({0: alone, 1: alone}), 2)):
+        families = {one.name: one for one in text_string_to_metric_families(text)}
+        kinds = {
+            name: families[f"gcs_proxy_{name}"].type for name in ("requests", "request_seconds", "uploads")
+        }
+        assert kinds == {"requests": "counter", "request_seconds": "histogram", "uploads": "gauge"}
+        assert len(families["gcs_proxy_uploads"].samples) == processes
+        assert all(not family.name.endswith("_created") for family in families.values())
 
 
 def test_it_says_that_it_is_alive_and_takes_nothing_there(watched: Watched) -> None:
