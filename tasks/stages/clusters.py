@@ -99,36 +99,14 @@ def create(
                 _carry_out(office, name, config, holding, agree)
             except (NotWhole, NotReady) as error:
                 if partly or stays:
-                    came = config
-                    try:
-                        if isinstance(error, NotWhole):
-                            came = sized(config, 0 if config.counts_nodes else len(error.there))
-                            _set_up(office, existing(office, name, config.location), config, holding)
-                    finally:
-                        _keep(holding, came, until if kept is None else kept.stands_until)
+                    _keep_part(
+                        office, name, config, holding, error, until if kept is None else kept.stands_until
+                    )
                 raise
             _keep(holding, config, until)
     except BaseException as ended_by:
         if holding.lease.owner is not None:
-            try:
-                if lasting and not isinstance(
-                    ended_by, Exception
-                ):  # interrupted: whoever goes on finds it as it is
-                    _leave(holding, kept, office.say)
-                else:
-                    _back_out(office, name, config, holding, kept, ended_by, stays=stays)
-            except InfrastructureError as error:
-                told = f"cluster {name} could not be put back: {error}; do the same again"
-                if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
-                    raise Leaked(told) from error
-                office.say(f"warning: {told}")  # what it ended by is what is told
-                raise ended_by from error
-            except KeyboardInterrupt as again:
-                if not stays:
-                    raise
-                what = f"interrupted before cluster {name} was put back as it was"
-                does = "`slicebench reap` does that, or do the same again" if office.reaped else office.go_on
-                raise Leaked(f"{what}; {does}") from again
+            _put_back(office, name, config, holding, kept, ended_by, lasting=lasting)
         raise
     return describe(office, name)
 
@@ -238,6 +216,55 @@ def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
     holding.live()
     holding.stand(until)
     holding.detach(until)
+
+
+def _keep_part(
+    office: Office,
+    name: str,
+    config: ClusterConfig,
+    holding: Holding,
+    error: NotWhole | NotReady,
+    until: float | None,
+) -> None:
+    """Keeps what could be had of a cluster that is not there as a whole, set up as far as it is."""
+    came = config
+    try:
+        if isinstance(error, NotWhole):
+            came = sized(config, 0 if config.counts_nodes else len(error.there))
+            _set_up(office, existing(office, name, config.location), config, holding)
+    finally:
+        _keep(holding, came, until)
+
+
+def _put_back(
+    office: Office,
+    name: str,
+    config: ClusterConfig,
+    holding: Holding,
+    kept: Lease | None,
+    ended_by: BaseException,
+    *,
+    lasting: bool,
+) -> None:
+    """Leaves a cluster that could not be made as `create` says. Raises Leaked; `ended_by` where that goes wrong."""
+    stays = kept is not None or lasting
+    try:
+        if lasting and not isinstance(ended_by, Exception):  # interrupted: whoever goes on finds it as it is
+            _leave(holding, kept, office.say)
+        else:
+            _back_out(office, name, config, holding, kept, ended_by, stays=stays)
+    except InfrastructureError as error:
+        told = f"cluster {name} could not be put back: {error}; do the same again"
+        if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
+            raise Leaked(told) from error
+        office.say(f"warning: {told}")  # what it ended by is what is told
+        raise ended_by from error
+    except KeyboardInterrupt as again:
+        if not stays:
+            raise
+        what = f"interrupted before cluster {name} was put back as it was"
+        does = "`slicebench reap` does that, or do the same again" if office.reaped else office.go_on
+        raise Leaked(f"{what}; {does}") from again
 
 
 def _leave(holding: Holding, kept: Lease | None, say: Callable[[str], None]) -> None:
