@@ -57,6 +57,27 @@ def run_workload(
         last = _next(run, uploaded, lease, attempts, listener)
     if last.is_left:
         return Outcome([Attempt(last.n, RUNNING)], results_of(run))
+    last = _again_and_again(run, uploaded, lease, attempts, listener, last, limit)
+    outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], results_of(run))
+    run.say(str(last))
+    if last.end in ("succeeded", "failed"):
+        mark_ended(run, attempts)
+    return outcome
+
+
+def _again_and_again(
+    run: Run,
+    uploaded: Uploaded,
+    lease: Holding,
+    attempts: list[Started],
+    listener: Listener,
+    last: Started,
+    limit: int,
+) -> Started:
+    """Begins attempt after attempt while the last one allows it; returns the one that is the last of all.
+
+    `limit`: how many there may be, those not counted that follow a stop on purpose or a failure.
+    """
     restarts = 0
     while True:
         if last.stopped:
@@ -73,14 +94,9 @@ def run_workload(
             if last.ref is not None:
                 run.target.stop(last.ref, GRACE_S)  # of its workers none must still be at it
         else:
-            break
+            return last
         uploaded = _on_new_hardware(run, uploaded, lease)
         last = _next(run, uploaded, lease, attempts, listener)
-    outcome = Outcome([Attempt(one.n, one.end, one.cause) for one in attempts], results_of(run))
-    run.say(str(last))
-    if last.end in ("succeeded", "failed"):
-        mark_ended(run, attempts)
-    return outcome
 
 
 def _again(run: Run, last: Started) -> bool:
