@@ -110,13 +110,22 @@ def template(name: str = "page.html.j2") -> Template:
 
 
 def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[str, Any]:
-    summaries, names, verdict = summarize_passed(results), labels(results.points), verdicts.of_run(results)
-    known = together(results)
-    as_far_as_it_came = summarize_results(results)
+    summaries = summarize_passed(results)
+    return {
+        **_head(results, verdicts, around, summaries),
+        **_measured(results, verdicts, summaries),
+        **_workers(results, verdicts),
+        **_compared(results, verdicts),
+        **_surroundings(results, around),
+    }
+
+
+def _head(
+    results: Results, verdicts: Verdicts, around: Surroundings, summaries: charts.Summaries
+) -> dict[str, Any]:
+    """What ran, what came of it, and what went wrong."""
+    names, verdict = labels(results.points), verdicts.of_run(results)
     everything = [one for operations in summaries.values() for one in operations]
-    shown = [
-        one for point in results.points for one in summaries[point.point] if is_shown(one.operation, point)
-    ]
     return {
         "run_id": results.run_id,
         "title": f"{results.suite} on {results.target}",
@@ -131,10 +140,20 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "left_out": list(results.left_out),
         "troubles": [trouble.what for trouble in results.troubles if trouble.kind != "not_run"],
         "confidence": confidence_words(everything),
+        "has_wait": any(one.role == "wait" for one in everything),
+    }
+
+
+def _measured(results: Results, verdicts: Verdicts, summaries: charts.Summaries) -> dict[str, Any]:
+    """Times, memory and recovery, of all points together and of each."""
+    names, known, as_far_as_it_came = labels(results.points), together(results), summarize_results(results)
+    shown = [
+        one for point in results.points for one in summaries[point.point] if is_shown(one.operation, point)
+    ]
+    return {
         "columns": columns_of(results),
         "rows": result_lines(results, verdicts),
         "durations": charts.durations_chart(results, summaries),
-        "has_wait": any(one.role == "wait" for one in everything),
         "memory": charts.memory_chart(results, summaries),
         "memory_roles": [
             (role, words)
@@ -144,6 +163,17 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "maps": heat_maps(results, summaries),
         "recovery": [Line(cells) for cells in recovery_rows(results, summaries)],
         "recovery_headings": HEADINGS,
+        "operation_headings": OPERATION_HEADINGS,
+        "points": [
+            _point(point, names, results, as_far_as_it_came[point.point], verdicts, known)
+            for point in results.points
+        ],
+    }
+
+
+def _workers(results: Results, verdicts: Verdicts) -> dict[str, Any]:
+    """Who was slower than others, and what held them up."""
+    return {
         "stragglers": charts.stragglers_chart(results),
         "races": [Line(cells) for cells in stragglers.operation_rows(results)],
         "race_headings": stragglers.OPERATION_HEADINGS,
@@ -155,16 +185,27 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "beyond": beyond(results),
         "limits": [Line(cells) for cells in limit_rows(results)],
         "limit_headings": limits.HEADINGS,
+    }
+
+
+def _compared(results: Results, verdicts: Verdicts) -> dict[str, Any]:
+    """What is held against earlier runs."""
+    names = labels(results.points)
+    return {
         "comparison": _comparison(verdicts),
         "not_comparable": verdicts.not_comparable,
         "effects": charts.effects_chart(results, verdicts.series),
         "series_headings": series_headings(verdicts),
-        "operation_headings": OPERATION_HEADINGS,
         "series": [series_line(one, names) for one in verdicts.series if one.effect is not None],
-        "points": [
-            _point(point, names, results, as_far_as_it_came[point.point], verdicts, known)
-            for point in results.points
-        ],
+        "enough_runs": ENOUGH_RUNS,
+        "unbounded": _unbounded(verdicts.series),
+        "unbounded_times": _unbounded([one for one in verdicts.series if one.metric == TIME]),
+    }
+
+
+def _surroundings(results: Results, around: Surroundings) -> dict[str, Any]:
+    """Where it ran, and which files there are."""
+    return {
         "facts": facts(results, around.request, around.image),
         "environment": environment(results),
         "hosts": [Line(cells) for cells in host_rows(around.hosts)],
@@ -172,9 +213,6 @@ def _page(results: Results, verdicts: Verdicts, around: Surroundings) -> dict[st
         "monitored": [Line(cells) for cells in monitored.monitored_rows(around.monitored)],
         "monitored_headings": monitored.HEADINGS,
         "monitored_note": monitored.note(around.monitored),
-        "enough_runs": ENOUGH_RUNS,
-        "unbounded": _unbounded(verdicts.series),
-        "unbounded_times": _unbounded([one for one in verdicts.series if one.metric == TIME]),
         "files": [(name, quote(name)) for name in around.files],
     }
 
