@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -16,6 +16,7 @@ from flows.prefect_log import drop_expected_tracebacks, logged_by, outlive_worke
 from flows.signals import answered
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from tasks.config import duration
+from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_file import load_environment
 from tasks.config.home import scratch_folder
 from tasks.config.locate import locate
@@ -32,70 +33,94 @@ class _Over(BaseException):
     """The time is over. Were it an InfrastructureError, whoever looks again after a failure would take it for one."""
 
 
-def _name() -> str:
-    from prefect.runtime import flow_run
+@flow(
+    name="environment",
+    flow_run_name="up {file}",
+    description="A shared, queued cluster with all that is around it, made as its file says.",
+    retries=0,
+    persist_result=False,
+)
+def make(
+    file: str,
+    set: list[str] | None = None,  # the word of the command
+    limit: str = "2h",
+    wait: str = "0s",
+) -> State[Any]:
+    """Makes an environment as its file says. A retry goes on where it ended.
 
-    return f"{flow_run.parameters.get('do', 'up')} {flow_run.parameters.get('file', '')}".strip()
+    Args:
+        file: The environment: a path, or a name in configs/environments/
+        set: KEY=VALUE in place of what the file says, e.g. tpu_pools=0
+        limit: It ends after so long, whatever it has come to: 90m, 2h
+        wait: For whoever works on it, at most so long, within the limit; else it is refused
+    """
+
+    def made(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
+        bootstrap(desk(), config)
+        done = up(desk(), config, wait_s=wait_s)  # from now on with its record
+        but = (
+            f", but for what cannot be changed on what is there: {'; '.join(done.stays)}"
+            if done.stays
+            else ""
+        )
+        return f"environment {config.called} is as {file} says{but}"
+
+    return _unattended(made, file, set, limit, wait)
 
 
 @flow(
     name="environment",
-    flow_run_name=_name,
-    description="A shared, queued cluster with all that is around it: made as its file says, or given back.",
+    flow_run_name="down {file}",
+    description="A shared, queued cluster with all that is around it, given back.",
     retries=0,
     persist_result=False,
 )
-def environment(
+def give_back(
     file: str,
-    do: Literal["up", "down"] = "up",
-    set: list[str] | None = None,  # the word of the command
+    set: list[str] | None = None,
     bucket: bool = False,
     limit: str = "2h",
     wait: str = "0s",
 ) -> State[Any]:
-    """Makes an environment as its file says, or gives all of it back. A retry goes on where it ended.
+    """Gives all of an environment back, and looks that it is gone. A retry goes on where it ended.
 
     Args:
         file: The environment: a path, or a name in configs/environments/
-        do: up or down
-        set: KEY=VALUE in place of what the file says, e.g. tpu_pools=0
-        bucket: With down: give its bucket back as well
+        set: KEY=VALUE in place of what the file says, e.g. name=other
+        bucket: Give its bucket back as well, if it may go
         limit: It ends after so long, whatever it has come to: 90m, 2h
         wait: For whoever works on it, at most so long, within the limit; else it is refused
     """
+
+    def gone(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
+        found = down(desk(), config, bucket=bucket, wait_s=wait_s)
+        went = f"{told(found)} given back" if found else "what was made had gone before"
+        return f"environment {config.called} is gone: {went}, nothing is left"
+
+    return _unattended(gone, file, set, limit, wait)
+
+
+def _unattended(
+    act: Callable[[Callable[[], Desk], EnvironmentConfig, float], str],
+    file: str,
+    overrides: list[str] | None,
+    limit: str,
+    wait: str,
+) -> State[Any]:
+    """Acts on an environment within a time limit; how it ended is the state, and why is in the log and its message."""
     drop_expected_tracebacks()
     outlive_worker()
     say = logged_by(get_run_logger())
     try:
         limit_s, wait_s = _seconds(limit, "limit"), _seconds(wait, "wait")
         with within(limit_s, limit):
-            return Completed(message=_done(file, do, tuple(set or ()), bucket, wait_s, say))
+            config = load_environment(locate(file, "environments"), tuple(overrides or ()))
+            return Completed(
+                message=act(lambda: opened(config, None, say, scratch=scratch_folder()), config, wait_s)
+            )
     except SlicebenchError as error:
         say(str(error))
         return Failed(message=f"{error.exit_code.name}: {str(error).splitlines()[0]}")
-
-
-def _done(
-    file: str,
-    do: str,
-    overrides: tuple[str, ...],
-    bucket: bool,
-    wait_s: float,
-    say: Callable[[str], None],
-) -> str:
-    config = load_environment(locate(file, "environments"), overrides)
-
-    def desk() -> Desk:
-        return opened(config, None, say, scratch=scratch_folder())
-
-    if do == "down":
-        gone = down(desk(), config, bucket=bucket, wait_s=wait_s)
-        went = f"{told(gone)} given back" if gone else "what was made had gone before"
-        return f"environment {config.called} is gone: {went}, nothing is left"
-    bootstrap(desk(), config)
-    done = up(desk(), config, wait_s=wait_s)  # from now on with its record
-    but = f", but for what cannot be changed on what is there: {'; '.join(done.stays)}" if done.stays else ""
-    return f"environment {config.called} is as {file} says{but}"
 
 
 def _seconds(said: str, what: str) -> float:

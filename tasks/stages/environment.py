@@ -136,7 +136,10 @@ def claimed(desk: Desk, name: str, wait_s: float) -> Holding:
 
 
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
-    """Makes the bucket in which the record is, where it is missing; returns whether it did. It is never taken away."""
+    """Makes the bucket in which the record is, where it is missing; returns whether it did. It is never taken away.
+
+    Not for a place that has none of the machines: that is refused before.
+    """
     bucket, api = config.record.split("/")[2], "storage.googleapis.com"
     sort = Buckets(rest=Rest(api, timing=desk.timing))
     try:
@@ -148,6 +151,8 @@ def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
         there = sort.look(desk.project, bucket)
     if there is not None:
         return False
+    with suppress(Disabled), in_words_of_files():  # where the APIs are off, `up` knows once they are on
+        clusters.check_place(desk.office(config), cluster_of(config, desk.project))
     desk.say(f"bootstrap: make bucket {bucket} for the record, which stays when the environment goes")
     fields = {
         "location": config.region.upper(),

@@ -105,24 +105,29 @@ def test_hooks_take_the_names_that_prefect_calls_them_by() -> None:
 
 
 def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has() -> None:
+    from flows import environment
     from flows.acceptance import acceptance
-    from flows.environment import environment
     from flows.nightly import nightly
     from flows.reap import reap
 
     flows = {
         "flows/acceptance.py:acceptance": acceptance,
-        "flows/environment.py:environment": environment,
+        "flows/environment.py:make": environment.make,
+        "flows/environment.py:give_back": environment.give_back,
         "flows/benchmark.py:benchmark": benchmark,
         "flows/nightly.py:nightly": nightly,
         "flows/reap.py:reap": reap,
     }
     deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
-    names = set()
+    names, forms = set(), {}
     for deployment in deployments:
         flow = flows[deployment["entrypoint"]]
         names.add(f"{flow.name}/{deployment['name']}")
-        assert set(deployment.get("parameters", {})) <= set(inspect.signature(flow.fn).parameters)
+        parameters = set(inspect.signature(flow.fn).parameters)
+        assert set(deployment.get("parameters", {})) <= parameters
+        forms[deployment["name"]] = parameters
+    assert forms["up"] == {"file", "set", "limit", "wait"}, "a form asks for what its deployment can do"
+    assert forms["down"] == {"file", "set", "bucket", "limit", "wait"}
     assert names == {
         "acceptance/adhoc",
         "benchmark/adhoc",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows import environment as flows
-from flows.environment import TimeIsUp, environment, within
+from flows.environment import TimeIsUp, give_back, make, within
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.stages.environment import Done
 
@@ -42,11 +42,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
     prefect: None, played: list[str]
 ) -> None:
-    state: Any = environment(FILE, set=["tpu_pools=3"], return_state=True)
+    state: Any = make(FILE, set=["tpu_pools=3"], return_state=True)
     assert (state.is_completed(), played) == (True, ["bootstrap", "up 3 0"])
     but = "but for what cannot be changed on what is there: cluster c: description"
     assert str(state.message) == f"environment tpu-cluster is as {FILE} says, {but}"
-    state = environment(FILE, do="down", bucket=True, wait="30m", return_state=True)
+    state = give_back(FILE, bucket=True, wait="30m", return_state=True)
     assert re.match("environment tpu-cluster is gone: .*, nothing is left", str(state.message))
     assert played[-1] == "down True 1800"
 
@@ -66,7 +66,7 @@ def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
 def test_what_is_wrong_fails_the_flow_run_with_why(
     prefect: None, played: list[str], words: dict[str, Any], told: str
 ) -> None:
-    state: Any = environment(**words, return_state=True)
+    state: Any = make(**words, return_state=True)
     assert state.is_failed() and str(state.message).startswith(told)
     assert played == []
 
@@ -76,7 +76,7 @@ def test_it_ends_when_its_time_is_up(
 ) -> None:
     monkeypatch.setattr(flows, "up", lambda desk, config, wait_s: time.sleep(600))
     monkeypatch.setattr(flows, "_seconds", lambda said, what: 0.2)
-    state: Any = environment(FILE, return_state=True)
+    state: Any = make(FILE, return_state=True)
     assert str(state.message).startswith(
         "INFRASTRUCTURE: it takes more than 2h: what was made is written down"
     )

@@ -62,6 +62,15 @@ def test_a_plan_says_what_is_missing_and_what_it_costs_and_makes_nothing(
     assert project.mutations() == []
 
 
+def test_a_region_without_the_machines_is_refused_before_anything_is_made(
+    project: Gke, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = "tpu={machine_type: ct5p-hightpu-4t, topology: 2x2x2}"
+    assert main(["env", "up", file, "--set", elsewhere]) == 2
+    assert "us-east5-a" in capsys.readouterr().err
+    assert project.mutations() == []
+
+
 def test_what_you_may_not_do_is_told_with_the_plan(
     project: Gke, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
