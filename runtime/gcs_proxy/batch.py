@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
 
+from runtime.gcs_proxy.ambiguity import refuse_two_readings
 from runtime.gcs_proxy.format import number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body, Request
@@ -25,6 +26,9 @@ _AT_ONCE = 8
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?:https?://(?P<host>[^/ ]+))?(?P<target>/[!-~]*)(?: HTTP/1\.1)?")
 _SPLIT = ("delete", "metadata", "change")
 """What is carried out of a batch in which any object may be encrypted."""
+
+_NEVER = ("batch", "upload", "session", "media")
+"""What Cloud Storage does not take in a batch either: where anything is encrypted, nothing of it goes up in one."""
 
 Answer = Callable[[Gateway, Client], None]
 
@@ -60,7 +64,9 @@ def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
     """Answers a batch, by `answer` for each of its requests. Raises Refused, Closed."""
     content = client.body.read_all(_BODY_LIMIT)
     parts = [_part(gate, client, raw) for raw in _split(content, client.request.headers.get("content-type"))]
-    if not any(gate.key_map.touches(part.about.bucket) for part in parts):
+    for part in parts:
+        refuse_two_readings(part.request)
+    if not gate.key_map.entries or all(_is_apart(gate, part.about) for part in parts):
         pass_through(gate, client, content)
         return
     for part in parts:
@@ -83,6 +89,12 @@ def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
         [("Content-Type", f"multipart/mixed; boundary={boundary}")],
         told + f"--{boundary}--\r\n".encode(),
     )
+
+
+def _is_apart(gate: Gateway, about: Route) -> bool:
+    """Tells whether what is asked has nothing to do with encrypted objects, whoever reads it."""
+    places = (about.bucket, about.to[0])
+    return about.kind not in _NEVER and not any(map(gate.key_map.touches, filter(None, places)))
 
 
 def _answered(gate: Gateway, client: Client, part: _Part, answer: Answer) -> bytes:

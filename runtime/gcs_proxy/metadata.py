@@ -95,7 +95,7 @@ def send(client: Client, answer: Answer, change: Callable[[Resource], Resource])
     """Answers with what the store said, changed where that is 2xx and JSON. Raises Closed."""
     content, headers = answer.content, answer.headers
     if answer.ok and content and client.request.method != "HEAD":
-        content = json.dumps(change(parse(content)), ensure_ascii=False).encode()
+        content = json.dumps(change(parse(content))).encode()
         headers = headers.without(("x-goog-hash", "content-type"))
         headers.fields.append(("Content-Type", "application/json; charset=UTF-8"))
     client.answer(answer.status, headers, content, answer.reason)

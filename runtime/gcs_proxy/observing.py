@@ -7,7 +7,9 @@ import json
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO
 
 from prometheus_client import (
@@ -20,12 +22,13 @@ from prometheus_client import (
 )
 
 from runtime.gcs_proxy.gateway import Gateway
-from runtime.gcs_proxy.refusal import Refused
+from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import BadMessage, Closed
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300)
+_PLACES = 6
 
 
 class Log:
@@ -94,6 +97,10 @@ class Observer:
         except (Refused, BadMessage, Closed) as error:
             why = error
             raise
+        except Exception as error:  # noqa: BLE001 a client without an answer would ask again for a quarter of an hour
+            self.say("defect", error=type(error).__name__, at=_places(error))
+            why = _of_defect(error)
+            raise why from None
         finally:
             self._record(client, time.monotonic() - began, why)
 
@@ -123,6 +130,19 @@ class Observer:
             seconds=round(seconds, 4),
             **({"why": str(why)} if why else {}),
         )
+
+
+def _places(error: Exception) -> list[str]:
+    """Returns where a defect showed, outermost first. What it says may be of somebody's data, and is not told."""
+    frames = traceback.extract_tb(error.__traceback__)[-_PLACES:]
+    return [f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in frames]
+
+
+def _of_defect(error: Exception) -> Refused:
+    """Returns what is answered where this program failed: of means that it lacks, there may be more later."""
+    if isinstance(error, (MemoryError, OSError)):
+        return unavailable(f"the proxy lacks what it needs for this request ({type(error).__name__})")
+    return invalid(f"the proxy cannot answer this request: {type(error).__name__}; its log tells where")
 
 
 def _status(why: Exception | None) -> int:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.gcs_proxy.buffers import LARGE
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import Headers
 
+See = Callable[[memoryview], None]
 
-def pass_through(gate: Gateway, client: Client, before: bytes = b"", target: str = "") -> None:
+
+def pass_through(
+    gate: Gateway, client: Client, before: bytes = b"", target: str = "", see: See | None = None
+) -> None:
     """Sends a request on and its answer back. Raises Refused, Closed.
 
-    `before`: what was read of its body; `target`: where it goes, if not where the client says.
+    `before`: what was read of its body; `target`: where it goes, if not where the client says; `see` gets each further
+    piece before it goes, and may raise Refused.
     """
     request, body = client.request, client.body
     chunked = body.left is None and not body.ended
@@ -27,6 +34,8 @@ def pass_through(gate: Gateway, client: Client, before: bytes = b"", target: str
         if not body.ended:
             with gate.budget.take(client.wire, LARGE) as loan:
                 while whole and (came := body.read_into(loan.buffer)):
+                    if see:
+                        see(loan.buffer[:came])
                     whole = exchange.send(loan.buffer[:came])
         relay(gate, client, exchange.answer(whole=whole))
 

@@ -25,6 +25,10 @@ class MediaPart:
         self.content_type = content_type
         self.raw = b""
         """All that was read of the body before its bytes are asked for."""
+        self.begun = bytes(read)
+        """What of that is behind the header lines of the object."""
+        self.delimiter = b""
+        """With what the next part would begin, or the body end."""
 
     def fill(self, view: memoryview) -> int:
         """Fills a buffer as far as the object goes; returns how many bytes came. Raises Refused, Closed."""
@@ -61,7 +65,7 @@ class MediaPart:
 
 def open_related(body: Body, content_type: str) -> tuple[Resource, MediaPart]:
     """Reads the JSON of a multipart/related body; returns it and the part behind it. Raises Refused (400), Closed."""
-    boundary = _boundary(content_type)
+    boundary = re.escape(plain_boundary := _plain_boundary(content_type))
     # A part has header lines, or none: then it begins with the empty line.
     opening = re.compile(
         rb"\s*--" + boundary + rb"[ \t]*(?P<line>\r?\n)" + _FIELDS + rb"(?P<json>(?s:.*?))(?P=line)--" + boundary
@@ -84,11 +88,11 @@ def open_related(body: Body, content_type: str) -> tuple[Resource, MediaPart]:
     kind = re.search(rb"(?im)^content-type:[ \t]*([^\r\n]*)", found["second"])
     told = kind[1].decode("latin-1").strip() if kind else ""
     part = MediaPart(body, closing, len(boundary) + 16, bytes(read[found.end() :]), told)
-    part.raw = bytes(read)
+    part.raw, part.delimiter = bytes(read), b"\n--" + plain_boundary
     return resource, part
 
 
-def _boundary(content_type: str) -> bytes:
+def _plain_boundary(content_type: str) -> bytes:
     message = Message()
     message["Content-Type"] = content_type
     boundary = message.get_param("boundary")
@@ -96,4 +100,4 @@ def _boundary(content_type: str) -> bytes:
         raise invalid("the body of a multipart upload is multipart/related, with a boundary")
     if not 0 < len(boundary) <= _LONGEST_BOUNDARY or not boundary.isascii():
         raise invalid("the boundary is too long, or not ASCII")
-    return re.escape(boundary.encode())
+    return boundary.encode()

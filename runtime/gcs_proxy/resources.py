@@ -46,12 +46,49 @@ def _is_right(found: Resource) -> bool:
 def parse_clients(content: bytes) -> Resource:
     """Returns the JSON object that a client sent. Raises Refused (400)."""
     try:
-        found = json.loads(content or b"{}")
+        # As text: of bytes, Python reads UTF-16 as well, and others do not.
+        found = json.loads((content or b"{}").decode(), object_pairs_hook=_once, parse_constant=_no_number)
+        json.dumps(found, ensure_ascii=False).encode()  # halves of characters are none
     except (ValueError, RecursionError) as error:
         raise invalid(f"Parse Error: {error}") from error
     if not isinstance(found, dict):
         raise invalid("the body is no JSON object")
     return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Resource:
+    """Which of two values of a name counts, not all who read JSON agree on."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def named(resource: Resource) -> str:
+    """Returns the name that a client gives an object; empty where it gives none. Raises Refused (400)."""
+    name = resource.get("name", "")
+    if not isinstance(name, str):
+        raise invalid("the object's name is no text")
+    return name
+
+
+def one_name(asked: str, resource: Resource) -> str:
+    """Returns the name of an upload, from its query or its JSON. Raises Refused (400) where these are two."""
+    name = named(resource)
+    if asked and name not in ("", asked):
+        raise invalid("the object has one name in the query and another in the body")
+    return asked or name
+
+
+def of_objects(listed: Any) -> list[Resource]:
+    """Returns the objects that a client lists. Raises Refused (400) for what is no list of objects."""
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise invalid("what is to be put together is no list of objects")
+    return listed
 
 
 def custom(resource: Resource) -> dict[str, str]:

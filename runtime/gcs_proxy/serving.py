@@ -6,6 +6,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from runtime.contract.keymap import KeyRef
+from runtime.gcs_proxy.ambiguity import OneEnd, refuse_body, refuse_two_readings
 from runtime.gcs_proxy.batch import answer_batch
 from runtime.gcs_proxy.chunks import proceed
 from runtime.gcs_proxy.copies import copy
@@ -16,7 +17,7 @@ from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
-from runtime.gcs_proxy.resources import parse_clients
+from runtime.gcs_proxy.resources import named, of_objects, one_name, parse_clients
 from runtime.gcs_proxy.routes import Route, check_bucket, object_path, route, with_query
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
@@ -30,13 +31,14 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
     request = client.request
     if request.headers.get("content-type").startswith("application/grpc"):
         raise unsupported(MESSAGE)
-    if request.headers.has("x-http-method-override"):
-        raise invalid("a request says what it is by its method alone")
+    refuse_two_readings(request)
     if request.headers.has("upgrade"):
         raise unsupported("this proxy speaks HTTP/1.1 only")
     about = route(request.method, request.target)
     client.about, client.xml = about, about.xml
     client.body.wait()  # who sends nothing yet takes no buffer, key or connection yet
+    if gate.key_map.touches(about.bucket):
+        refuse_body(client)
     if about.kind == "upload":
         _upload(gate, client, about)
     elif about.kind in ("copy", "rewrite"):
@@ -67,7 +69,7 @@ def _other(gate: Gateway, client: Client, about: Route) -> None:
     if about.verb == "compose" and gate.key_map.key(*places[0]) is None:
         content = client.body.read_all(_BODY_LIMIT)
         sources = parse_clients(content).get("sourceObjects")
-        places += [(about.bucket, str(one.get("name", ""))) for one in sources or () if isinstance(one, dict)]
+        places += [(about.bucket, named(one)) for one in of_objects(sources)]
     if not about.name or any(gate.key_map.key(*place) for place in places):
         what = about.verb or client.request.method
         raise unsupported(f"{what} of encrypted objects does not go through this proxy")
@@ -111,17 +113,11 @@ def _copied(client: Client) -> list[tuple[str, str]]:
 
 
 def _multipart(gate: Gateway, client: Client, about: Route) -> None:
-    if about.name and not _key(gate, about):
-        pass_through(gate, client)
-        return
     resource, part = opened_multipart(client)
-    named = resource.get("name", "")
-    if about.name and named not in ("", about.name):
-        raise invalid("the object has one name in the query and another in the body")
-    about = replace(about, name=about.name or str(named))
+    about = replace(about, name=one_name(about.name, resource))
     key = _key(gate, about)
     if key is None:
-        pass_through(gate, client, part.raw)
+        pass_through(gate, client, part.raw, see=OneEnd(part.delimiter, part.begun).see)
         return
     upload_multipart(gate, client, about, resource, part, key)
 

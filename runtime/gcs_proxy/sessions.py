@@ -10,8 +10,8 @@ from runtime.gcs_proxy.format import Layout, number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.metadata import masked
 from runtime.gcs_proxy.passing import asked_of_store
-from runtime.gcs_proxy.refusal import Refused, invalid, unavailable
-from runtime.gcs_proxy.resources import custom, parse_clients, refuse_ours
+from runtime.gcs_proxy.refusal import Refused, unavailable
+from runtime.gcs_proxy.resources import custom, one_name, parse_clients, refuse_ours
 from runtime.gcs_proxy.routes import Route, upload_path, with_query
 from runtime.gcs_proxy.seal import Sealer
 from runtime.gcs_proxy.sealing import Plaintext, told_checksums
@@ -27,10 +27,7 @@ def begin(gate: Gateway, client: Client, route: Route) -> None:
     """Answers what begins a resumable upload. Raises Refused, Closed."""
     content = client.body.read_all(_BODY_LIMIT)
     resource = parse_clients(content)
-    named = str(resource.get("name", ""))
-    if route.name and named not in ("", route.name):
-        raise invalid("the object has one name in the query and another in the body")
-    route = replace(route, name=route.name or named)
+    route = replace(route, name=one_name(route.name, resource))
     if not route.name:
         raise Refused(400, "required", "Required parameter: name")
     key = gate.key_map.key(route.bucket, route.name)

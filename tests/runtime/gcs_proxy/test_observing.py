@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from runtime.contract.keymap import parse_key_map
+from runtime.gcs_proxy import serving
 from runtime.gcs_proxy.admin import Admin, Readiness
 from runtime.gcs_proxy.buffers import Budget
 from runtime.gcs_proxy.gateway import Gateway
@@ -53,6 +54,27 @@ class Watched:
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("defect", "status"), [(KeyError("data"), 400), (MemoryError("data"), 503), (OSError(24, "data"), 503)]
+)
+def test_a_defect_of_ours_is_answered_and_told_in_a_line_without_what_it_says(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: Exception, status: int
+) -> None:
+    def fails(*_: object) -> None:
+        raise defect
+
+    monkeypatch.setattr(serving, "route", fails)
+    watched = Watched(store.url, tmp_path, 0)
+    told = watched.proxy.ask("GET", "/storage/v1/b/x/o/y")
+    assert told.status == status and type(defect).__name__ in told.message and "data" not in told.message
+    until(lambda: len(watched.lines()) == 2)
+    line, request = watched.lines()
+    assert (line["event"], line["error"], request["status"]) == ("defect", type(defect).__name__, status)
+    assert line["at"][-1].startswith("test_observing.py:") and "data" not in watched.log.getvalue()
+    for server in watched.servers:
+        server.stop(0)
 
 
 @pytest.fixture(params=[0, 1])

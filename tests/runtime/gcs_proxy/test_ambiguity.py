@@ -1,0 +1,177 @@
+"""What another server may read otherwise than we do is refused: where one reading has a key, the other has none."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cloud.store.running import Store
+from tests.runtime.gcs_proxy.asking import Proxy, Told, path, serving
+
+UPLOAD = "/upload/storage/v1/b/BUCKET/o?uploadType="
+RELATED = {"Content-Type": "multipart/related; boundary=b"}
+MIXED = {"Content-Type": "multipart/mixed; boundary=b"}
+SECRET = "/storage/v1/b/BUCKET/o/enc%2Fa"
+
+
+@pytest.fixture
+def proxy(store: Store, bucket: str, tmp_path: Path) -> Iterator[Proxy]:
+    """Of its bucket, objects below enc/ are encrypted, and no others."""
+    with serving(store.url, tmp_path, f"{bucket}/enc/:KEY") as made:
+        yield made
+
+
+def related(json: str, *more: str) -> bytes:
+    """Returns a multipart upload of `plain`, with further parts behind it."""
+    parts = [f"Content-Type: application/json\r\n\r\n{json}", "Content-Type: a/b\r\n\r\nplain", *more]
+    return "".join(f"--b\r\n{part}\r\n" for part in parts).encode() + b"--b--\r\n"
+
+
+def batch(request: str) -> bytes:
+    return f"--b\r\nContent-Type: application/http\r\n\r\n{request}\r\n--b--\r\n".encode()
+
+
+def refused(proxy: Proxy, store: Store, bucket: str, method: str, target: str, body: bytes | None,
+            headers: Mapping[str, str], said: str) -> Told:  # fmt: skip
+    """Asks, and sees that the store was not asked for anything."""
+    before = len(store.calls())
+    filled = None if body is None else body.replace(b"BUCKET", bucket.encode())
+    told = proxy.ask(method, target.replace("BUCKET", bucket), filled, headers)
+    assert told.status == 400 and said in told.content.decode(), told
+    assert len(store.calls()) == before
+    return told
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "said"),
+    [
+        ("multipart&name=x", related('{"name": "enc/a"}'), "one name in the query and another"),
+        ("multipart&name=enc%2Fa", related('{"name": "x"}'), "one name in the query and another"),
+        ("multipart", related('{"name": "enc/a", "name": "x"}'), "a name is given twice"),
+        ("multipart&name=x", related('{"a": {"b": 1, "b": 2}}'), "a name is given twice"),
+        ("multipart", related('{"name": ["enc/a"]}'), "the object's name is no text"),
+        ("multipart&name=x", related('{"name": true}'), "the object's name is no text"),
+        ("multipart&name=x", related('{"name": NaN}'), "NaN is no number"),
+        ("multipart", related('{"name": "\\ud800"}'), "Parse Error"),
+        ("resumable", b'{"name": "enc/a", "name": "x"}', "a name is given twice"),
+        ("resumable", b'{"name": 1}', "the object's name is no text"),
+        ("resumable", b'{"name": "\\ud800"}', "Parse Error"),
+        ("resumable&name=x", '{"name": "enc/a"}'.encode("utf-16"), "Parse Error"),
+    ],
+)
+def test_an_object_has_one_name(
+    proxy: Proxy, store: Store, bucket: str, target: str, body: bytes, said: str
+) -> None:
+    refused(proxy, store, bucket, "POST", UPLOAD + target, body, RELATED, said)
+
+
+def test_one_name_told_twice_is_one(proxy: Proxy, store: Store, bucket: str) -> None:
+    for name in ("x", "enc/x"):
+        target = f"{UPLOAD}multipart&name={name.replace('/', '%2F')}".replace("BUCKET", bucket)
+        told = proxy.ask("POST", target, related(f'{{"name": "{name}"}}'), RELATED)
+        assert (told.status, told.json["name"], told.json["size"]) == (200, name, "5")
+        assert proxy.read(bucket, name).content == b"plain"
+    assert (store.raw(bucket, "x"), b"plain" in store.raw(bucket, "enc/x")) == (b"plain", False)
+
+
+def test_a_third_part_goes_to_no_object(proxy: Proxy, store: Store, bucket: str) -> None:
+    third = 'Content-Type: application/json\r\n\r\n{"name": "enc/a"}'
+    for body in (related('{"name": "x"}', third), related('{"name": "x"}') + related('{"name": "enc/a"}')):
+        told = proxy.ask("POST", f"{UPLOAD}multipart".replace("BUCKET", bucket), body, RELATED)
+        assert told.status == 400 and "more parts" in told.message
+    names = [one["name"] for one in proxy.ask("GET", f"/storage/v1/b/{bucket}/o").json.get("items", ())]
+    assert not names
+
+
+@pytest.mark.parametrize(
+    "sources", [b'[{"name": "enc/a", "name": "b"}]', b'[["enc/a"]]', b'{"name": "enc/a"}']
+)
+def test_what_is_put_together_is_named_once(proxy: Proxy, store: Store, bucket: str, sources: bytes) -> None:
+    target = "/storage/v1/b/BUCKET/o/x/compose"
+    refused(proxy, store, bucket, "POST", target, b'{"sourceObjects": ' + sources + b"}", {}, "")
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ("POST /storage/v1/b/plain/o/pp/copyTo/b/BUCKET/o/enc%2Fa\r\n\r\n", "may not be in it"),
+        ("POST /storage/v1/b/plain/o/pp/rewriteTo/b/BUCKET/o/enc%2Fa\r\n\r\n", "may not be in it"),
+        ("POST /batch/storage/v1\r\n\r\nanything", "may not be in it"),
+        ("POST /upload/storage/v1/b/plain/o?uploadType=media&name=x\r\n\r\n1", "may not be in it"),
+        ("DELETE /storage/v1/b/plain/o/x\r\nX-HTTP-Method-Override: PUT\r\n\r\n1", "by its method alone"),
+        ("DELETE /storage/v1/b/plain/o/x\r\nX-HTTP-Method: PUT\r\n\r\n1", "by its method alone"),
+    ],
+)
+def test_a_batch_is_no_way_around(proxy: Proxy, store: Store, bucket: str, request_: str, said: str) -> None:
+    refused(proxy, store, bucket, "POST", "/batch/storage/v1", batch(request_), MIXED, said)
+
+
+def test_a_part_of_a_batch_has_no_body_that_it_does_not_need(proxy: Proxy, store: Store, bucket: str) -> None:
+    before = len(store.calls())
+    asked = f"DELETE {SECRET}\r\nContent-Length: 5\r\n\r\nplain".replace("BUCKET", bucket)
+    told = proxy.ask("POST", "/batch/storage/v1", batch(asked), MIXED)
+    assert b"HTTP/1.1 400" in told.content and b"DELETE has no body here" in told.content
+    assert len(store.calls()) == before
+
+
+@pytest.mark.parametrize(
+    "target", [SECRET, "/BUCKET/enc/a", "/storage/v1/b/BUCKET/o", "/storage/v1/b/BUCKET/o/x"]
+)
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_body_that_no_such_request_has_does_not_go_up(
+    proxy: Proxy, store: Store, bucket: str, method: str, target: str
+) -> None:
+    refused(proxy, store, bucket, method, target, b"plain", {}, f"{method} has no body here")
+
+
+def test_an_empty_body_is_none(proxy: Proxy, bucket: str) -> None:
+    assert proxy.ask("DELETE", path(bucket, "enc/none"), b"").status == 404
+    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
+    connection.request("DELETE", path(bucket, "enc/none"), iter(()), encode_chunked=True)
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ([("X-HTTP-Method-Override", "PUT")], "by its method alone"),
+        ([("X-HTTP-Method", "PUT")], "by its method alone"),
+        ([("X-Method-Override", "PUT")], "by its method alone"),
+        ([("Content-Type", "multipart/related; boundary=b")] * 2, "content-type is given twice"),
+        ([("Content-Type", "multipart/related; boundary=b; boundary=c")], "two boundaries"),
+        ([("Content-Type", "multipart/related; boundary=b;boundary*0=c")], "two boundaries"),
+        ([("X-Goog-Copy-Source", "BUCKET/a"), ("x-goog-copy-source", "BUCKET/enc/a")], "is given twice"),
+        (
+            [("Content-Range", "bytes 0-0/1"), ("Content-Range", "bytes 0-1/2")],
+            "content-range is given twice",
+        ),
+    ],
+)
+def test_a_head_says_each_thing_once(
+    proxy: Proxy, store: Store, bucket: str, headers: list[tuple[str, str]], said: str
+) -> None:
+    before = len(store.calls())
+    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
+    connection.putrequest("POST", f"{UPLOAD}multipart".replace("BUCKET", bucket))
+    for name, value in [*headers, ("Content-Length", "0")]:
+        connection.putheader(name, value)
+    connection.endheaders()
+    response = connection.getresponse()
+    assert response.status == 400 and said in response.read().decode()
+    connection.close()
+    assert len(store.calls()) == before
+
+
+@pytest.mark.parametrize("body", [b'{"metadata": {"a": "\\ud800"}}', b'{"metadata": {"\\udc00": "a"}}'])
+@pytest.mark.parametrize(
+    ("method", "behind"), [("PATCH", ""), ("PUT", ""), ("POST", "/rewriteTo/b/BUCKET/o/enc%2Fb")]
+)
+def test_half_a_character_is_answered(
+    proxy: Proxy, store: Store, bucket: str, method: str, behind: str, body: bytes
+) -> None:
+    refused(proxy, store, bucket, method, SECRET + behind, body, {}, "Parse Error")
