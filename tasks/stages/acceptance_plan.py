@@ -190,7 +190,8 @@ def _unencrypted(session: Session, variant: Variant) -> Iterator[Problem]:
         what = f"{place} is a folder, and proxies stand before Cloud Storage only"
         yield Problem("error", None, what, fix=f"write {key}")
     elif variant.sidecar and (why := unmapped(variant.sidecar, place)):
-        yield Problem("error", None, why, fix="write BUCKET:projects/P/locations/L/keyRings/R/cryptoKeys/K,…")
+        fix = "give it BUCKET:projects/P/locations/L/keyRings/R/cryptoKeys/K,…, and let it encrypt"
+        yield Problem("error", None, why, fix=fix)
     elif (
         variant.encryption and not isinstance(program, str) and (why := uncovered(variant.encryption, place))
     ):

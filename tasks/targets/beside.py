@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _URL = "http://127.0.0.1:{port}"
 _KEY_MAP = "GCP_KMS_BUCKET_KEY_MAPPING"
 """By which our proxy and go-gcsproxy are told which bucket has which key."""
+_OFF = "GCS_PROXY_DISABLE_ENCRYPTION"
+"""By which, not empty, both are told to encrypt nothing."""
 _OTHERS_MAY = 0o077
 _LARGEST_KEY_FILE = 1 << 16
 
@@ -62,6 +64,8 @@ def uncovered(encryption: Encryption, output: str) -> str:
 
 def unmapped(sidecar: SidecarConfig, output: str) -> str:
     """Returns the same of a program that is told its keys as go-gcsproxy is; empty: nothing says that it would not."""
+    if sidecar.env.get(_OFF):
+        return f"sidecar {sidecar.name} is told to encrypt nothing ({_OFF}={sidecar.env[_OFF]})"
     text = sidecar.env.get(_KEY_MAP, "")
     if not text or "{" in text or not output.startswith("gs://"):
         return ""
@@ -120,7 +124,7 @@ def _proxy(encryption: Encryption, elsewhere: bool) -> Sidecar:
         # What the host says to other proxies of these names is not meant for this one.
         env={
             _KEY_MAP: ",".join(f"{literally(place)}:{told(key)}" for place, key in _places(encryption)),
-            "GCS_PROXY_DISABLE_ENCRYPTION": "",
+            _OFF: "",
             "PROXY_CERT_PATH": "",
             "SSL_INSECURE": "",
             "DEBUG_LEVEL": "0",

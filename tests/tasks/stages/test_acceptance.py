@@ -155,12 +155,14 @@ def test_an_interrupt_is_written_down_and_gone_on_from(here: Acceptances, judged
 
 BKT = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 ENCRYPTING = [{"name": "none"}, {"name": "own", "encryption": {"keys": {"bkt": BKT}}}]
+OFF = {"GCS_PROXY_DISABLE_ENCRYPTION": "true"}
 STEPS = "benchmarks.0.options.train_steps"
 
 
-def mapped(text: str) -> list[dict[str, Any]]:
+def mapped(text: str, **more: str) -> list[dict[str, Any]]:
     """Returns variants of which one is told of its keys as go-gcsproxy is."""
-    beside = {"name": "p", "command": ["p", "{port}"], "env": {"GCP_KMS_BUCKET_KEY_MAPPING": text}}
+    env = {"GCP_KMS_BUCKET_KEY_MAPPING": text, **more}
+    beside = {"name": "p", "command": ["p", "{port}"], "env": env}
     return [{"name": "none"}, {"name": "own", "encrypts": True, "sidecar": beside}]
 
 
@@ -185,6 +187,7 @@ def mapped(text: str) -> list[dict[str, Any]]:
         ({"variants": ENCRYPTING}, "- encryption", "proxies stand before Cloud Storage only"),
         ({"output": "gs://other/runs", "variants": ENCRYPTING}, "- encryption", "gs://other/runs is in no"),
         ({"output": "gs://other/runs", "variants": mapped(f"bkt:{BKT}")}, "- encrypts", "MAPPING of sidecar p has a"),
+        ({"output": "gs://bkt/x", "variants": mapped(f"bkt:{BKT}", **OFF)}, "- encrypts", "told to encrypt nothing"),
         ({"output": "gs://bkt/runs", "variants": mapped("bkt")}, "- encrypts", "sidecar p: 'bkt' is no entry of a"),
     ],
 )  # fmt: skip
