@@ -15,6 +15,7 @@ from tasks.cloud.kubernetes_kinds import (
     JOB_SET,
     LOCAL_QUEUE,
     NAMESPACE,
+    RESOURCE_FLAVOR,
     SERVICE_ACCOUNT,
     Kind,
     Object,
@@ -45,6 +46,8 @@ from tasks.targets.kube_unseen import without_numbers
 
 SOON = Timing(try_s=8.0, total_s=12.0)
 """For who only wants to know whether something can be had."""
+_PARTS = {"JobSet": (JOB_SET,), "Kueue": (CLUSTER_QUEUE, RESOURCE_FLAVOR, LOCAL_QUEUE)}
+"""The kinds of each that are looked at: whoever put it in may have been ended after the first of them."""
 ACTS_AS = "iam.gke.io/gcp-service-account"
 """The annotation by which Workload Identity knows as whom a Kubernetes account acts."""
 
@@ -165,9 +168,8 @@ class EnvironmentInside(Inside):
 
 
 def _lacking(api: Kubernetes) -> list[str]:
-    """Returns which controllers are not there."""
-    kinds = {"JobSet": JOB_SET, "Kueue": CLUSTER_QUEUE}
-    return [title for title, kind in kinds.items() if not api.serves(kind)]
+    """Returns which controllers are not there, or not whole."""
+    return [title for title, kinds in _PARTS.items() if not all(map(api.serves, kinds))]
 
 
 def put_in(spaces: Collection[str], *controllers: str) -> str:

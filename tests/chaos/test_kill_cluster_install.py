@@ -6,11 +6,9 @@ nothing had happened. What is put in is what a workload needs: that is looked at
 
 from __future__ import annotations
 
-import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,19 +23,15 @@ from tasks.stages.cluster_inside import Inside
 from tasks.stages.cluster_standing import existing
 from tasks.stages.clusters import create, delete, resize
 from tasks.targets.kube_controllers import JOBSET, KUEUE
-from tasks.targets.kube_install import Waits, await_ready
-from tests.chaos.driver import outcome, sample
+from tasks.targets.kube_install import await_ready
+from tests.chaos.driver import outcome
+from tests.chaos.inside import SOON, WITHOUT, calls_inside, fault, moments_of
 from tests.cloud.container.leasing import a_ledger, config, office, quick_inventories
 from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.releases import Releases, release
 from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
-
-WITHOUT: dict[str, Any] = {"without": ["jobset", "kueue"]}
-MUTATING = ("create", "patch", "update", "delete")
-MOMENTS = ("kill_before", "kill_after")
-SOON = Waits(ready_s=60.0, answers_s=60.0, look_s=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +77,7 @@ class Made:
 
     def calls(self) -> list[str]:
         """Returns the mutating calls that the cluster saw since this was asked last, each once."""
-        seen = self.gke.kubernetes("mine").calls()
-        return list(dict.fromkeys(call for call in seen if call.split()[0] in MUTATING))
+        return calls_inside(self.gke)
 
     def done(self, do: Callable[[], None], at: object = None) -> None:
         assert outcome(do) == 0, at
@@ -110,24 +103,13 @@ def made(empty: Gke, releases: Releases) -> Made:
     return Made(empty, releases)
 
 
-def fault(call: str, moment: str) -> dict[str, Any]:
-    verb, kind, where = call.split()
-    name = re.sub(r"-e\d+", "-e*", where.rpartition("/")[2])  # of another lease each time
-    return {"verb": verb, "kind": kind, "name": name, "action": moment, "nth": 1}
-
-
-def moments(calls: Sequence[str]) -> list[tuple[str, str]]:
-    chosen = sample([(2 * nth + at, call) for nth, call in enumerate(calls) for at in (0, 1)])
-    return [(call, MOMENTS[number % 2]) for number, call in chosen]
-
-
 def test_killed_while_a_kept_cluster_is_set_up(made: Made) -> None:
     """It stays, and the same call again ends as the first one should have."""
     made.done(lambda: made.create(install=False))
     made.done(made.create)
     calls = made.calls()
     assert len(calls) > 20
-    for at in moments(calls):
+    for at in moments_of(calls):
         made.gke.kubernetes("mine").tell("empty")
         made.killed(made.create, *at)
         made.swept("put back", at)
@@ -143,7 +125,7 @@ def test_killed_while_a_new_cluster_is_set_up(made: Made) -> None:
     made.done(made.create)
     calls = list({call.split()[1]: call for call in made.calls()}.values())  # one of each kind
     made.done(made.delete)
-    for number, at in enumerate(moments(calls)):
+    for number, at in enumerate(moments_of(calls)):
         made.gke.set(kubernetes={**WITHOUT, "faults": [fault(*at)]})
         assert outcome(made.create) == -signal.SIGKILL, at
         made.gke.set(kubernetes=WITHOUT)
@@ -187,7 +169,7 @@ def test_killed_while_slices_are_added_to_a_cluster_that_others_set_up(made: Mad
     calls = made.calls()
     assert not [call for call in calls if "deployments" in call or "customresource" in call], calls
     made.done(made.delete)
-    for at in moments(calls):
+    for at in moments_of(calls):
         made.killed(made.create, *at)
         made.swept("released", at)
         assert (objects(gke), gke.inventory()) == (standing, [key, f"{key}/nodePools/theirs"]), at
@@ -205,7 +187,7 @@ def test_killed_while_the_queue_follows_a_resize(made: Made, begin: int, end: in
     made.done(lambda: made.resize(end))
     calls = made.calls()
     assert any("clusterqueues" in call for call in calls), calls
-    for at in moments(calls):
+    for at in moments_of(calls):
         made.done(lambda: made.resize(begin), at)
         made.killed(lambda: made.resize(end), *at)
         made.swept("put back", at)

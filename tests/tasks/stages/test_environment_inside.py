@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput
+from tasks.cloud.container_model import Cluster
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_gke import access_of
 from tasks.cloud.kubernetes_kinds import (
@@ -20,8 +21,10 @@ from tasks.cloud.kubernetes_kinds import (
     RESOURCE_FLAVOR,
     SERVICE_ACCOUNT,
     WORKLOAD,
+    Kind,
 )
 from tasks.config.environment import EnvironmentConfig
+from tasks.config.environment_cluster import cluster_of
 from tasks.stages.cluster_standing import existing
 from tasks.stages.environment import down, up
 from tasks.stages.environment_desk import Desk
@@ -274,3 +277,24 @@ def test_what_cannot_be_fetched_stops_it_before_anything_is_made(empty: Gke, rel
     with pytest.raises(BadInput):
         up(looking_inside(), environment(queueing=wrong))
     assert [one["method"] for one in empty.mutations()] == []
+
+
+class Half:
+    """A cluster into which one of Kueue's definitions was put before whoever did it was ended."""
+
+    def serves(self, kind: Kind) -> bool:
+        return kind in (JOB_SET, CLUSTER_QUEUE)
+
+    def find(self, kind: Kind, name: str, namespace: str | None = None) -> None:
+        """Finds nothing."""
+
+
+def test_kueue_that_was_put_in_by_half_is_put_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.stages.environment_inside.Kubernetes", lambda access, timing: Half())
+    monkeypatch.setattr("tasks.stages.environment_inside.access_of", lambda cluster, namespace: None)
+    config, said = environment(), list[str]()
+    inside = inside_of(config, "proj", said.append)
+    *_, last = inside.differences(
+        Cluster("proj", "us-east5", "mine", "1", "RUNNING"), cluster_of(config, "proj")
+    )
+    assert last == "put Kueue in, and queues for tpu-training" and said == []
