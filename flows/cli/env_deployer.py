@@ -38,6 +38,11 @@ def deployer(
     else:
         who = accounts.make(config, where, name, say)
         say(f"use it: gcloud auth application-default login --impersonate-service-account={who}")
+        say(
+            f"whoever does that needs roles/iam.serviceAccountTokenCreator on it, as owners do: gcloud iam "
+            f"service-accounts add-iam-policy-binding {who} --role=roles/iam.serviceAccountTokenCreator "
+            "--member=user:YOU"
+        )
     if json:
         print_json({"account": who, "removed": remove})
     return ExitCode.DONE

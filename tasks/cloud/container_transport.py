@@ -25,15 +25,15 @@ _WORDING = Wording("gke", error_for, Unavailable, Nobody)
 def client() -> container_v1.ClusterManagerClient:
     """Returns this process's client. Raises PermissionDenied where there are no credentials."""
     # A channel does not survive a fork, so a child makes its own.
-    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), os.getpid())
+    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), google_calls.stand_in_token(), os.getpid())
 
 
 @functools.cache
-def _client(endpoint: str, pid: int) -> container_v1.ClusterManagerClient:
+def _client(endpoint: str, token: str, pid: int) -> container_v1.ClusterManagerClient:
     from google.cloud import container_v1
     from google.cloud.container_v1.services.cluster_manager.transports import ClusterManagerGrpcTransport
 
-    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint)
+    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint, token)
     return google_calls.opened(
         container_v1.ClusterManagerClient, ClusterManagerGrpcTransport, stand_in, _WORDING
     )

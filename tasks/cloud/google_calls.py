@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 Client = TypeVar("Client")
 
 _NO_ANSWER = (4, 14)  # DEADLINE_EXCEEDED, UNAVAILABLE
+_TOKEN_VARIABLE = "SLICEBENCH_STAND_IN_TOKEN"
+"""Environment variable with the token that says to stand-ins who asks; it is sent to nobody else."""
 
 
 class StandIn(NamedTuple):
-    """Where an API's stand-in is, and which environment variable says so; empty: there is none."""
+    """Where an API's stand-in is, and which environment variable says so; empty: there is none. `token`: who asks."""
 
     variable: str
     endpoint: str
+    token: str = ""
 
 
 class NotAllowed(InfrastructureError):
@@ -60,8 +63,11 @@ def opened(
     if stand_in.endpoint:
         import grpc
 
-        refuse_far_endpoint(*stand_in)
-        return client(transport=transport(channel=grpc.insecure_channel(stand_in.endpoint)))
+        refuse_far_endpoint(stand_in.variable, stand_in.endpoint)
+        channel = grpc.insecure_channel(stand_in.endpoint)
+        if stand_in.token:
+            channel = grpc.intercept_channel(channel, _bearer(stand_in.token))
+        return client(transport=transport(channel=channel))
     from tasks.cloud.google_login import google_login
 
     try:
@@ -125,6 +131,23 @@ def is_left_out(variable: str) -> bool:
 def is_here(host: str) -> bool:
     """Whether a host is this machine by its own name for itself."""
     return host in ("127.0.0.1", "localhost", "::1")
+
+
+def stand_in_token() -> str:
+    """Returns the token that says to stand-ins who asks; empty: nobody in particular."""
+    return os.environ.get(_TOKEN_VARIABLE, "")
+
+
+def _bearer(token: str) -> Any:
+    """Returns what sends a token with each call over a channel that is not encrypted: credentials of gRPC would not."""
+    import grpc
+
+    class Bearer(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+        def intercept_unary_unary(self, go_on: Any, details: Any, request: Any) -> Any:
+            told = [*(details.metadata or ()), ("authorization", f"Bearer {token}")]
+            return go_on(details._replace(metadata=told), request)
+
+    return Bearer()
 
 
 def refuse_far_endpoint(variable: str, endpoint: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -24,15 +24,13 @@ from tasks.cloud.container_errors import (
     error_for,
     error_of_operation,
 )
-from tasks.cloud.google_calls import refuse_far_endpoint
+from tasks.cloud.google_calls import refuse_far_endpoint, stand_in_token
 from tasks.cloud.google_roles import role_for
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
 
 if TYPE_CHECKING:
     import httpx
-
-    from tasks.cloud.kubernetes_access import GoogleTokens
 
 ENDPOINT_VARIABLE = "SLICEBENCH_GOOGLE_ENDPOINT"
 """Environment variable with HOST:PORT of a stand-in on this machine: spoken to without TLS or credentials."""
@@ -46,6 +44,8 @@ _OF_HTTP = {400: 3, 401: 16, 403: 7, 404: 5, 409: 6, 412: 10, 429: 8, 499: 1, 50
 """HTTP status → google.rpc.Code; others from 500 on may pass. 412: somebody else changed it since it was read."""
 
 Document = Mapping[str, Any]
+Tokens = Callable[[bool], str]
+"""Returns a token; another one, where the first was refused."""
 
 
 class Rest:
@@ -93,7 +93,8 @@ class Rest:
         """Sends a request once."""
         import httpx
 
-        server, client, tokens = _client(self._stand_in, os.environ.get(self._stand_in) or None, os.getpid())
+        endpoint = os.environ.get(self._stand_in) or None
+        server, client, tokens = _client(self._stand_in, endpoint, stand_in_token(), os.getpid())
         url = f"{server or 'https:/'}/{self.host}/{path}"
         try:
             with calling(self._api, doing, 2 * self.timing.try_s) as call:
@@ -136,7 +137,7 @@ class Rest:
     def _once(
         self,
         client: httpx.Client,
-        tokens: GoogleTokens | None,
+        tokens: Tokens | None,
         method: str,
         url: str,
         body: Document | None,
@@ -165,18 +166,25 @@ class Rest:
 
 
 @functools.cache
-def _client(variable: str, endpoint: str | None, pid: int) -> tuple[str, httpx.Client, GoogleTokens | None]:
+def _client(
+    variable: str, endpoint: str | None, token: str, pid: int
+) -> tuple[str, httpx.Client, Tokens | None]:
     import httpx
 
     if endpoint:
         refuse_far_endpoint(variable, endpoint)
-        return f"http://{endpoint}", httpx.Client(trust_env=False), None  # no proxy between us and ourselves
+        tokens = (lambda refused: token) if token else None
+        return (
+            f"http://{endpoint}",
+            httpx.Client(trust_env=False),
+            tokens,
+        )  # no proxy between us and ourselves
     from tasks.cloud.kubernetes_access import GoogleTokens
 
     return "", httpx.Client(headers={"User-Agent": "slicebench"}), GoogleTokens()
 
 
-def _token(tokens: GoogleTokens, refused: bool) -> str:
+def _token(tokens: Tokens, refused: bool) -> str:
     from tasks.cloud.kubernetes_errors import PermissionDenied as NotLoggedIn
 
     try:

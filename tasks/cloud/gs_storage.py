@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.calls import UNANSWERED, Unanswered, calling
+from tasks.cloud.google_calls import stand_in_token
 from tasks.cloud.storage import checked_name
 
 if TYPE_CHECKING:
@@ -27,17 +28,19 @@ _WRITER = "slicebench-writer"
 
 def bucket_of(name: str) -> storage.Bucket:
     """Returns a bucket as this process sees it; asks nothing outside."""
-    return _client(os.environ.get("STORAGE_EMULATOR_HOST"), os.getpid()).bucket(name)
+    return _client(os.environ.get("STORAGE_EMULATOR_HOST"), stand_in_token(), os.getpid()).bucket(name)
 
 
 @functools.cache
-def _client(emulator: str | None, pid: int) -> storage.Client:
+def _client(emulator: str | None, token: str, pid: int) -> storage.Client:
     """Returns the client of a process: connections must not be shared with one that was forked."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
+    from google.oauth2.credentials import Credentials
 
     if emulator:
-        return storage.Client(project="emulated", credentials=AnonymousCredentials())  # type: ignore[no-untyped-call]
+        login = Credentials(token) if token else AnonymousCredentials()  # type: ignore[no-untyped-call]
+        return storage.Client(project="emulated", credentials=login)
     return storage.Client()
 
 

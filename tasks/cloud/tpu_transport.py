@@ -25,15 +25,15 @@ _WORDING = Wording("tpu", error_for, Unavailable, Nobody)
 def client() -> tpu_v2.TpuClient:
     """Returns this process's client. Raises PermissionDenied where there are no credentials."""
     # A channel does not survive a fork, so a child makes its own.
-    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), os.getpid())
+    return _client(os.environ.get(ENDPOINT_VARIABLE, ""), google_calls.stand_in_token(), os.getpid())
 
 
 @functools.cache
-def _client(endpoint: str, pid: int) -> tpu_v2.TpuClient:
+def _client(endpoint: str, token: str, pid: int) -> tpu_v2.TpuClient:
     from google.cloud import tpu_v2
     from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint)
+    stand_in = StandIn(ENDPOINT_VARIABLE, endpoint, token)
     return google_calls.opened(tpu_v2.TpuClient, TpuGrpcTransport, stand_in, _WORDING)
 
 

@@ -55,17 +55,40 @@ def _all(prefix: str, *verbs: str) -> tuple[str, ...]:
     return tuple(f"{prefix}.{verb}" for verb in verbs)
 
 
+_OPERATIONS = _all("compute", "globalOperations.get", "regionOperations.get")
+"""To wait for what Compute Engine is doing: asked for by nobody but the caller."""
+_LOOKED_AT = _all("compute", "machineTypes.get", "regions.get")
+_PUT_IN = (
+    "apiServices",
+    "clusterRoleBindings",
+    "configMaps",
+    "customResourceDefinitions",
+    "deployments",
+    "mutatingWebhookConfigurations",
+    "namespaces",
+    "priorityClasses",
+    "roleBindings",
+    "secrets",
+    "serviceAccounts",
+    "services",
+    "validatingWebhookConfigurations",
+)
+"""Kinds of what the manifests of JobSet and Kueue, and the queues, are made of."""
+
 NEEDS = (
     Need(
         "roles/serviceusage.serviceUsageAdmin",
-        _all("serviceusage.services", "enable", "list"),
+        ("serviceusage.operations.get", *_all("serviceusage.services", "enable", "get")),
         "turns the APIs on that are off; they stay on when the environment goes",
     ),
     Need(
         "roles/compute.networkAdmin",
         (
             *_all("compute.networks", "create", "delete", "get", "updatePolicy"),
-            *_all("compute.subnetworks", "create", "delete", "expandIpCidrRange", "get", "update", "use"),
+            *_all("compute.subnetworks", "create", "delete", "expandIpCidrRange", "get"),
+            *_all("compute.subnetworks", "setPrivateIpGoogleAccess", "update", "use"),
+            *_OPERATIONS,
+            *_LOOKED_AT,
         ),
         "makes network and subnetwork, changes them, and takes them away",
         "network",
@@ -75,6 +98,7 @@ NEEDS = (
         (
             *_all("compute.routers", "create", "delete", "get", "list", "update"),
             "compute.networks.updatePolicy",
+            "compute.regionOperations.get",
         ),
         "makes the router with NAT, also in a network that is there, changes it, and takes it away",
         "router",
@@ -89,14 +113,35 @@ NEEDS = (
     ),
     Need(
         "roles/compute.securityAdmin",
-        _all("compute.firewalls", "create", "delete", "list", "update"),
+        (
+            *_all("compute.firewalls", "create", "delete", "get", "list", "update"),
+            "compute.networks.updatePolicy",
+            "compute.globalOperations.get",
+        ),
         "lets Identity-Aware Proxy reach nodes; takes away rules that GKE left in the network",
         "network",
     ),
     Need(
         "roles/compute.viewer",
-        (*_all("compute.regions", "get"), *_all("compute.machineTypes", "get")),
-        "looks before anything is made whether the region has the machines",
+        _LOOKED_AT,
+        "looks before anything is made whether the region has the machines: `compute.networkAdmin` does as well",
+        "existing",
+    ),
+    Need(
+        "roles/compute.viewer",
+        ("compute.reservations.get",),
+        "looks before anything is made whether the reservations are there",
+        "reservations",
+    ),
+    Need(
+        "roles/compute.instanceAdmin.v1",
+        (
+            *_all("compute.resourcePolicies", "create", "delete", "get", "list"),
+            "compute.regionOperations.get",
+        ),
+        "makes the policy by which hosts of a slice are placed near each other, where the kind of TPU takes one, and "
+        "takes it away",
+        "placement",
     ),
     Need(
         "roles/iam.serviceAccountAdmin",
@@ -148,7 +193,19 @@ NEEDS = (
             *_all("container.clusters", "create", "delete", "get", "list", "update"),
             *_all("container.operations", "get", "list"),
         ),
-        "makes the cluster and its node pools, and puts JobSet, Kueue and the queues into it",
+        "makes the cluster and its node pools",
+    ),
+    Need(
+        "roles/container.admin",
+        (
+            *(f"container.{kind}.create" for kind in _PUT_IN),
+            *_all("container.clusterRoles", "create", "escalate"),
+            *_all("container.roles", "create", "escalate"),
+            *_all("container.thirdPartyObjects", "create", "delete", "get", "list", "update"),
+            "container.nodes.list",
+        ),
+        "puts JobSet, Kueue and the queues into it; the roles of these let them do more than you, hence `escalate`",
+        "inside",
     ),
 )
 
@@ -173,6 +230,12 @@ def parts_of(config: EnvironmentConfig) -> Iterator[str]:
         yield "existing"
     if config.has_nat:
         yield "router"
+    if config.shape.placement == "workload_policy":
+        yield "placement"
+    if any("/" not in one for one in config.tpu.reservations):  # others are in projects of their own
+        yield "reservations"
+    if config.queueing.install:
+        yield "inside"
     if config.registry is not None:
         yield "registry"
     if config.tensorboard is not None:
@@ -193,6 +256,10 @@ def needs_of(config: EnvironmentConfig) -> tuple[Need, ...]:
 
 _TO_GIVE_BACK = re.compile(r"\.(delete|get|list|getIamPolicy|setIamPolicy|updatePolicy)$|^storage\.objects\.")
 """Permissions that are used when an environment goes; the record is written as well."""
+_ONLY_TO_MAKE = re.compile(
+    r"^(serviceusage|compute\.(machineTypes|regions|reservations|\w+Operations)|container\.(?!clusters|operations))\."
+)
+"""What is only looked at before or while something is made; and what is inside a cluster goes with it."""
 
 
 def permissions_to_give_back(
@@ -201,7 +268,11 @@ def permissions_to_give_back(
     """Returns those of `permissions_of` that are needed to give an environment back, with its bucket or without."""
     left_out = () if bucket else ("storage.buckets.delete",)
     return {
-        where: tuple(one for one in some if _TO_GIVE_BACK.search(one) and one not in left_out)
+        where: tuple(
+            one
+            for one in some
+            if _TO_GIVE_BACK.search(one) and not _ONLY_TO_MAKE.search(one) and one not in left_out
+        )
         for where, some in permissions_of(config, project).items()
     }
 

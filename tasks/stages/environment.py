@@ -15,7 +15,7 @@ from tasks.cloud.container_errors import ContainerError, Disabled, NotFound, Quo
 from tasks.cloud.google_rest import Rest
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
-from tasks.config.environment_roles import apis_for, permissions_to_give_back
+from tasks.config.environment_roles import apis_for, needs_of, permissions_to_give_back
 from tasks.leases import environments as kinds
 from tasks.leases.claim import claim
 from tasks.leases.clusters import lease_name as cluster_lease
@@ -224,7 +224,7 @@ def _turn_on(desk: Desk, config: EnvironmentConfig) -> None:
         services.turn_on_one(desk.project, ASKS, desk.timing, desk.say, lambda: lacking(desk, config))
         off = [one for one in off if one != ASKS]
     if missing := lacking(desk, config):
-        raise BadInput(Plan("", off, missing, (), (), {}).problems)
+        raise BadInput([may_not(missing, needs_of(config))])
     if off:
         desk.say(f"turn on {', '.join(off)}")
         services.turn_on(desk.project, off, desk.timing)
@@ -250,7 +250,7 @@ def _refuse_lacking(desk: Desk, config: EnvironmentConfig, *, bucket: bool) -> N
     """Raises BadInput, before anything goes, where whoever asks may not give back all of it."""
     with suppress(Disabled):  # then nobody can be asked
         if missing := lacking(desk, config, permissions_to_give_back(config, desk.project, bucket=bucket)):
-            raise BadInput([may_not(missing)])
+            raise BadInput([may_not(missing, needs_of(config))])
 
 
 def _refuse_full(desk: Desk, config: EnvironmentConfig) -> None:

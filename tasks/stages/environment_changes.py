@@ -73,7 +73,11 @@ def _compared(
     for one, seen in _standing(desk, config):
         now = now or str(seen.get("current_master_version", ""))  # of the cluster, which is the first
         found = differences(one, seen, _in_place(one))
-        unlike = [each for each in found if not _enough(one, each, now) and not _has_room(one, each, cluster)]
+        unlike = [
+            each
+            for each in found
+            if not (_enough(one, each, now) or _has_room(one, each, cluster) or _is_placed(each, seen))
+        ]
         if one.kind == "cluster" and (dropped := _dropped_window(desk, config, one, seen)):
             unlike.append(dropped)
         if unlike:
@@ -161,6 +165,11 @@ def _enough(one: Wanted, unlike: Difference, now: str = "") -> bool:
     return said in ("latest", "-") or any(
         one == said or one.startswith((f"{said}.", f"{said}-")) for one in (str(unlike.there), now)
     )
+
+
+def _is_placed(unlike: Difference, there: Mapping[str, Any]) -> bool:
+    """Whether hosts are placed by the policy that was made for their cluster: by name, and not by type."""
+    return unlike.path == "placement_policy.type" and bool(value_at(there, "placement_policy.policy_name"))
 
 
 def _has_room(one: Wanted, unlike: Difference, cluster: ClusterConfig) -> bool:

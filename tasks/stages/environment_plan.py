@@ -16,7 +16,7 @@ from tasks.cloud.things import Whose
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_risks import risks
-from tasks.config.environment_roles import NEEDS, Need, apis_for, needs_of, permissions_of
+from tasks.config.environment_roles import Need, apis_for, needs_of, permissions_of
 from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
@@ -87,6 +87,8 @@ class Plan:
     """Which quota has too little left for what is to be made."""
     against: Sequence[Problem] = ()
     """What there is that is another's, or not known any more as made for this, and stands against it."""
+    needs: Sequence[Need] = ()
+    """What whoever makes it must be allowed to do, of which `lacking` is missing."""
     warnings: Sequence[str] = ()
     """What is allowed, and will not do what people may think; known by looking alone."""
 
@@ -104,21 +106,22 @@ class Plan:
         """What stops it before anything is made."""
         found = [Problem("error", None, one.refused) for one in self.steps if one.do == "refuse"]
         if self.lacking:
-            found.append(may_not(self.lacking))
+            found.append(may_not(self.lacking, self.needs))
         if self.short:
             found.append(Problem("error", None, self.short))
         return [*found, *self.against]
 
 
-def may_not(lacking: Sequence[str]) -> Problem:
-    """Returns what is said of permissions that are missing: which roles have them."""
+def may_not(lacking: Sequence[str], needs: Sequence[Need]) -> Problem:
+    """Returns what is said of permissions that are missing: which of the roles that are needed have them."""
     left = {one.partition(" in ")[0] for one in lacking}
     roles: list[str] = []
     while left:
-        need = max(NEEDS, key=lambda one: (len(left & set(one.permissions)), -len(one.permissions)))
+        need = max(needs, key=lambda one: (len(left & set(one.permissions)), -len(one.permissions)))
         roles.append(need.role)
         left -= set(need.permissions)
-    fix = f"grant {', '.join(dict.fromkeys(roles))}: docs/environment.md says why each is needed"
+    told = dict.fromkeys(need.role for need in needs if need.role in roles)
+    fix = f"grant {', '.join(told)}: docs/environment.md says why each is needed"
     return Problem("error", None, f"you may not do all that is needed: {', '.join(lacking)}", fix=fix)
 
 
@@ -160,6 +163,10 @@ def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
 
 def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     """Looks at all there is, and returns what would be done. Changes nothing. Raises ContainerError, BadInput."""
+    return replace(_planned(desk, config), needs=needs_of(config))
+
+
+def _planned(desk: Desk, config: EnvironmentConfig) -> Plan:
     off = services.off(desk.project, apis_for(config), desk.timing)
     missing = lacking(desk, config) if ASKS not in off else []
     record = config.record.split("/")[2] if isinstance(desk.ledger, NoRecord) else ""
@@ -189,14 +196,14 @@ def plan(desk: Desk, config: EnvironmentConfig) -> Plan:
     ):  # what is there of it, if anything, goes
         if config.queueing.install:
             todo.append(f"inside {name}: {put_in(namespaces(config))}")
-        return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against, warned)
+        return Plan(record, off, missing, steps, todo, {}, beyond, others, short, against, warnings=warned)
     inside, of_others = _inside(office, config, desk, planned)
     todo += [f"inside {name}: {line}" for line in inside]
     others += [f"inside {name}: {line}" for line in of_others]
     others += [] if against else set_by_others(desk, config)
     anew = {f"node pool {one.name}" for one in planned if one.do in ("replace pool", "remove pool")}
     unlike = {what: fields for what, fields in differs(desk, config).items() if what not in anew}
-    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against, warned)
+    return Plan(record, off, missing, steps, todo, unlike, beyond, others, short, against, warnings=warned)
 
 
 def looked_at(desk: Desk, config: EnvironmentConfig) -> list[str]:

@@ -46,9 +46,14 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         methods: Mapping[str, Method],
         mutating: Set[str],
         advance: Callable[[World, float], object],
+        check: Callable[[World, str, str, Any], object] = lambda world, authorization, name, request: None,
     ) -> None:
-        """`methods` go by full names, `mutating` by short ones; `advance` lets time pass in the world."""
+        """`methods` go by full names, `mutating` by short ones; `advance` lets time pass in the world.
+
+        `check` refuses those who may not: it gets who asks (`authorization` of the call), for what, and the request.
+        """
         self._store, self._methods, self._mutating, self._advance = store, methods, mutating, advance
+        self._check = check
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """See grpc.GenericRpcHandler."""
@@ -67,7 +72,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             fault, born = faults.due(self._store, name, self._mutating)
             action = fault.get("action")
             mutating = name in self._mutating
-            entry = {"method": name, "request": _as_json(request), "mutating": mutating, "fault": action}
+            entry = {"method": name, "request": as_json(request), "mutating": mutating, "fault": action}
             if action == "kill_before":
                 self._store.log(**entry, outcome="never", pid=faults.kill_peer(context.peer()))
                 context.abort(grpc.StatusCode.CANCELLED, "the caller is dead")
@@ -77,7 +82,8 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             if action == "stall":
                 time.sleep(fault["seconds"])
             try:
-                reply = self._call(name, method, request, born)
+                told = dict(context.invocation_metadata()).get("authorization", "")
+                reply = self._call(name, method, request, born, str(told))
             except WorldIsGone:
                 context.abort(grpc.StatusCode.CANCELLED, "the world that was asked is no more")
             except Refused as refused:
@@ -91,19 +97,21 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         return answer
 
-    def _call(self, name: str, method: Method, request: Any, born: int) -> Any:
+    def _call(self, name: str, method: Method, request: Any, born: int, authorization: str) -> Any:
         with self._store.changing() as world:
             if world["born"] != born:  # a test reset it while this call was stalled
                 raise WorldIsGone
             if name in world["settings"]["denied"]:
                 raise Refused("PERMISSION_DENIED", method.denied(request))
+            self._check(world, authorization, name, request)
             self._advance(world, time.time())
             reply = method.answer(world, request)
             self._advance(world, time.time())
             return reply
 
 
-def _as_json(request: Any) -> Any:
+def as_json(request: Any) -> Any:
+    """Returns a request as a document."""
     raw = type(request).pb(request) if hasattr(type(request), "pb") else request
     return json_format.MessageToDict(raw, preserving_proto_field_name=True)
 

@@ -18,6 +18,7 @@ from tests.cloud.container.catalog import MACHINES, REGIONS, ZONES, machines_in,
 from tests.cloud.container.rules import quotas
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
+from tests.cloud.project import iam, memory
 
 _PATH = re.compile(r"/compute\.googleapis\.com/compute/v1/projects/(?P<project>[^/]+)/(?P<rest>.+)")
 _STATUS = {"UNAVAILABLE": 503, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500}
@@ -170,7 +171,14 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 time.sleep(fault["seconds"])
             try:
                 with store.changing() as world:
+                    who = iam.caller(world, self.headers.get("authorization"))
+                    iam.check(world, who, "compute", name, self.path, body)
                     told = answer(world, self.command, match["project"], match["rest"], body)
+            except memory.Refused as refused:
+                store.log(**entry, outcome=refused.status, message=refused.message)
+                error = {"code": refused.http, "status": refused.status, "message": refused.message}
+                self._reply(refused.http, {"error": error})
+                return
             except Refused as refused:
                 store.log(**entry, outcome=str(refused.status), message=refused.message)
                 self._reply(refused.status, {"error": {"code": refused.status, "message": refused.message}})

@@ -20,10 +20,11 @@ from google.protobuf import empty_pb2
 
 from tests.cloud import lifetime, rpc
 from tests.cloud.container import behind, compute, service
-from tests.cloud.container.store import MUTATING, SETTINGS, Store
+from tests.cloud.container.store import MUTATING, SETTINGS, Store, World
 from tests.cloud.container.world import advance
 from tests.cloud.faults import ACTIONS
 from tests.cloud.kubernetes.releases import in_files
+from tests.cloud.project import iam, memory
 from tests.cloud.project.beside import serve as serve_project
 from tests.cloud.rpc import Method
 
@@ -118,6 +119,15 @@ def _fault(parser: argparse.ArgumentParser, told: str) -> dict[str, Any]:
     return {"code": "UNAVAILABLE", "message": "injected", "seconds": 1.0, **fault}
 
 
+def check(world: World, authorization: str, name: str, request: Any) -> None:
+    """Refuses a call of somebody who may not make it."""
+    path = getattr(request, "name", "") or getattr(request, "parent", "")
+    try:
+        iam.check(world, iam.caller(world, authorization), "container", name, path, rpc.as_json(request))
+    except memory.Refused as refused:
+        raise rpc.Refused(refused.status, refused.message) from refused
+
+
 def main(arguments: list[str]) -> int:
     """Serves until interrupted, or until the process that started it is gone (`--parent`)."""
     parser = argparse.ArgumentParser(
@@ -146,7 +156,7 @@ def main(arguments: list[str]) -> int:
     if options.kubernetes:
         with store.changing() as world:
             world["settings"]["kubernetes"] = {"image_env": {"PYTHONPATH": str(Path.cwd())}}
-    server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance), options.port)
+    server, port = rpc.serve(rpc.Handler(store, methods(), MUTATING, advance, check), options.port)
     clusters = behind.Behind(store)
     clusters.start()
     tokens = behind.give_tokens()

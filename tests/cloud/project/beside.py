@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
-from tests.cloud.project import metrics, networks, policies, stores
+from tests.cloud.project import iam, metrics, networks, policies, stores
 from tests.cloud.project.memory import Refused
 
 _HTTP = {
@@ -47,17 +47,27 @@ def method_of(host: str, verb: str, path: str) -> str:
     return stores.method_of(host, verb, path)
 
 
-def answer(
-    world: World, host: str, verb: str, path: str, query: dict[str, str], body: dict[str, Any], raw: bytes
-) -> stores.Reply:
-    """Returns the reply to a request, and changes the world as it asks."""
-    api = host if "aiplatform" not in host else "aiplatform.googleapis.com"
+def api_of(host: str) -> str:
+    """Returns the API that a host serves, whatever its region."""
+    return "aiplatform.googleapis.com" if "aiplatform" in host else host
+
+
+def refuse_if_off(world: World, host: str) -> None:
+    """Refuses calls to an API that is not on, or not everywhere yet."""
+    api = api_of(host)
     late = time.time() < world["project"]["services"].get(api, 0.0)
     if late or (api in world["settings"]["apis_off"] and not api.startswith("serviceusage")):
         words = (
             f"{api} API has not been used in project proj before or it is disabled. Enable it, then retry."
         )
         raise Refused(403, "PERMISSION_DENIED", words, "accessNotConfigured")
+
+
+def answer(
+    world: World, host: str, verb: str, path: str, query: dict[str, str], body: dict[str, Any], raw: bytes
+) -> stores.Reply:
+    """Returns the reply to a request, and changes the world as it asks."""
+    api = api_of(host)
     if api.startswith("storage"):
         return stores.of_storage(world, verb, path, query, body, raw)
     parts = {
@@ -70,6 +80,28 @@ def answer(
         "monitoring": metrics.answer,
     }
     return parts[api.partition(".")[0]](world, verb, path, query, body)
+
+
+def asked_by(
+    who: str | None,
+    world: World,
+    name: str,
+    host: str,
+    verb: str,
+    path: str,
+    query: dict[str, str],
+    body: dict[str, Any],
+    raw: bytes,
+) -> stores.Reply:
+    """Returns the reply to a request of somebody; None: of whoever it is."""
+    api = api_of(host).partition(".")[0]
+    about = f"{path}/projects/{query['project']}" if "project" in query else path
+    refuse_if_off(world, host)
+    iam.check(world, who, api, name, about, body)
+    if who is not None and name == "TestIamPermissions":
+        project = path.split("/")[2].partition(":")[0]
+        return {"permissions": iam.tested(world, who, project, body["permissions"])}
+    return answer(world, host, verb, path, query, body, raw)
 
 
 def handler(store: Store) -> type[BaseHTTPRequestHandler]:
@@ -115,7 +147,8 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 time.sleep(fault["seconds"])
             try:
                 with store.changing() as world:
-                    told = answer(world, host, self.command, path, query, body, raw)
+                    who = iam.caller(world, self.headers.get("authorization"))
+                    told = asked_by(who, world, name, host, self.command, path, query, body, raw)
             except Refused as refused:
                 store.log(**entry, outcome=refused.status, message=refused.message)
                 self._refuse(refused)

@@ -30,7 +30,9 @@ SETTINGS: dict[str, Any] = {
     "whole": False,  # clusters need their network and accounts to be there
     "apis_off": [],  # names of APIs that nobody has turned on yet
     "apis_on_after_s": 0.0,  # seconds until what was turned on is so everywhere
-    "forbidden": [],  # permissions that the caller lacks
+    "forbidden": [],  # permissions that the caller lacks, whatever the roles
+    "stale": [],  # permissions that were just taken from everybody: who asks what they may do still hears of them
+    "callers": {},  # token → member; where there is any, each call needs one whose roles let it be made, see iam.py
     "accounts_seen_after_s": 0.0,  # policies do not know an account before
     "boards_listed_after_s": 0.0,  # TensorBoards do not show in lists before
     "operation_s": 0.0,  # of Compute Engine and others that are long running

@@ -44,6 +44,6 @@ def test_a_reply_that_is_no_document_says_nothing_of_what_happened(
 ) -> None:
     page = httpx.Response(200, text=text)
     client = SimpleNamespace(request=lambda *more, **named: page)
-    monkeypatch.setattr(google_rest, "_client", lambda variable, endpoint, pid: ("", client, None))
+    monkeypatch.setattr(google_rest, "_client", lambda variable, endpoint, token, pid: ("", client, None))
     with pytest.raises(Unanswered, match=f"storage.googleapis.com answered {words}"):
         Rest("storage.googleapis.com").send("POST", "make it", "storage/v1/b")

@@ -14,6 +14,8 @@ _AT = {
     "routers": "regions/r/routers/router",
     "networks": "global/networks/net",
     "firewalls": "global/firewalls/rule",
+    "reservations": "zones/z/reservations/r",
+    "resourcePolicies": "regions/r/resourcePolicies/p",
 }
 _APIS = {"resourcemanager": "cloudresourcemanager"}
 

@@ -373,7 +373,7 @@ def test_what_is_left_out_needs_no_api_and_no_role(tmp_path: Path) -> None:
     left = {api.name for api in APIS} - set(apis_for(config))
     assert left == {f"{one}.googleapis.com" for one in ("aiplatform", "artifactregistry", "iap")}
     unneeded = {need.part for need in NEEDS} - {need.part for need in needs_of(config)}
-    assert unneeded == {"registry", "tensorboard", "existing", "router"}
+    assert unneeded == {"registry", "tensorboard", "existing", "router", "placement", "reservations"}
 
 
 @pytest.mark.parametrize(
