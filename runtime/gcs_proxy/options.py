@@ -278,11 +278,13 @@ def _loopback(text: str) -> tuple[str, int]:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
-        address = ipaddress.ip_address(host.strip("[]").replace("localhost", "127.0.0.1"))
-        number = int(port)
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else bare)
+        number = int(port) if port.isascii() and port.isdigit() else -1
     except ValueError:
         number = -1
-    if not 0 <= number < 65536:
-        raise BadInput(f"{text!r} is no ADDRESS:PORT", fix="write it like 127.0.0.1:9081")
+    # Without brackets an address of IPv6 has no end: ::1:9081 is one.
+    if not 0 <= number < 65536 or (address.version == 6) == (bare == host):
+        raise BadInput(f"{text!r} is no ADDRESS:PORT", fix="write it like 127.0.0.1:9081, or [::1]:9081")
     return str(address), number

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -70,6 +71,12 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         (["--no-encryption", "--listen", "9081"], {}, "no ADDRESS:PORT"),
         (["--no-encryption", "--listen", "127.0.0.1:70000"], {}, "no ADDRESS:PORT"),
         (["--no-encryption", "--admin", "x:1"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "::1:9081"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "[::1:9081"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "[::1]"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "[127.0.0.1]:1"], {}, "no ADDRESS:PORT"),
+        (["--no-encryption", "--listen", "[::]:9081"], {}, "not on loopback"),
+        (["--no-encryption", "--listen", "127.0.0.1:+1"], {}, "no ADDRESS:PORT"),
         (["--no-encryption"], {"DEBUG_LEVEL": "all"}, "DEBUG_LEVEL is 'all'"),
         (["--no-encryption", "--buffer-mib", "1"], {}, "at least 4"),
         (["--no-encryption", "--buffer-mib", "11", "--processes", "3"], {}, "at least 4 for each"),
@@ -100,14 +107,26 @@ def test_what_is_not_safe_or_not_clear_is_refused(
         told(*words, **environ)
 
 
-def test_the_process_serves_until_it_is_told_to_end(store: Store, bucket: str, tmp_path: Path) -> None:
+def _has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+IPV6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+
+
+@pytest.mark.parametrize("at", ["127.0.0.1:0", pytest.param("[::1]:0", marks=IPV6)])
+def test_the_process_serves_until_it_is_told_to_end(
+    store: Store, bucket: str, tmp_path: Path, at: str
+) -> None:
     key = tmp_path / "key.json"
     made = subprocess.run(
         [sys.executable, "-m", "runtime.gcs_proxy", "new-key", str(key)], cwd=ROOT, check=True
     )
     assert made.returncode == 0
-    command = [sys.executable, "-m", "runtime.gcs_proxy", "--listen", "127.0.0.1:0", "--upstream", store.url]
-    command += ["--forward", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "runtime.gcs_proxy", "--listen", at, "--upstream", store.url]
+    command += ["--forward", at]
     certificates = tmp_path / "certs"
     environ = {
         **os.environ,
