@@ -16,7 +16,8 @@ from tasks.cloud.things import Thing
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
 
-On = Literal["project", "account", "bucket"]
+On = Literal["project", "account", "bucket", "subnetwork"]
+"""Subnetworks are only read: their policies are the host project's."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Given:
 
 @dataclass(frozen=True)
 class Grants:
-    """See Sort. `scope` is the project, the account's e-mail or the bucket; the name is "ROLE for MEMBER"."""
+    """See Sort. `scope` is the project, the account's e-mail, the bucket, or
+    "project/regions/region/subnetworks/name"; the name is "ROLE for MEMBER"."""
 
     on: On
     timing: Timing | None = None
@@ -134,6 +136,8 @@ class Grants:
                     self._write(doing, scope, {**policy, **version, "bindings": bindings})
                 return changed
             except (Busy, Unavailable, Refused) as error:
+                # IAM says of an account that it does not know yet INVALID_ARGUMENT, as of all else that is wrong in a
+                # policy, with no detail that tells them apart: only its words do.
                 if pause is None or (isinstance(error, Refused) and "does not exist" not in str(error)):
                     raise
                 tried(str(error))
@@ -153,6 +157,9 @@ class Grants:
             case "account":
                 path = f"v1/projects/-/serviceAccounts/{scope}:getIamPolicy?options.requestedPolicyVersion=3"
                 return self._rest.ask("POST", doing, path)
+            case "subnetwork":
+                path = f"compute/v1/projects/{scope}/getIamPolicy?optionsRequestedPolicyVersion=3"
+                return self._rest.get(doing, path)
             case "bucket":
                 path = f"storage/v1/b/{scope}/iam?optionsRequestedPolicyVersion=3"
                 return self._rest.get(doing, path)
@@ -164,12 +171,19 @@ class Grants:
             case "account":
                 path = f"v1/projects/-/serviceAccounts/{scope}:setIamPolicy"
                 self._rest.send("POST", doing, path, {"policy": policy})
+            case "subnetwork":
+                raise AssertionError("nobody gives roles in a host project from here")
             case "bucket":
                 self._rest.send("PUT", doing, f"storage/v1/b/{scope}/iam", policy)
 
     @property
     def _rest(self) -> Rest:
-        hosts = {"project": "cloudresourcemanager", "account": "iam", "bucket": "storage"}
+        hosts = {
+            "project": "cloudresourcemanager",
+            "account": "iam",
+            "bucket": "storage",
+            "subnetwork": "compute",
+        }
         return Rest(f"{hosts[self.on]}.googleapis.com", timing=self.timing)
 
 

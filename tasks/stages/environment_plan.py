@@ -28,6 +28,7 @@ from tasks.stages.environment_changes import differs, set_by_others
 from tasks.stages.environment_desk import Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside, put_in
 from tasks.stages.environment_quota import short_of_quota
+from tasks.stages.environment_shared import missing_in_host
 from tasks.stages.environment_unnamed import Unnamed, unnamed
 from tasks.stages.environment_way_out import nat_of_others, no_way_out, one_too_many
 from tasks.targets.cluster_find import Others, find
@@ -208,7 +209,7 @@ def _planned(desk: Desk, config: EnvironmentConfig) -> Plan:
 
 def looked_at(desk: Desk, config: EnvironmentConfig) -> list[str]:
     """Returns what is allowed and may not be meant, of what is known by looking alone. Raises ContainerError."""
-    return [one for one in (no_way_out(desk, config),) if one]
+    return [*(one for one in (no_way_out(desk, config),) if one), *missing_in_host(desk, config)]
 
 
 def _set_by_others(steps: Sequence[Step], whose: Whose) -> Iterator[str]:

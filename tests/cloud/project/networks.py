@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import Any
 
+from tests.cloud.project import policies
 from tests.cloud.project.memory import (
     Refused,
     World,
@@ -56,6 +57,9 @@ def answer(world: World, verb: str, path: str, query: dict[str, str], body: dict
         name = f"{folder}/operations/{match['name']}"
         done = is_done(world, name)
         return {"name": match["name"], "status": "DONE" if done else "RUNNING"}
+    if match["verb"] == "getIamPolicy":
+        allowed(world, f"compute.{match['kind']}.getIamPolicy", path)
+        return policies.policy(world, f"{folder}/{match['kind']}/{match['name']}")
     part = world["project"][match["kind"]]
     key = f"{folder}/{match['kind']}/{match['name'] or body.get('name', '')}"
     acts = {"GET": "get", "POST": "create", "PATCH": "update", "DELETE": "delete"}
@@ -207,6 +211,9 @@ def check_cluster(world: World, cluster: str, spec: dict[str, Any]) -> str:
     if subnet and there is None:
         return f"Subnetwork {subnet!r} does not exist."
     ranges = {one["rangeName"] for one in (there or {}).get("secondaryIpRanges", ())}
+    host = place.split("/")[1]
+    if host != project and (words := _lacking_in_host(world, host, place)):
+        return words
     policy = spec.get("ip_allocation_policy", {})
     for field in ("cluster_secondary_range_name", "services_secondary_range_name"):
         if policy.get(field) and policy[field] not in ranges:
@@ -214,6 +221,24 @@ def check_cluster(world: World, cluster: str, spec: dict[str, Any]) -> str:
     for pool in spec.get("node_pools", ()):
         if words := check_account(world, pool):
             return words
+    return ""
+
+
+SERVICE_PROJECT = "1234"
+AGENT = f"serviceAccount:service-{SERVICE_PROJECT}@container-engine-robot.iam.gserviceaccount.com"
+SERVICES = f"serviceAccount:{SERVICE_PROJECT}@cloudservices.gserviceaccount.com"
+
+
+def _lacking_in_host(world: World, host: str, subnet: str) -> str:
+    """Returns which role GKE's accounts lack in the project of a shared VPC; empty: none."""
+    on_host, on_subnet = (policies.policy(world, one)["bindings"] for one in (f"projects/{host}", subnet))
+    for role, member, bindings in (
+        ("roles/compute.networkUser", AGENT, (*on_host, *on_subnet)),
+        ("roles/compute.networkUser", SERVICES, (*on_host, *on_subnet)),
+        ("roles/container.hostServiceAgentUser", AGENT, on_host),
+    ):
+        if not any(one["role"] == role and member in one["members"] for one in bindings):
+            return f"Service account {member.partition(':')[2]!r} lacks {role} in the host project {host!r}."
     return ""
 
 

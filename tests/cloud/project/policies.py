@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.cloud.project.memory import Refused, World, allowed, bad, exists, missing, number
 
+_OF_PROJECTS = ".iam.gserviceaccount.com"
 OWNER = {"role": "roles/owner", "members": ["user:owner@example.com"]}
 _ACCOUNT = re.compile(r"v1/projects/(?P<project>[^/]+)/serviceAccounts(/(?P<email>[^/:]+))?(:(?P<verb>\w+))?")
 _PROJECT = re.compile(r"v3/projects/(?P<project>[^/:]+)(:(?P<verb>\w+))?")
@@ -18,7 +19,8 @@ def method_of(host: str, verb: str, path: str) -> str:
     if host.startswith("cloudresourcemanager"):
         match = _PROJECT.fullmatch(path)
         words = {"getIamPolicy": "GetProjectPolicy", "setIamPolicy": "SetProjectPolicy"}
-        return words.get(match["verb"] or "", "TestIamPermissions") if match else "Unknown"
+        usual = "TestIamPermissions" if match and match["verb"] else "GetProject"
+        return words.get(match["verb"] or "", usual) if match else "Unknown"
     match = _ACCOUNT.fullmatch(path)
     if match is None:
         return "Unknown"
@@ -46,6 +48,9 @@ def of_project(
         raise Refused(403, "PERMISSION_DENIED", f"Project {project!r} not found or permission denied.")
     what = f"projects/{project}"
     match match["verb"]:
+        case None:
+            allowed(world, "resourcemanager.projects.get", what)
+            return {"name": "projects/1234", "projectId": project, "state": "ACTIVE"}
         case "testIamPermissions":
             lacking = world["settings"]["forbidden"]
             return {"permissions": [one for one in body["permissions"] if one not in lacking]}
@@ -60,7 +65,7 @@ def of_project(
 
 def policy(world: World, what: str) -> dict[str, Any]:
     """Returns a policy as it stands."""
-    usual = [OWNER] if what.startswith("projects/") else []
+    usual = [OWNER] if what.startswith("projects/") and what.count("/") == 1 else []
     found: dict[str, Any] = world["project"]["policies"].setdefault(
         what, {"version": 1, "etag": "first", "bindings": usual}
     )
@@ -94,7 +99,8 @@ def set_policy(world: World, what: str, wanted: dict[str, Any]) -> dict[str, Any
 
 def _known(world: World, member: str) -> None:
     kind, _, who = member.partition(":")
-    if kind != "serviceAccount" or "svc.id.goog[" in who or not who.endswith(".iam.gserviceaccount.com"):
+    googles = who.endswith("@container-engine-robot.iam.gserviceaccount.com")
+    if googles or kind != "serviceAccount" or "svc.id.goog[" in who or not who.endswith(_OF_PROJECTS):
         return
     account = world["project"]["accounts"].get(who)
     late = world["settings"]["accounts_seen_after_s"]
