@@ -94,8 +94,8 @@ def give_back(
 
     def gone(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
         found = down(desk(), config, bucket=bucket, wait_s=wait_s)
-        went = f"{told(found)} given back" if found else "what was made had gone before"
-        return f"environment {config.called} is gone: {went}, nothing is left"
+        went = f"{told(found)} given back, " if found else ""
+        return f"environment {config.called} is gone: {went}nothing is left"
 
     return _unattended(gone, file, set, limit, wait)
 

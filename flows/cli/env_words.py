@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tasks.stages.environment_desk import Desk
 
 
+_FEW = 4
+"""So many things are named."""
+
+
 def as_said(file: str, overrides: Sequence[str], stays: Sequence[str] = ()) -> str:
     """Returns what an environment is like, for people. `stays`: what of it could not be made so."""
     but = f", but for what cannot be changed on what is there: {'; '.join(stays)}" if stays else ""
@@ -48,8 +52,10 @@ def left_behind(desk: Callable[[], Desk], config: EnvironmentConfig, file: str) 
         yield
     except BaseException as ended_by:
         with suppress(InfrastructureError):  # why it ended is what matters
-            if _has_begun(ended_by) and (number := _left(desk(), config)):
-                stays = f"{counted(number, 'thing')} of environment {config.called} stay, are recorded, and may cost"
+            if _has_begun(ended_by) and (left := _left(desk(), config)):
+                named = ", ".join(left[:_FEW]) + (" …" if len(left) > _FEW else "")
+                things = f"{counted(len(left), 'thing')} of environment {config.called} ({named})"
+                stays = f"{things} stay, are recorded, and may cost"
                 say(f"{stays}: `slicebench env up {file}` goes on, `slicebench env down {file}` ends it")
         raise
 
@@ -61,8 +67,8 @@ def _has_begun(ended_by: BaseException) -> bool:
     return not isinstance(ended_by, BadInput | Taken)
 
 
-def _left(desk: Desk, config: EnvironmentConfig) -> int:
-    """Returns how many things of an environment and its cluster the record still has."""
+def _left(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns what the record still has of an environment and its cluster."""
     from tasks.leases.clusters import lease_name as cluster_lease
     from tasks.leases.environments import lease_name
     from tasks.leases.lease import State
@@ -70,4 +76,4 @@ def _left(desk: Desk, config: EnvironmentConfig) -> int:
 
     names = lease_name(desk.project, config.called), cluster_lease(desk.project, config.cluster.name)
     leases = [lease for one in names if (lease := latest(desk.ledger, one)) and lease.state is not State.GONE]
-    return sum(ref.ours for lease in leases for ref in lease.resources)
+    return [f"{ref.kind} {ref.name}" for lease in leases for ref in lease.resources if ref.ours]

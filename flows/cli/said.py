@@ -42,5 +42,5 @@ def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool) -> int:
     elif gone:
         say(f"{name} is gone: {told(gone)} given back, nothing is left")
     else:
-        say(f"{name} is gone: what was made had gone before, nothing is left")
+        say(f"{name} is gone: nothing is left")
     return ExitCode.DONE

@@ -39,19 +39,20 @@ ROLES = frozenset({PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE})
 NAMELESS = frozenset({TENSORBOARD})
 """Kinds without names of their own: what a create came to that nobody answered is seen by the lease's label alone."""
 
+KINDS = (
+    NETWORK, SUBNETWORK, ROUTER, FIREWALL, ACCOUNT, PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE, BUCKET, REPOSITORY,
+    TENSORBOARD,
+)  # fmt: skip
+
 _AFTER: Mapping[str, frozenset[str]] = {
-    NETWORK: frozenset({SUBNETWORK, ROUTER, FIREWALL, CLUSTER, POOL}),
+    # Last of all: it alone may have to wait for what others have in it, and all else is known to be gone by then.
+    NETWORK: frozenset({*KINDS, CLUSTER, POOL} - {NETWORK}),
     SUBNETWORK: frozenset({ROUTER, CLUSTER, POOL}),
     ROUTER: frozenset({CLUSTER, POOL}),
     FIREWALL: frozenset({CLUSTER, POOL}),
     ACCOUNT: frozenset({*ROLES, CLUSTER, POOL}),
     BUCKET: frozenset({BUCKET_ROLE}),
 }
-KINDS = (
-    NETWORK, SUBNETWORK, ROUTER, FIREWALL, ACCOUNT, PROJECT_ROLE, BUCKET_ROLE, ACCOUNT_ROLE, BUCKET, REPOSITORY,
-    TENSORBOARD,
-)  # fmt: skip
-
 _PREFIX = "environment-"
 
 PACE = Pace(look_every_s=3.0, goes_within_s=900.0, remote=True)

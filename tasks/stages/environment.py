@@ -22,13 +22,14 @@ from tasks.leases.clusters import lease_name as cluster_lease
 from tasks.leases.holding import Holding, Taken
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
-from tasks.leases.patience import USUAL
+from tasks.leases.patience import USUAL, Patience
 from tasks.leases.resource import ResourceRef
 from tasks.stages import clusters
 from tasks.stages.environment_asked import asked
 from tasks.stages.environment_changes import change_cluster, differs
 from tasks.stages.environment_desk import GO_ON, Desk, carry_out, settle
 from tasks.stages.environment_done import Done, Work, done
+from tasks.stages.environment_kept import keeps_network
 from tasks.stages.environment_plan import (
     ASKS,
     Plan,
@@ -47,6 +48,9 @@ from tasks.targets.cluster_making import NotWhole
 from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import wanted
 from tasks.targets.kube_install import NotReady
+
+KEPT_S = 120.0
+"""How long the rest may take where the network cannot go at all."""
 
 _AFTER_CLUSTER = frozenset({"account role"})
 """What names the cluster's pool of identities, which must be there."""
@@ -105,27 +109,53 @@ def down(
     if left:
         _refuse_full(desk, config)
     gone: list[ResourceRef] = []
-    holding = claimed(desk, name, wait_s)
-    with _left_standing(desk, holding, "half given back: do the same again"), holding.renewing():
-        settle(desk, holding)
-        if made is not None and made.state is not State.GONE:
-            desk.say(f"give back cluster {cluster}")
-            gone += clusters.delete(desk.office(config), cluster, agree=agree)
-        _about_bucket(desk, config, holding, take=bucket)
-        holding.fall()
-        desk.say("give back the rest")
-        given_back = holding.release("env down", replace(USUAL, tell=desk.say, tell_after_s=8.0))
-    if given_back.lease.state is not State.GONE:
-        raise Leaked(f"not proven gone: {given_back.lease.note}; do the same again")
+    if kept := keeps_network(desk, config):
+        desk.say(
+            f"warning: the network has {', '.join(kept)}, which slicebench did not make: it stays until that is gone"
+        )
+    patience = replace(USUAL, tell=desk.say, tell_after_s=8.0)
+    patience = replace(patience, at_most_s=KEPT_S) if kept else patience
+    with _naming(desk, name, kept):
+        holding = claimed(desk, name, wait_s, patience)
+        with _left_standing(desk, holding, "half given back: do the same again"), holding.renewing():
+            settle(desk, holding)
+            if made is not None and made.state is not State.GONE:
+                desk.say(f"give back cluster {cluster}")
+                gone += clusters.delete(desk.office(config), cluster, agree=agree)
+            _about_bucket(desk, config, holding, take=bucket)
+            holding.fall()
+            desk.say("give back the rest")
+            given_back = holding.release("env down", patience)
+        if given_back.lease.state is not State.GONE:
+            raise Leaked(f"not proven gone: {given_back.lease.note}; do the same again")
     return [*gone, *given_back.deleted]
 
 
-def claimed(desk: Desk, name: str, wait_s: float) -> Holding:
-    """Takes the record for this process, once whoever works on it is done. Raises Taken when that takes too long."""
+@contextmanager
+def _naming(desk: Desk, name: str, kept: Sequence[str]) -> Iterator[None]:
+    """Says of what is not proven gone that it is the network alone, and for what of others' in it."""
+    try:
+        yield
+    except Leaked:
+        lease = latest(desk.ledger, name)
+        mine = lease.resources if lease is not None else ()
+        if not kept or [ref.kind for ref in mine if ref.ours] != [kinds.NETWORK]:
+            raise
+        told = f"all is gone but the network, for {', '.join(kept)} in it"
+        raise Leaked(f"{told}: delete that, and do the same again") from None
+
+
+def claimed(desk: Desk, name: str, wait_s: float, patience: Patience = USUAL) -> Holding:
+    """Takes the record for this process, once whoever works on it is done. Raises Taken when that takes too long.
+
+    `patience`: for what an earlier one began to give back.
+    """
     until, told = time.monotonic() + wait_s, False
     while True:
         try:
-            return claim(desk.ledger, desk.inventories, name, None, say=desk.say, go_on=GO_ON)
+            return claim(
+                desk.ledger, desk.inventories, name, None, patience=patience, say=desk.say, go_on=GO_ON
+            )
         except Taken as error:
             if time.monotonic() >= until:
                 raise

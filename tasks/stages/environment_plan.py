@@ -27,6 +27,7 @@ from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs, set_by_others
 from tasks.stages.environment_desk import Desk, NoRecord
 from tasks.stages.environment_inside import EnvironmentInside, put_in
+from tasks.stages.environment_kept import keeps_network
 from tasks.stages.environment_quota import short_of_quota
 from tasks.stages.environment_shared import missing_in_host
 from tasks.stages.environment_unnamed import Unnamed, unnamed
@@ -178,6 +179,9 @@ def _planned(desk: Desk, config: EnvironmentConfig) -> Plan:
     others = [
         *beside(desk, config, unknown, [one.ref for one in beyond]),
         *_set_by_others(steps, desk.whose(config)),
+    ]
+    others += [
+        f"{one} is in the network, which cannot go before it: left" for one in keeps_network(desk, config)
     ]
     if router := nat_of_others(desk, config):
         others.append(

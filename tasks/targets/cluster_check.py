@@ -110,5 +110,6 @@ def _accelerators(compute: Compute, config: ClusterConfig, zones: Sequence[str])
         if others
         else f"no zone of {region} has them: take another region"
     )
-    what = f"machines of {shape.machine_type} ({config.type}) are not to be had in {config.zone}"
+    called = f" ({config.type})" if config.type != shape.machine_type else ""
+    what = f"machines of {shape.machine_type}{called} are not to be had in {config.zone}"
     yield Problem("error", None, what, fix=fix)

@@ -73,7 +73,7 @@ def answer(world: World, verb: str, path: str, query: dict[str, str], body: dict
         if key not in part:
             raise missing(key)
         found: dict[str, Any] = part[key]
-        return found
+        return {**found, "subnetworks": _subnets_of(world, key)} if match["kind"] == "networks" else found
     if verb == "POST" and not match["name"]:
         _insert(world, match["kind"], folder, key, body)
     elif key not in part:
@@ -85,6 +85,12 @@ def answer(world: World, verb: str, path: str, query: dict[str, str], body: dict
     name = f"operation-{number(world)}"
     begun(world, f"{folder}/operations/{name}")
     return {"name": name, "status": "RUNNING", "targetLink": f"{_LINK}{key}"}
+
+
+def _subnets_of(world: World, network: str) -> list[str]:
+    """Returns links to the subnetworks of a network, in all regions."""
+    there = world["project"]["subnetworks"].items()
+    return [f"{_LINK}{name}" for name, one in there if one["network"] == f"{_LINK}{network}"]
 
 
 def _insert(world: World, kind: str, folder: str, key: str, body: dict[str, Any]) -> None:

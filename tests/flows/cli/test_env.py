@@ -173,7 +173,7 @@ def test_an_interrupt_says_what_stays_and_what_goes_on(
         main(["env", *words[:1], file, *words[1:]])
     assert ended.value.code == 130
     more = " --set tpu_pools=2" if len(words) > 1 else ""
-    stays = "1 thing of environment mine stay, are recorded, and may cost"
+    stays = "1 thing of environment mine (gce_network net) stay, are recorded, and may cost"
     told = f"{stays}: `slicebench env up {file}{more}` goes on, `slicebench env down {file}{more}` ends it"
     assert told in capsys.readouterr().err
 
@@ -210,4 +210,4 @@ def test_made_found_as_it_is_without_tpus_and_given_back(
     assert project.inventory() == []
     assert project.project_inventory() == {**before, "buckets": ["records"]}
     assert main(["env", "down", file]) == 0
-    assert "environment mine is gone: what was made had gone before" in capsys.readouterr().err
+    assert "environment mine is gone: nothing is left" in capsys.readouterr().err
