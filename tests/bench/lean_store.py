@@ -1,14 +1,17 @@
 """A store that takes little of the processor, to measure proxies: `python -m tests.bench.lean_store FOLDER`.
 
 Objects lie in files; uploads by media and multipart, reads of ranges, and metadata, all without checks: what it would
-take for them would hide what the proxy takes. `--rate N`: all transfers together have N MiB a second, as those of a
-machine with a slow network have. `--sparse`: of each GiB of an object, and at its end, 4 MiB are kept, and nothing
-between: what is read there is zeros. It prints its address, and ends with its parent.
+take for them would hide what the proxy takes. It finds the CRC32C of what it is sent, which the proxy wants to be told.
+`--rate N`: all transfers together have N MiB a second, as those of a machine with a slow network have. `--sparse`: of
+each GiB of an object, and at its end, 4 MiB are kept, and nothing between: what is read there is zeros. It prints its
+address, and ends with its parent.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import ctypes
 import itertools
 import json
 import os
@@ -23,6 +26,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import google_crc32c
+
 _PIECE, _KEPT = 1 << 20, 4 << 20
 
 
@@ -33,6 +38,7 @@ class Kept:
     file: Path
     generation: int
     size: int = 0
+    crc32c: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
 
 
@@ -77,7 +83,8 @@ class Handler(BaseHTTPRequestHandler):
             beginning, kept.fields, after = self._related()
             left -= len(beginning)
         with kept.file.open("wb", buffering=0) as file:
-            kept.size = self._receive(file.fileno(), left - after)
+            kept.size = left - after
+            kept.crc32c = self._receive(file.fileno(), kept.size)
         self.rfile.read(after)
         self.server.objects[query["name"]] = kept
         self._tell(query["name"], kept)
@@ -91,18 +98,21 @@ class Handler(BaseHTTPRequestHandler):
         return lines, json.loads(lines.split(b"\r\n")[3]), len(f"\r\n--{boundary}--\r\n")
 
     def _receive(self, file: int, left: int) -> int:
-        buffer, size = memoryview(bytearray(_PIECE)), left
+        """Returns the CRC32C of what came."""
+        memory, size, crc32c = bytearray(_PIECE), left, 0
+        buffer = memoryview(memory)
         while left:
             came = self.rfile.readinto1(buffer[: min(left, _PIECE)])  # type: ignore[attr-defined]
             if not came:
                 raise ConnectionError("an upload broke off")
             self.server.pace(came)
+            crc32c = google_crc32c.extend(crc32c, (ctypes.c_char * came).from_buffer(memory))
             at = size - left
             if not self.server.sparse or at % (1 << 30) < _KEPT or left < _KEPT:
                 os.pwrite(file, buffer[:came], at)
             left -= came
         os.ftruncate(file, size)
-        return size
+        return crc32c
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -133,7 +143,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _tell(self, name: str, kept: Kept) -> None:
-        told = {**kept.fields, "name": name, "bucket": "b", "size": str(kept.size)}
+        crc32c = base64.b64encode(kept.crc32c.to_bytes(4, "big")).decode()
+        told = {**kept.fields, "name": name, "bucket": "b", "size": str(kept.size), "crc32c": crc32c}
         content = json.dumps({**told, "generation": str(kept.generation), "metageneration": "1"}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
