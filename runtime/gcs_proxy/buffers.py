@@ -6,6 +6,7 @@ A client that hardly reads or writes keeps what its transfer has only while nobo
 from __future__ import annotations
 
 import contextlib
+import mmap
 import threading
 import time
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from runtime.gcs_proxy.format import SEGMENT_BYTES
 from runtime.gcs_proxy.refusal import unavailable
 from runtime.gcs_proxy.wire import Wire
 
-LARGE, SMALL = 16, 4
-"""Segments that a transfer reads at once: fewer system calls while there is room, less memory when many run."""
+LARGE, SMALL = 32, 4
+"""Segments that a transfer reads and sends at once: so many while there is room that client, store and proxy seldom
+have to wake each other, which takes longer than opening does; less memory when many run."""
 _PATIENCE_S = 60.0
 _SLOW_S, _LEAST = 20.0, 256 << 10
 """A client that moves less in so long a time gives way to one that waits. None on the same machine is as slow that
@@ -26,7 +28,7 @@ does not stand still, or means to."""
 
 @dataclass(eq=False)
 class Loan:
-    """Memory that a transfer has: a buffer for `count` segments, and what it has beside that."""
+    """Memory that a transfer has: a buffer for `count` segments, and another one beside it if it has two."""
 
     client: Wire
     count: int
@@ -50,24 +52,26 @@ class Budget:
         return self._used
 
     @contextmanager
-    def take(self, client: Wire, wanted: int, beside: int = 0) -> Iterator[Loan]:
-        """Lends a buffer for up to `wanted` segments and one for `beside`.
+    def take(self, client: Wire, wanted: int, buffers: int = 1) -> Iterator[Loan]:
+        """Lends a buffer for up to `wanted` segments, or two of them.
 
         `client`: whom they are for; it is cut off where it stands still while others wait. Raises Refused (503).
         """
         with self._freed:
             self.waiting += 1
             try:
-                self._wait((min(wanted, SMALL) + beside) * SEGMENT_BYTES)
+                self._wait(min(wanted, SMALL) * buffers * SEGMENT_BYTES)
             finally:
                 self.waiting -= 1
-            roomy = self._used + (LARGE + beside) * SEGMENT_BYTES <= self._total // 2
-            count = max(1, min(wanted, LARGE if roomy else SMALL))
-            loan = Loan(client, count, (count + beside) * SEGMENT_BYTES)
+            # Half of what is left of the first half: who comes behind has much, too, and the second half is for many.
+            share = (self._total // 2 - self._used) // (2 * buffers * SEGMENT_BYTES)
+            count = max(1, min(wanted, LARGE, max(SMALL, share)))
+            loan = Loan(client, count, count * buffers * SEGMENT_BYTES)
             self._used += loan.size
             self._loans.add(loan)
         try:
-            whole = memoryview(bytearray(loan.size))
+            # Not of the heap: it is there only where it is used, and all of it goes back at the end.
+            whole = memoryview(mmap.mmap(-1, loan.size))
             loan.buffer, loan.beside = whole[: count * SEGMENT_BYTES], whole[count * SEGMENT_BYTES :]
             yield loan
         finally:

@@ -6,7 +6,7 @@ import contextlib
 import json
 from dataclasses import dataclass
 
-from runtime.gcs_proxy.buffers import LARGE, SMALL
+from runtime.gcs_proxy.buffers import LARGE
 from runtime.gcs_proxy.format import SEGMENT_BYTES
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Response
@@ -145,11 +145,11 @@ class _Step:
         self._understand(answer, end, rest, complete=whole and final, whole=whole)
 
     def _seal(self, exchange: Exchange, source: Sending, ready: int, *, final: bool) -> bool:
-        """Sends sealed segments, and notes after each block where it is; False where the store answered instead."""
+        """Sends sealed segments, and notes behind each block where that is; False where the store answered instead."""
         session, plain = self.session, self.session.plain
         sealer, capacity = plain.sealer, plain.sealer.layout.capacity
         whole = ready // capacity * capacity
-        with self.gate.budget.take(self.client.wire, LARGE, beside=SMALL) as loan:
+        with self.gate.budget.take(self.client.wire, LARGE, buffers=2) as loan:
             room, sealed = (
                 loan.buffer[: loan.count // BLOCK_SEGMENTS * BLOCK_SEGMENTS * capacity],
                 loan.beside,
@@ -158,14 +158,15 @@ class _Step:
                 piece = room[: min(whole, len(room))]
                 if source.fill(piece) < len(piece):
                     raise invalid("the body is shorter than its Content-Range")
+                filled = 0
                 for begin in range(0, len(piece), BLOCK_SEGMENTS * capacity):
                     block = piece[begin : begin + BLOCK_SEGMENTS * capacity]
                     if plain.md5:
                         plain.md5.update(block)
-                    filled = sealer.whole(block, sealed)
+                    filled += sealer.whole(block, sealed[filled:])
                     session.mark()  # before it goes: of what breaks off in sending, the store may have all
-                    if not exchange.send(sealed[:filled]):
-                        return False
+                if not exchange.send(sealed[:filled]):
+                    return False
                 whole -= len(piece)
         if not final:
             return True

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from runtime.gcs_proxy.buffers import LARGE, SMALL, Budget
+from runtime.gcs_proxy.buffers import LARGE, Budget
 from runtime.gcs_proxy.refusal import invalid
 from runtime.gcs_proxy.resources import crc32c_text
 from runtime.gcs_proxy.seal import Sealer
@@ -102,7 +102,7 @@ def send_sealed(exchange: Exchange, client: Wire, body: Source, plain: Plaintext
     """
     sealer = plain.sealer
     capacity = sealer.layout.capacity
-    with budget.take(client, LARGE, beside=SMALL) as loan:
+    with budget.take(client, LARGE, buffers=2) as loan:
         room = loan.buffer[: len(loan.buffer) // capacity * capacity]
         while True:
             filled = body.fill(room)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.gcs_proxy.buffers import SMALL
 from runtime.gcs_proxy.format import SEGMENT_BYTES, TRAILER
 from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.messages import Response
@@ -35,7 +34,7 @@ def stream(
     size = known.envelope.layout.segment_bytes
     units = max(-(-(part.final - part.segment + 1) * size // SEGMENT_BYTES), -(-size // SEGMENT_BYTES))
     opening = _Opening(known, part)
-    with gate.budget.take(client.wire, units, beside=min(units, SMALL)) as loan:
+    with gate.budget.take(client.wire, units, buffers=2) as loan:
         _skip(response, loan.buffer, part.segment * size - part.came_from)
         index, at_once = part.segment, 1  # the first one alone: its bytes are to go on soon
         while index <= part.final:
