@@ -155,7 +155,7 @@ class Grants:
                 body = {"options": {"requestedPolicyVersion": 3}}
                 return self._rest.ask("POST", doing, f"v3/projects/{scope}:getIamPolicy", body)
             case "account":
-                path = f"v1/projects/-/serviceAccounts/{scope}:getIamPolicy?options.requestedPolicyVersion=3"
+                path = f"{_account(scope)}:getIamPolicy?options.requestedPolicyVersion=3"
                 return self._rest.ask("POST", doing, path)
             case "subnetwork":
                 path = f"compute/v1/projects/{scope}/getIamPolicy?optionsRequestedPolicyVersion=3"
@@ -169,7 +169,7 @@ class Grants:
             case "project":
                 self._rest.send("POST", doing, f"v3/projects/{scope}:setIamPolicy", {"policy": policy})
             case "account":
-                path = f"v1/projects/-/serviceAccounts/{scope}:setIamPolicy"
+                path = f"{_account(scope)}:setIamPolicy"
                 self._rest.send("POST", doing, path, {"policy": policy})
             case "subnetwork":
                 raise AssertionError("nobody gives roles in a host project from here")
@@ -191,6 +191,18 @@ def parts(name: str) -> tuple[str, str]:
     """Returns role and member of a grant's name."""
     role, _, member = name.partition(" for ")
     return role, member
+
+
+def _account(email: str) -> str:
+    """Returns the path of a service account, with its project.
+
+    With `-` in its place IAM says of one that is not there that one may not look at it.
+    """
+    name, *above = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com").split(".")
+    project = (
+        f"{'.'.join(above)}:{name}" if above else name
+    )  # example.com:mine is called mine.example.com there
+    return f"v1/projects/{project}/serviceAccounts/{email}"
 
 
 def _title(condition: Mapping[str, Any] | None) -> str | None:

@@ -19,6 +19,7 @@ PARTS: dict[str, Any] = {
     "gone_accounts": {},  # the same of those that were deleted
     "policies": {},  # of projects, accounts (e-mail) and buckets (gs://name)
     "buckets": {},
+    "gone_buckets": {},  # those that were deleted, by name and generation: kept for a week, and their names are free
     "objects": {},  # "bucket/name" → {content, generation, …}
     "repositories": {},
     "tensorboards": {},

@@ -121,6 +121,8 @@ def of_accounts(
         return _create(world, project, body)
     email = match["email"] or ""
     what = f"projects/{project}/serviceAccounts/{email}"
+    if email not in accounts and project == "-":  # IAM tells nobody which accounts there are anywhere
+        raise Refused(403, "PERMISSION_DENIED", f"Permission denied on {what} (or it may not exist).")
     if email not in accounts:
         raise Refused(404, "NOT_FOUND", f"Unknown service account: {email}")
     if match["verb"] == "getIamPolicy":

@@ -75,7 +75,8 @@ def of_storage(
         allowed(world, "storage.buckets.delete", name)
         if any(key.startswith(f"{name}/") for key in world["project"]["objects"]):
             raise Refused(409, "ABORTED", "The bucket you tried to delete is not empty.", "conflict")
-        del world["project"]["buckets"][name]
+        gone = world["project"]["buckets"].pop(name)
+        world["project"]["gone_buckets"][f"{name}#{gone['generation']}"] = gone
         world["project"]["policies"].pop(f"gs://{name}", None)
         return {}
     if verb == "GET":
@@ -115,6 +116,7 @@ def _make_bucket(world: World, project: str, body: dict[str, Any]) -> dict[str, 
             raise bad(f"Invalid label {key}: {value}")
     usual = {"location": "US", "storageClass": "STANDARD", "labels": {}, "versioning": {"enabled": False}}
     made = {**usual, **body, "id": name, "projectNumber": "1234", "timeCreated": number(world)}
+    made["generation"] = made["timeCreated"]
     world["project"]["buckets"][name] = made
     return made
 
