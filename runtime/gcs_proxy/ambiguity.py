@@ -18,7 +18,7 @@ _ONCE = (
     "x-upload-content-type",
     "x-upload-content-length",
 )
-_BODILESS = frozenset(("GET", "HEAD", "DELETE"))
+BODILESS = frozenset(("GET", "HEAD", "DELETE"))
 _BOUNDARY = re.compile(r"(?i)[;\s]boundary\*?[0-9]*\*?\s*=")
 
 
@@ -34,7 +34,7 @@ def refuse_two_readings(request: Request) -> None:
 
 def refuse_body(client: Client) -> None:
     """Raises Refused where a request that needs no body has one: it would go up as it is. Raises Closed."""
-    if client.request.method in _BODILESS and client.body.read_into(memoryview(bytearray(1))):
+    if client.request.method in BODILESS and client.body.read_into(memoryview(bytearray(1))):
         raise invalid(f"{client.request.method} has no body here: it would not be encrypted")
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
 
-from runtime.gcs_proxy.ambiguity import refuse_two_readings
+from runtime.gcs_proxy.ambiguity import BODILESS, refuse_two_readings
 from runtime.gcs_proxy.format import number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body, Request
@@ -24,6 +24,7 @@ _BODY_LIMIT = 4 << 20
 _MOST = 1000
 _AT_ONCE = 8
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?:https?://(?P<host>[^/ ]+))?(?P<target>/[!-~]*)(?: HTTP/1\.1)?")
+_HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0\r\f\v]*")
 _SPLIT = ("delete", "metadata", "change")
 """What is carried out of a batch in which any object may be encrypted."""
 
@@ -121,10 +122,12 @@ def _split(content: bytes, content_type: str) -> list[bytes]:
         or not boundary.isascii()
     ):
         raise invalid("the body of a batch is multipart/mixed, with a boundary")
-    mark = re.compile(rb"(?:\A|\r?\n)--" + re.escape(boundary.encode()) + rb"(--)?[ \t]*(?:\r?\n|\Z)")
-    marks = list(mark.finditer(content))
+    begin = rb"--" + re.escape(boundary.encode())
+    marks = list(re.finditer(rb"(?:\A|\r?\n)" + begin + rb"(--)?[ \t]*(?:\r?\n|\Z)", content))
     if not marks or not marks[-1][1] or any(found[1] for found in marks[:-1]):
         raise invalid("the batch does not end with its boundary")
+    if len(re.findall(rb"(?:\A|[\r\n])" + begin, content)) > len(marks):
+        raise invalid("a line of the batch begins with its boundary, and goes on")  # some take it for one
     if not 1 < len(marks) <= _MOST + 1:
         raise invalid(f"a batch has 1 to {_MOST} requests")
     return [content[this.end() : following.start()] for this, following in itertools.pairwise(marks)]
@@ -142,6 +145,8 @@ def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
     inner, _, content = (
         _halves(rest) if not rest.startswith((b"\n", b"\r\n")) else (b"", b"", rest.lstrip(b"\r\n"))
     )
+    if not all(_HEADER.fullmatch(one) for one in re.split(rb"\r?\n", inner) if b":" in one):
+        raise invalid("a request of the batch has a header that is not HTTP's")
     own = _fields(inner)
     common = client.request.headers.end_to_end()
     kept = [
@@ -153,6 +158,8 @@ def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
     request_of = Request(found["method"].decode(), found["target"].decode(), headers)
     part = _fields(about_part).get("content-id").strip("<>")
     content = content[: number(own.get("content-length"))]
+    if request_of.method in BODILESS and not content.strip(b"\r\n"):
+        content = b""  # an empty line more, before the boundary
     return _Part(part, request_of, content, route(request_of.method, request_of.target))
 
 

@@ -104,6 +104,10 @@ def test_what_is_put_together_is_named_once(proxy: Proxy, store: Store, bucket: 
         ("POST /upload/storage/v1/b/plain/o?uploadType=media&name=x\r\n\r\n1", "may not be in it"),
         ("DELETE /storage/v1/b/plain/o/x\r\nX-HTTP-Method-Override: PUT\r\n\r\n1", "by its method alone"),
         ("DELETE /storage/v1/b/plain/o/x\r\nX-HTTP-Method: PUT\r\n\r\n1", "by its method alone"),
+        ("DELETE /storage/v1/b/plain/o/x\r\nX: y\rX-HTTP-Method: PUT\r\n\r\n", "that is not HTTP's"),
+        ("DELETE /storage/v1/b/plain/o/x\r\nX y: z\r\n\r\n", "that is not HTTP's"),
+        (f"DELETE /storage/v1/b/plain/o/x\r\n\r\n\r\n--b also\r\n\r\nPUT {SECRET}\r\n\r\n1", "and goes on"),
+        (f"DELETE /storage/v1/b/plain/o/x\r\n\r\n\r--b\r\rPUT {SECRET}\r\r1", "and goes on"),
     ],
 )
 def test_a_batch_is_no_way_around(proxy: Proxy, store: Store, bucket: str, request_: str, said: str) -> None:

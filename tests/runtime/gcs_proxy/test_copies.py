@@ -114,7 +114,7 @@ def test_a_batch_is_answered_part_by_part_in_its_order(proxy: Proxy, store: Stor
             f"DELETE {path(bucket, 'a')} HTTP/1.1\r\n\r\n",
             f"GET {path(bucket, 'b')}\r\nAccept: application/json\r\n\r\n",
             f"DELETE /storage/v1/b/{bucket}/o/c/d HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
-            f"DELETE {path(bucket, 'none')}\r\n\r\n",
+            f"DELETE {path(bucket, 'none')}\r\nX: y\r\n\r\n\r\n",
             f'PATCH {proxy.url}{path(bucket, "b")} HTTP/1.1\r\nX: y\r\n\r\n{{"metadata": {{"mine": "1"}}}}',
             f'PATCH {path(bucket, "b")}\r\n\r\n{{"metadata": {{"slicebench-enc-key": "1"}}}}',
         ),
