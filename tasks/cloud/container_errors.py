@@ -24,7 +24,7 @@ import re
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.google_calls import NotAllowed, NotEnabled
 from tasks.cloud.google_login import NoLogin
-from tasks.cloud.google_roles import role_for
+from tasks.cloud.google_roles import role_for, way_in
 
 
 class ContainerError(InfrastructureError):
@@ -135,7 +135,7 @@ _BY_WORDS: tuple[tuple[re.Pattern[str], type[ContainerError], frozenset[int]], .
 )
 
 _ADVICE: dict[type[ContainerError], str] = {
-    PermissionDenied: ": log in (gcloud auth application-default login), enable {api}.googleapis.com, or grant {role}",
+    PermissionDenied: ": {way_in}",
     Disabled: ": gcloud services enable {api}.googleapis.com",
     BadLocation: ": see gcloud compute zones list; the project may have to be allowed to use it",
     QuotaExhausted: ": delete what is no longer used, ask for more quota, or use another type, capacity or region",
@@ -154,7 +154,7 @@ def error_for(code: int, message: str, doing: str, api: str = "container", role:
         if code in codes and words.search(message):
             kind = meant
             break
-    advice = _ADVICE.get(kind, "").format(api=api, role=role or role_for(api))
+    advice = _ADVICE.get(kind, "").format(api=api, way_in=way_in(message, api, role or role_for(api)))
     return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{advice}")
 
 

@@ -31,6 +31,8 @@ _OF_NETWORKS: Mapping[str, str] = {
 }
 _SEEN_BY_USERS = ("networks", "subnetworks")
 """What is looked at also where it is another's: a role that changes nothing of it is enough for that."""
+_NAMED = re.compile(r"\b(?:permission|required) ['\"`][a-z]\w*(?:\.\w+)+['\"`]", re.IGNORECASE)
+"""How Google says which permission it was: then it knows the caller, and the API is on."""
 _LOOKED_AT = ("", "machineTypes", "reservations")
 """What is never changed: regions, their machines, and what others reserved."""
 
@@ -47,3 +49,10 @@ def role_for(api: str, method: str = "POST", path: str = "") -> str:
     if part in _SEEN_BY_USERS and method == "GET":
         return "roles/compute.networkUser"
     return _OF_NETWORKS.get(part, usual)
+
+
+def way_in(message: str, api: str, role: str) -> str:
+    """Returns what lets one do what an API refused with `message`; a role alone where that names a permission."""
+    if _NAMED.search(message):
+        return f"grant {role}"
+    return f"log in (gcloud auth application-default login), enable {api}.googleapis.com, or grant {role}"

@@ -22,6 +22,7 @@ import re
 from runtime.contract.errors import InfrastructureError
 from tasks.cloud.google_calls import NotAllowed, NotEnabled
 from tasks.cloud.google_login import NoLogin
+from tasks.cloud.google_roles import way_in
 
 
 class TpuError(InfrastructureError):
@@ -120,13 +121,12 @@ def error_for(code: int, message: str, doing: str) -> TpuError:
         )
     if kind is PermissionDenied and _DISABLED.search(message):
         kind = Disabled
-    return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{_advice(kind)}")
+    return kind(f"cannot {doing}: {message.strip() or kind.__doc__}{_advice(kind, message)}")
 
 
-def _advice(kind: type[TpuError]) -> str:
+def _advice(kind: type[TpuError], message: str) -> str:
     return {
-        PermissionDenied: ": log in (gcloud auth application-default login), enable tpu.googleapis.com, or "
-        "grant roles/tpu.admin",
+        PermissionDenied: f": {way_in(message, 'tpu', 'roles/tpu.admin')}",
         QuotaExhausted: ": delete what is no longer used (FAILED and SUSPENDED queued resources count), ask for "
         "more quota, or use another tier, type or zone",
         StockedOut: ": name more zones, wait in the queue (queued: true), or use another tier",

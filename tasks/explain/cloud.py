@@ -34,8 +34,8 @@ def not_permitted(scene: Scene) -> Trouble | None:
     return told(
         scene,
         "permission",
-        r"enable tpu\.googleapis\.com, or grant|no valid Google credentials|there are no Google credentials"
-        r"|the account needs roles/",
+        r"enable tpu\.googleapis\.com, or grant|: grant roles/|the account needs roles/"
+        r"|no valid Google credentials|there are no Google credentials",
         "Google Cloud does not let us: credentials, API or role are missing",
         ("slicebench doctor --target TARGET   # says which",),
     )

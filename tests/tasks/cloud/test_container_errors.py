@@ -64,6 +64,25 @@ SAID: list[tuple[int, str, type[ContainerError]]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("Required 'compute.networks.create' permission for 'projects/p/global/networks/n'", "grant R"),
+        ('Required "container.clusters.create" permission(s) for "projects/p".', "grant R"),
+        (
+            "Permission 'artifactregistry.repositories.create' denied on resource '//x' (or it may not exist).",
+            "grant R",
+        ),
+        (
+            "The caller does not have permission",
+            "log in (gcloud auth application-default login), enable container.googleapis.com, or grant R",
+        ),
+    ],
+)
+def test_where_the_permission_is_named_a_role_alone_is_advised(message: str, advice: str) -> None:
+    assert str(error_for(7, message, "do it", role="R")) == f"cannot do it: {message}: {advice}"
+
+
 @pytest.mark.parametrize(("code", "message", "kind"), SAID)
 def test_each_text_asks_for_one_answer(code: int, message: str, kind: type[ContainerError]) -> None:
     error = error_for(code, message, "make cluster x")

@@ -70,7 +70,7 @@ def test_a_policy_that_is_always_being_written_is_given_up_on(project: Gke) -> N
 def test_what_may_not_be_done_is_told_at_once(project: Gke) -> None:
     account()
     project.set(forbidden=["resourcemanager.projects.setIamPolicy"])
-    words = "resourcemanager.projects.setIamPolicy.* or grant roles/resourcemanager.projectIamAdmin$"
+    words = "resourcemanager.projects.setIamPolicy.*: grant roles/resourcemanager.projectIamAdmin$"
     with pytest.raises(PermissionDenied, match=words):
         Grants("project", QUICK).make("proj", LOGS, {}, {})
     assert len(project.requests("SetProjectPolicy")) == 1

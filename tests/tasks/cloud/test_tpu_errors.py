@@ -46,5 +46,12 @@ def test_kind_of_error(code: int, message: str, kind: type[TpuError]) -> None:
     assert str(error).startswith(f"cannot make n1: {message}")
 
 
+def test_where_the_permission_is_named_a_role_alone_is_advised() -> None:
+    told = str(error_for(7, "Permission 'tpu.nodes.create' denied", "make n1"))
+    assert told == "cannot make n1: Permission 'tpu.nodes.create' denied: grant roles/tpu.admin"
+    told = str(error_for(7, "Permission denied", "make n1"))
+    assert told.endswith("enable tpu.googleapis.com, or grant roles/tpu.admin")
+
+
 def test_only_not_found_is_not_found() -> None:
     assert [code for code in range(1, 17) if isinstance(error_for(code, "x", "y"), NotFound)] == [5]

@@ -111,6 +111,13 @@ ON_TPUS = {
 }
 
 
+def test_a_role_that_is_lacking_is_known_where_it_alone_is_advised() -> None:
+    [found] = troubles(
+        scene(line("cannot list: Permission 'tpu.nodes.list' denied: grant roles/tpu.admin", said=True))
+    )
+    assert found.name == "permission"
+
+
 @pytest.mark.parametrize("name", ON_TPUS)
 def test_what_goes_wrong_on_tpu_vms_is_known_by_the_words_that_it_is_told_in(name: str) -> None:
     [found] = troubles(scene(line(ON_TPUS[name], said=True)))
