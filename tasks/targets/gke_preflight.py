@@ -101,7 +101,7 @@ def foundations(cluster: Kubernetes, config: GkeTargetConfig) -> Iterator[Proble
 def named(
     cluster: Kubernetes, config: GkeTargetConfig, seen: Callable[[Object], object] = lambda queue: None
 ) -> Iterator[Problem]:
-    """Yields what a target names and a cluster has not, one request for each: its queue, priority class, account.
+    """Yields what a target names and is not there, one request for each: queue, priority class, account, TensorBoard.
 
     `seen` gets the queue.
     """
@@ -125,6 +125,10 @@ def named(
         )
     if config.pathways is not None and config.pathways.head_node_pool is not None:
         yield from _head_pool(cluster, config.pathways.head_node_pool)
+    if config.tensorboard is not None:
+        from tasks.targets.gke_board import no_board  # few have one: the rest need not import it
+
+        yield from no_board(config.tensorboard)
 
 
 def _head_pool(cluster: Kubernetes, pool: str) -> Iterator[Problem]:

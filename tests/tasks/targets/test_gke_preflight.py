@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from runtime.contract.errors import BadInput, Problem
+from tasks.cloud.boards import Tensorboards
 from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_kinds import Kind
 from tasks.stages import workload_create
 from tasks.targets.gke_preflight import named, preflight
+from tests.cloud.container.hurried import QUICK
+from tests.cloud.container.running import Gke
 from tests.tasks.targets.gke_runs import config
-from tests.tasks.targets.kube_made import PATHWAYS
+from tests.tasks.targets.kube_made import BOARD, PATHWAYS
 
 HELD = {"type": "Active", "status": "False", "reason": "Stopped", "message": "LocalQueue is stopped"}
 
@@ -55,6 +58,27 @@ def test_a_secret_to_pull_by_has_to_be_there(secret: str) -> None:
     assert [one.partition(",")[0] for one in found] == (
         ["namespace default of context c has no Secret nope"] if secret == "nope" else []
     )
+
+
+def test_a_tensorboard_that_is_not_there_is_refused_and_one_that_may_not_be_looked_at_told(
+    project: Gke,
+) -> None:
+    """Its uploader fails beside a workload that ends well: nobody would hear that nothing is uploaded."""
+    Tensorboards(QUICK).make("proj/us-east5", "mine", {"displayName": "mine"}, {})
+    [there] = project.project_inventory()["tensorboards"]
+
+    def told(instance: str) -> list[str]:
+        target = config(queue="q", tensorboard={**BOARD, "instance": instance})
+        return [str(one) for one in named(Cluster([]), target)]  # type: ignore[arg-type]
+
+    assert told(there) == []
+    placeholder = "projects/my-project/locations/us-east5/tensorboards/1234567890"
+    [refused] = told(placeholder)
+    assert refused.startswith(f"there is no TensorBoard {placeholder}, nothing would be uploaded")
+    project.set(forbidden=["aiplatform.tensorboards.get"])
+    [warned] = told(there)
+    assert warned.startswith("warning: whether tensorboard.instance is there is not known: cannot look at")
+    assert ": grant roles/aiplatform.user" in warned
 
 
 def test_a_warning_is_told_and_what_is_wrong_refused(monkeypatch: pytest.MonkeyPatch) -> None:
