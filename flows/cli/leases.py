@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tasks.leases.presently import Present
 
 
+_ELSEWHERE = "  an environment has a record of its own: `slicebench env plan FILE` says what of it is there"
+
+
 def leases(
     *,
     all: Annotated[
@@ -58,7 +61,7 @@ def leases(
         for error in listing.unreadable:
             say(str(error))
         if not shown and not listing.unreadable:
-            say(f"nothing is held ({_which(ledger)})")
+            say(f"nothing is held ({_which(ledger)})", _ELSEWHERE)
     return ExitCode.LEAKED if leaked else ExitCode.INFRASTRUCTURE if listing.unreadable else ExitCode.DONE
 
 

@@ -73,6 +73,7 @@ def test_nothing_held(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "nothing is held" in shown.err
+    assert "an environment has a record of its own: `slicebench env plan FILE`" in shown.err
     assert "nothing to reap" in shown.err
     assert not ledger_folder().exists(), "looking makes nothing"
 
