@@ -168,7 +168,8 @@ def claimed(desk: Desk, name: str, wait_s: float, patience: Patience = USUAL) ->
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
     """Makes the bucket in which the record is, where it is missing; returns whether it did. It is never taken away.
 
-    Not for a place that has none of the machines: that is refused before.
+    Raises BadInput before it does where a permission is lacking for what follows, or the place lacks the machines;
+    ContainerError.
     """
     bucket, api = config.record.split("/")[2], "storage.googleapis.com"
     sort = Buckets(rest=Rest(api, timing=desk.timing))
@@ -181,6 +182,10 @@ def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
         there = sort.look(desk.project, bucket)
     if there is not None:
         return False
+    # Nothing is made where one could not go on.
+    off = services.off(desk.project, apis_for(config), desk.timing)
+    if ASKS not in off and (missing := lacking(desk, config)):
+        raise BadInput([may_not(missing, needs_of(config))])
     with suppress(Disabled), in_words_of_files():  # where the APIs are off, `up` knows once they are on
         clusters.check_place(desk.office(config), cluster_of(config, desk.project))
     desk.say(f"bootstrap: make bucket {bucket} for the record, which stays when the environment goes")

@@ -56,7 +56,7 @@ def refuse_if_off(world: World, host: str) -> None:
     """Refuses calls to an API that is not on, or not everywhere yet."""
     api = api_of(host)
     late = time.time() < world["project"]["services"].get(api, 0.0)
-    if late or (api in world["settings"]["apis_off"] and not api.startswith("serviceusage")):
+    if late or api in world["settings"]["apis_off"]:  # Service Usage too: while it is off it turns none on
         words = (
             f"{api} API has not been used in project proj before or it is disabled. Enable it, then retry."
         )

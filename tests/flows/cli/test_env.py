@@ -71,12 +71,25 @@ def test_a_region_without_the_machines_is_refused_before_anything_is_made(
     assert project.mutations() == []
 
 
+@pytest.mark.parametrize("word", ["plan", "up"])
+def test_service_usage_must_be_on_before_and_is_said_to_be_off(
+    word: str, project: Gke, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.set(apis_off=["serviceusage.googleapis.com", "compute.googleapis.com"])
+    assert main(["env", word, file]) == 3
+    assert "gcloud services enable serviceusage.googleapis.com" in capsys.readouterr().err
+    assert project.mutations() == [] and "buckets" not in project.project_inventory()
+
+
 def test_what_you_may_not_do_is_told_with_the_plan(
     project: Gke, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.set(forbidden=["compute.networks.create", "storage.buckets.create"])
     assert main(["env", "plan", file]) == 2
     told = capsys.readouterr().err
+    assert main(["env", "up", file]) == 2
+    assert told.splitlines()[-1] in capsys.readouterr().err
+    assert project.mutations() == []
     assert "you may not do all that is needed: compute.networks.create, storage.buckets.create" in told
     assert "grant roles/compute.networkAdmin, roles/storage.admin: docs/environment.md says why" in told
 
