@@ -70,13 +70,24 @@ def store_of(environment: Mapping[str, str]) -> str:
 
 
 def half_led(environment: Mapping[str, str]) -> str:
-    """Returns why programs with these variables would ask two stores for the same objects; empty: they would not."""
-    told, silent = (
-        [name for name in STORE_VARIABLES if bool(environment.get(name)) is has] for has in (True, False)
+    """Returns why programs with these variables would ask two stores for the same objects; empty: they would not.
+
+    An endpoint of Google's, private or of a region, leads to the same objects as no word does.
+    """
+    away, usual = (
+        [name for name in STORE_VARIABLES if _leads_away(environment.get(name, "")) is leads]
+        for leads in (True, False)
     )
-    if not told or not silent:
+    if not away or not usual:
         return ""
-    return f"{told[0]} is set and {silent[0]} is not"
+    there = "leads to Google" if environment.get(usual[0]) else "is not"
+    return f"{away[0]} is set and {usual[0]} {there}"
+
+
+def _leads_away(address: str) -> bool:
+    host = address.partition("://")[2] or address
+    host = host.partition("/")[0].partition(":")[0].lower()
+    return bool(host) and not f".{host}".endswith(".googleapis.com")
 
 
 def straight(environment: Mapping[str, str]) -> dict[str, str]:

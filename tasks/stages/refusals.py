@@ -96,8 +96,11 @@ def refuse_unencrypted(spec: RunSpec, place: Place, environ: Mapping[str, str]) 
 def refuse_two_stores(spec: RunSpec, place: Place, environ: Mapping[str, str]) -> None:
     """Raises BadInput where some of the workers' clients would go to a stand-in of Cloud Storage, others to Google's.
 
-    `place`: the target's file. `environ`: what workers on this machine have beside the run's own variables.
+    `place`: the target's file. `environ`: what workers on this machine have beside the run's own variables. Where a
+    proxy of `encryption:` stands beside workers, all of these go to it, and it asks one store.
     """
+    if spec.target.encryption is not None:
+        return
     sources: list[tuple[Place | None, Mapping[str, str]]] = [(Place("--env"), spec.env)]
     if isinstance(spec.target, GkeTargetConfig):
         sources.append((place, spec.target.env))

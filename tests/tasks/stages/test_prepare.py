@@ -176,6 +176,14 @@ IN_PODS = "kind: gke\ncontext: c\ntype: cpu\nnodes: 1\nqueue: null\npriority: nu
         ("kind: local\n", [f"{AT}=http://s"], {TENSORSTORE_AT: "http://s"}, ""),
         (f"{IN_PODS}env: {{{AT}: 'http://s'}}\n", [f"{TENSORSTORE_AT}=http://s"], {}, ""),
         (IN_PODS, [], {AT: "http://s"}, ""),
+        ("kind: local\n", [], {TENSORSTORE_AT: "https://storage-mine.p.googleapis.com/"}, ""),
+        (
+            "kind: local\n",
+            [],
+            {AT: "http://s.googleapis.com.s:1", TENSORSTORE_AT: "https://storage.googleapis.com"},
+            f"{AT} is set and {TENSORSTORE_AT} leads to Google, ",
+        ),
+        ("kind: local\nencryption: {keys: {my-bucket: 'file:/no/key.json'}}\n", [], {AT: "http://s"}, ""),
     ],
 )
 def test_a_stand_in_of_the_store_is_one_for_all_clients(
