@@ -91,8 +91,10 @@ def lean_store(folder: Path, rate_mib: float = 0.0, *, sparse: bool = False) -> 
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout and process.stdin
-        yield Place(process.stdout.readline().strip(), psutil.Process(process.pid))
-        process.stdin.close()
+        try:
+            yield Place(process.stdout.readline().strip(), psutil.Process(process.pid))
+        finally:
+            process.stdin.close()
 
 
 @contextmanager
@@ -102,8 +104,10 @@ def proxy(store: str, *words: str) -> Iterator[Place]:
     process = subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True)
     with process:
         assert process.stderr
-        yield Place(json.loads(process.stderr.readline())["url"], psutil.Process(process.pid))
-        process.terminate()
+        try:
+            yield Place(json.loads(process.stderr.readline())["url"], psutil.Process(process.pid))
+        finally:
+            process.terminate()
 
 
 def orbax(url: str, bucket: str) -> dict[str, float]:
