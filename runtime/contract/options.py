@@ -7,7 +7,8 @@ value. The order of fields is the order of expansion, last fastest.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
@@ -37,23 +38,29 @@ def always_valid(options: Mapping[str, Any]) -> str | None:
 
 
 def positive(*names: str) -> Rule:
-    """Returns the rule that each of these options is above zero."""
+    """Returns the rule that each of these options is above zero, and a number that there is an end to."""
 
     def why_invalid(options: Mapping[str, Any]) -> str | None:
         wrong = [name for name in names if options[name] <= 0]
-        return f"{' and '.join(wrong)} must be positive" if wrong else None
+        return f"{' and '.join(wrong)} must be positive" if wrong else _endless(options, names)
 
     return why_invalid
 
 
 def not_negative(*names: str) -> Rule:
-    """Returns the rule that none of these options is below zero."""
+    """Returns the rule that none of these options is below zero, and each a number that there is an end to."""
 
     def why_invalid(options: Mapping[str, Any]) -> str | None:
         wrong = [name for name in names if options[name] < 0]
-        return f"{' and '.join(wrong)} must not be negative" if wrong else None
+        return f"{' and '.join(wrong)} must not be negative" if wrong else _endless(options, names)
 
     return why_invalid
+
+
+def _endless(options: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Returns which of some options is infinite, or no number (nan), which is neither below zero nor above; or None."""
+    wrong = [name for name in names if not abs(options[name]) < math.inf]
+    return f"{' and '.join(wrong)} must be a finite number" if wrong else None
 
 
 def all_of(*rules: Rule) -> Rule:

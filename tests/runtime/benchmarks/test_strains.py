@@ -195,6 +195,8 @@ def test_faults_of_storage_need_a_bucket(run_suite: RunSuite) -> None:
         ("garbage_collection.GarbageCollection", "{max_to_keep: 0}", "max_to_keep must be positive"),
         ("slow_worker.SlowWorker", "{late_s: 0}", "late_s must be positive"),
         ("interference.Interference", "{step_s: -1}", "step_s must not be negative"),
+        ("interference.Interference", "{step_s: .nan}", "step_s must be a finite number"),
+        ("slow_worker.SlowWorker", "{late_s: .inf}", "late_s must be a finite number"),
         ("first_save.FirstSave", "{saves: 0}", "saves must be positive"),
     ],
 )
