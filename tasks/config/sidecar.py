@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from runtime.contract.braces import unknown_word
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
-from tasks.config import patterns
+from tasks.config import patterns, size
 from tasks.config.envfile import looks_secret, set_in_pods_by, wrong_variable
+from tasks.config.gke_fields import Processors
 
 _FORBID = ConfigDict(extra="forbid", frozen=True)
 _WORDS = ("address", "admin", "certificates", "forward", "port", "python", "store")
@@ -77,6 +78,15 @@ class Encryption(BaseModel):
     )
     allow: tuple[Annotated[str, Field(pattern=patterns.ONE_WORD)], ...] = Field(
         (), description="Hosts that workers may reach besides by face: forward, HOST, HOST:PORT or *.DOMAIN"
+    )
+    cpu: Processors | None = Field(
+        None,
+        description="Processors that it asks for in pods; not given: 250m where the target has workers ask for some",
+    )
+    memory: str | None = Field(
+        None,
+        pattern=size.PATTERN,
+        description="Memory that it asks for in pods; not given: 128MiB where the target has workers ask for some",
     )
 
     @field_validator("by_place")
@@ -165,6 +175,12 @@ class SidecarConfig(BaseModel):
     certificates: _Folder | None = Field(
         None, description="Folder in pods that it shares with the workers; {certificates} elsewhere, too"
     )
+    cpu: Processors | None = Field(
+        None, description="Processors that it asks for in pods, as 2 or 500m; not given: none"
+    )
+    memory: str | None = Field(
+        None, pattern=size.PATTERN, description="Memory that it asks for in pods, as 512MiB; not given: none"
+    )
     ready: Readiness = Field(
         default_factory=lambda: Readiness.model_validate({}), description="How it is seen that it is up"
     )
@@ -201,6 +217,10 @@ class WithSidecar(BaseModel):
             raise ValueError(
                 "encryption: and sidecar: would both stand between workers and storage: leave one out"
             )
+        if getattr(self, "kind", "") != "gke":
+            key, one = ("encryption", self.encryption) if self.encryption else ("sidecar", self.sidecar)
+            if one is not None and (one.cpu or one.memory):
+                raise ValueError(f"{key}: cpu: and memory: are asked for in pods alone: leave them out")
         if self.sidecar is None:
             return self
         if getattr(self, "kind", "") != "gke" and not self.sidecar.command:

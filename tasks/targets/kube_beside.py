@@ -20,6 +20,7 @@ from runtime.contract.sidecar import (
     store_of,
     straight,
 )
+from tasks.config import size
 from tasks.targets.kube_submission import Object, Parts, Submission, given, literal, literals, variables
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PORT, ADMIN, FORWARD = 9081, 9082, 9080
+PROXY_CPU, PROXY_MEMORY = "250m", "128MiB"
+"""What the encrypting proxy asks for where workers ask for some: its memory is its bar in docs/performance.md."""
 KEYS, CERTIFICATES = "/var/run/slicebench/keys", "/var/run/slicebench/certificates"
 
 
@@ -98,9 +101,27 @@ def _container(
             literals({name: filled(value, known) for name, value in sidecar.env.items()}),
         ),
         ports=[{"containerPort": known[name]} for name in ports(sidecar)],
+        resources=_resources(config),
         startupProbe=_probe(sidecar, known, on_loopback=config.uses_host_network),
         volumeMounts=mounts,
     )
+
+
+def _resources(config: GkeTargetConfig) -> Object:
+    """Returns what the container asks for. No limits: to be killed for its memory would fail what workers write.
+
+    Kueue admits no pod that asks for what its queue has no quota of, and many queues (xpk's) know chips alone. So by
+    itself the proxy asks only for what the target has the workers ask for, which such a queue has to have anyway.
+    """
+    one = config.encryption or config.sidecar
+    if one is None:
+        return {}
+    cpu, memory = one.cpu, one.memory
+    if config.encryption is not None:
+        cpu = cpu or (PROXY_CPU if config.cpu else None)
+        memory = memory or (PROXY_MEMORY if config.memory else None)
+    requests = given(cpu=cpu, memory=None if memory is None else str(size.in_bytes(memory)))
+    return given(requests=requests)
 
 
 def ports(sidecar: Sidecar) -> list[str]:

@@ -65,6 +65,15 @@ def test_a_choice_of_workers_leaves_it_as_it_is(tmp_path: Path) -> None:
             "t.yaml:3:1: target: sidecar: has an image, which only pods can run: add command",
         ),
         ("sidecar: {name: x}\n", "name what it is: command"),
+        (
+            "encryption:\n  keys: {bkt: 'file:/k'}\n  memory: 1GiB\n",
+            "encryption: cpu: and memory: are asked for in pods",
+        ),
+        (
+            "sidecar: {name: x, command: [x], cpu: 1}\n",
+            "sidecar: cpu: and memory: are asked for in pods alone",
+        ),
+        ("sidecar: {name: x, command: [x], memory: 1}\n", "memory must be"),
         ("sidecar: {name: X, command: [x]}\n", ":3:11: name must be a name of a-z"),
         ("sidecar: {name: x, command: [x], env: {API_TOKEN: abc}}\n", "API_TOKEN sounds like a secret"),
         ("sidecar: {name: x, command: [x], workload_env: {SLICEBENCH_X: abc}}\n", "belongs to slicebench"),

@@ -22,6 +22,7 @@ from tasks.stages.teardown import teardown
 from tasks.stages.workload_create import Wanted, submission_of
 from tasks.targets.beside import beside
 from tasks.targets.beside_told import lines, standing
+from tasks.targets.kube_asked import asked_by
 from tasks.targets.kube_beside import told
 from tasks.targets.kube_check import checked
 from tasks.targets.kube_jobset import jobset, secret
@@ -93,6 +94,36 @@ def test_the_proxy_is_a_native_sidecar_that_must_be_up(key: Path) -> None:
     assert told[AT_VARIABLE] == "127.0.0.1:9081,127.0.0.1:9080"
     # The worker's supervisor, which writes the results, goes straight.
     assert "STORAGE_EMULATOR_HOST" not in told
+
+
+@pytest.mark.parametrize(
+    ("workers", "own", "asked"),
+    [
+        ({}, {}, {}),
+        ({"cpu": "4", "memory": "8GiB"}, {}, {"cpu": "250m", "memory": str(128 << 20)}),
+        ({"memory": "8GiB"}, {}, {"memory": str(128 << 20)}),
+        ({"cpu": 4}, {"cpu": 2, "memory": "1GiB"}, {"cpu": "2", "memory": str(1 << 30)}),
+    ],
+)
+def test_the_proxy_asks_by_itself_for_what_the_workers_ask_for_and_no_more(
+    workers: dict[str, Any], own: dict[str, Any], asked: dict[str, str]
+) -> None:
+    """A queue that knows chips alone admits nothing that asks for memory; a quota of memory, nothing that does not."""
+    whole, _ = made(config(encryption={"enabled": False, **own}, **workers))
+    assert checked(whole) == []
+    (proxy,) = pod_of(whole)["spec"]["initContainers"]
+    assert proxy.get("resources", {}) == ({"requests": asked} if asked else {}), "and it has no limits"
+    (pods,) = asked_by(whole)
+    chips = pods.each.keys() - {"cpu", "memory"}
+    assert pods.each.keys() == chips | asked.keys(), "what Kueue counts of it"
+
+
+def test_what_another_program_asks_for_is_what_its_target_says() -> None:
+    for own, resources in (({}, {}), ({"cpu": "500m"}, {"requests": {"cpu": "500m"}})):
+        whole, _ = made(config(sidecar={**OTHER, **own}, cpu="4", memory="8GiB"))
+        assert checked(whole) == []
+        (one,) = pod_of(whole)["spec"]["initContainers"]
+        assert one.get("resources", {}) == resources
 
 
 @pytest.mark.parametrize("face", ["reverse", "forward"])
