@@ -70,8 +70,9 @@ class Budget:
             self._used += loan.size
             self._loans.add(loan)
         try:
-            # Not of the heap: it is there only where it is used, and all of it goes back at the end.
-            whole = memoryview(mmap.mmap(-1, loan.size))
+            # Not of the heap: it is there only where it is used, and all of it goes back at the end. Without flags it
+            # would be memory that processes share, and that a pod counts as such.
+            whole = memoryview(mmap.mmap(-1, loan.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
             loan.buffer, loan.beside = whole[: count * SEGMENT_BYTES], whole[count * SEGMENT_BYTES :]
             yield loan
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -61,7 +62,8 @@ def trained(
             if kill_at and SAID.match(line) and kill_at in line:
                 kill_at = ""
                 for pid in of_a_program(cluster):
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
     assert process.returncode == 0, "".join(lines)
     assert not kill_at, "".join(lines)
     return read_log([said["text"] for line in lines if (said := SAID.match(line))])
@@ -69,9 +71,12 @@ def trained(
 
 def of_a_program(cluster: KubernetesStandIn) -> list[int]:
     """Returns the processes of pods that train."""
-    return [
-        pid for pid in cluster.processes() if b"runtime.training" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    found = []
+    for pid in cluster.processes():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            if b"runtime.training" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def test_a_jobset_that_starts_anew_goes_on_as_if_nothing_had_been(
