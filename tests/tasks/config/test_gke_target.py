@@ -31,8 +31,9 @@ H100 = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b
 
 # field → two targets that differ in it alone.
 BESIDE_FIELDS = {
-    *(f"encryption.{name}" for name in ("by_place", "old_keys", "enabled", "face", "allow")),
+    *(f"encryption.{name}" for name in ("by_place", "old_keys", "enabled", "face", "allow", "cpu", "memory")),
     *(f"sidecar.{name}" for name in ("name", "image", "command", "env", "port", "certificates", "ready")),
+    *(f"sidecar.{name}" for name in ("cpu", "memory")),
     "sidecar.workload_env",
 }
 
