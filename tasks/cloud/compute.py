@@ -94,6 +94,19 @@ class Compute:
             return False
         return True
 
+    def target_size(self, url: str) -> int:
+        """Returns how many machines a group is to have, as it was last told. `url`: as a node pool names it.
+
+        One that is gone has none.
+        """
+        _, _, path = url.partition("/compute/v1/")
+        group, zone = url.rpartition("/")[2], path.split("/")[3]
+        try:
+            told = self._rest.get(f"look at the machines {group} in {zone}", f"compute/v1/{path}")
+        except NotFound:
+            return 0
+        return int(told.get("targetSize") or 0)
+
     def policy(self, region: str, name: str) -> Policy:
         """Returns a resource policy by its exact name."""
         path = self._path(f"regions/{region}/resourcePolicies/{name}")

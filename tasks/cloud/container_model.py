@@ -16,7 +16,8 @@ GOOD = frozenset({"RUNNING", "RECONCILING"})
 
 @dataclass(frozen=True)
 class Pool:
-    """A node pool. `size` is the nodes that it is to have, per zone; `why` says what is wrong with it.
+    """A node pool. `size` is the nodes that it began with, per zone, or has now where those were looked at (see
+    `as_now`); `why` says what is wrong with it.
 
     There is nothing in the API that tells a pool from a later one of its name, so `uid` is its cluster's, its name,
     and the lease by whose label it was made.
@@ -42,6 +43,8 @@ class Pool:
     most: int = 0
     accelerator: str = ""
     accelerators: int = 0
+    groups: Sequence[str] = ()
+    """The groups of machines that it is made of, one in each zone, as URLs of Compute Engine."""
     network_profile: str = ""
     """How GKE makes networks for its accelerators: auto, or not at all."""
 
@@ -170,6 +173,7 @@ def pool_of(project: str, location: str, cluster: str, cluster_uid: str, message
         most=message.autoscaling.max_node_count or message.autoscaling.total_max_node_count,
         accelerator=gpus[0].accelerator_type if gpus else "",
         accelerators=gpus[0].accelerator_count if gpus else 0,
+        groups=tuple(message.instance_group_urls),
         network_profile=message.network_config.accelerator_network_profile,
     )
 

@@ -29,6 +29,9 @@ _CALLED = {"autoscaling": "cluster_autoscaling"}
 POOL_PARTS = ("autoscaling", "management", "config.labels")
 """Those of a node pool. What is done to its nodes meanwhile disturbs nobody."""
 
+POOL_SIZE = "size"
+"""How many nodes it has in each zone, which is no field of it."""
+
 MACHINE_PARTS = ("config.machine_type", "config.disk_type", "config.disk_size_gb")
 """Those for which GKE makes the nodes of a pool anew, one after the other. No TPU slice has them changed."""
 
@@ -83,7 +86,7 @@ def change_pool(
     part: str,
     edit: Edit,
 ) -> None:
-    """Gives a node pool another value of one of POOL_PARTS or MACHINE_PARTS, as `change` does."""
+    """Gives a node pool another value of one of POOL_PARTS or MACHINE_PARTS, or POOL_SIZE, as `change` does."""
     full = f"projects/{container.project}/locations/{location}/clusters/{cluster}/nodePools/{name}"
     doing, field = f"change {part} of node pool {name}", part.rpartition(".")[2]
 
@@ -93,6 +96,8 @@ def change_pool(
         if now is None:
             raise NotFound(f"cannot {doing}: it is gone")
         value = edit(now)
+        if part == POOL_SIZE:
+            return client().set_node_pool_size({"name": full, "node_count": value}, **more)
         request = {"name": full, field: {"labels": value} if field == "labels" else value}
         if part == "autoscaling":
             return client().set_node_pool_autoscaling(request, **more)

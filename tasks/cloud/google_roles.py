@@ -33,8 +33,8 @@ _SEEN_BY_USERS = ("networks", "subnetworks")
 """What is looked at also where it is another's: a role that changes nothing of it is enough for that."""
 _NAMED = re.compile(r"\b(?:permission|required) ['\"`][a-z]\w*(?:\.\w+)+['\"`]", re.IGNORECASE)
 """How Google says which permission it was: then it knows the caller, and the API is on."""
-_LOOKED_AT = ("", "machineTypes", "reservations")
-"""What is never changed: regions, their machines, and what others reserved."""
+_LOOKED_AT = ("", "instanceGroupManagers", "machineTypes", "reservations")
+"""What is never changed: regions, their machines, what others reserved, and GKE's groups of machines."""
 
 
 def role_for(api: str, method: str = "POST", path: str = "") -> str:

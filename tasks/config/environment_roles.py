@@ -57,7 +57,7 @@ def _all(prefix: str, *verbs: str) -> tuple[str, ...]:
 
 _OPERATIONS = _all("compute", "globalOperations.get", "regionOperations.get")
 """To wait for what Compute Engine is doing: asked for by nobody but the caller."""
-_LOOKED_AT = _all("compute", "machineTypes.get", "regions.get")
+_LOOKED_AT = _all("compute", "instanceGroupManagers.get", "machineTypes.get", "regions.get")
 _PUT_IN = (
     "apiServices",
     "clusterRoleBindings",
@@ -124,7 +124,8 @@ NEEDS = (
     Need(
         "roles/compute.viewer",
         _LOOKED_AT,
-        "looks before anything is made whether the region has the machines: `compute.networkAdmin` does as well",
+        "looks before anything is made whether the region has the machines, and later how many node pools have: "
+        "`compute.networkAdmin` does as well",
         "existing",
     ),
     Need(
@@ -257,7 +258,7 @@ def needs_of(config: EnvironmentConfig) -> tuple[Need, ...]:
 _TO_GIVE_BACK = re.compile(r"\.(delete|get|list|getIamPolicy|setIamPolicy|updatePolicy)$|^storage\.objects\.")
 """Permissions that are used when an environment goes; the record is written as well."""
 _ONLY_TO_MAKE = re.compile(
-    r"^(serviceusage|compute\.(machineTypes|regions|reservations|\w+Operations)|container\.(?!clusters|operations))\."
+    r"^(serviceusage|compute\.(instanceGroupManagers|machineTypes|regions|reservations|\w+Operations)|container\.(?!clusters|operations))\."
 )
 """What is only looked at before or while something is made; and what is inside a cluster goes with it."""
 

@@ -16,6 +16,7 @@ from tasks.cloud.container_errors import Busy, NotFound
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.container_transport import ENDPOINT_VARIABLE
 from tasks.cloud.labels import Labelled, read_labels
+from tasks.cloud.pool_sizes import pool_as_now
 from tasks.cloud.timing import Timing
 from tasks.leases.inventory import Found, Pace
 from tasks.leases.lease import Lease
@@ -156,7 +157,7 @@ class NodePoolInventory(_InGke):
         try:
             if any(not one.done for one in container.operations(location, cluster)):
                 return False
-            there = container.pool(location, cluster, ref.name)
+            there = pool_as_now(container.pool(location, cluster, ref.name), container.timing)
             if self._same(ref, there) is None or (there.size == size and there.state != "RECONCILING"):
                 return True
             container.resize_pool(location, cluster, ref.name, size)

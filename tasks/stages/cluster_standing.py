@@ -9,6 +9,7 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import labels_for, read_labels
+from tasks.cloud.pool_sizes import as_now
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.clusters import is_unmarked, lease_name
 from tasks.leases.inventory import Inventories
@@ -80,7 +81,8 @@ class Standing:
 
 def listing(office: Office) -> Sequence[Standing]:
     """Returns every cluster of the project, in all locations, whoever made it."""
-    found = [_standing(office, cluster, None) for cluster in office.container.clusters()]
+    timing = office.container.timing
+    found = [_standing(office, as_now(one, timing), None) for one in office.container.clusters()]
     return sorted(found, key=lambda one: (one.location, one.name))
 
 
@@ -107,7 +109,7 @@ def seen(office: Office, name: str, config: ClusterConfig) -> tuple[Cluster | No
     """
     lease = latest(office.ledger, lease_name(office.container.project, name))
     held = lease.lease_id if lease and lease.state in HELD else ""
-    there = find(office.container, name, config.location)
+    there = find(office.container, name, config.location, sure=config.counts_nodes)
     if there is not None and is_going(office, lease, there):
         there = None
     unmarked = there is not None and bool(held) and is_unmarked(lease, there)

@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 
 from tasks.cloud.container_document import document
-from tasks.cloud.container_update import MACHINE_PARTS, PARTS, POOL_PARTS, change, change_pool
+from tasks.cloud.container_update import (
+    MACHINE_PARTS,
+    PARTS,
+    POOL_PARTS,
+    POOL_SIZE,
+    change,
+    change_pool,
+)
 from tasks.cloud.things import value_at
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
@@ -18,9 +25,11 @@ from tasks.leases.environments import lease_name
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages.environment_desk import Desk
+from tasks.stages.environment_sizes import resized, unknown_size
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import keeps_room
 from tasks.targets.environment_diff import Difference, differences
+from tasks.targets.environment_sizes import nodes_a_zone
 from tasks.targets.environment_unasked import unasked
 from tasks.targets.environment_wanted import Wanted, wanted
 
@@ -42,7 +51,13 @@ def set_by_others(desk: Desk, config: EnvironmentConfig) -> list[str]:
             window = {"daily_maintenance_window": {"start_time": ""}}
             one = replace(one, fields={**one.fields, "maintenance_policy": {"window": window}})
         found += unasked(one, there)
-    return found
+    return found + sizes_unknown(desk, config)
+
+
+def sizes_unknown(desk: Desk, config: EnvironmentConfig) -> list[str]:
+    """Returns of which node pools it is not known whether somebody resized them: of none, or of the first of all."""
+    told = (unknown_size(desk, one, there) for one, there in _standing(desk, config))
+    return [line for line in told if line][:1]
 
 
 def change_cluster(desk: Desk, config: EnvironmentConfig) -> list[str]:
@@ -56,6 +71,8 @@ def change_cluster(desk: Desk, config: EnvironmentConfig) -> list[str]:
             desk.say(f"change {one}: {'; '.join(map(str, changes))}")
             _change(desk, one, part)
     stays = []
+    for line in sizes_unknown(desk, config):
+        desk.say(f"warning: {line}")
     for what, fields in differs(desk, config).items():
         for field in fields:
             stays.append(f"{what}: {field}")
@@ -80,6 +97,8 @@ def _compared(
         ]
         if one.kind == "cluster" and (dropped := _dropped_window(desk, config, one, seen)):
             unlike.append(dropped)
+        if size := resized(desk, one, seen):
+            unlike.append(size)
         if unlike:
             yield one, seen, unlike
 
@@ -100,7 +119,7 @@ def _standing(desk: Desk, config: EnvironmentConfig) -> Iterator[tuple[Wanted, M
 def _in_place(one: Wanted) -> Sequence[str]:
     if one.kind == "cluster":
         return PARTS
-    return (*POOL_PARTS, *MACHINE_PARTS) if one.name == CPU_POOL else POOL_PARTS
+    return (*POOL_PARTS, POOL_SIZE, *(MACHINE_PARTS if one.name == CPU_POOL else ()))
 
 
 def _part_of(one: Wanted, path: str) -> str:
@@ -131,6 +150,8 @@ def _change(desk: Desk, one: Wanted, part: str) -> None:
     _, place, cluster = one.scope.split("/")
 
     def beside(now: Mapping[str, Any]) -> Any:
+        if part == POOL_SIZE:
+            return nodes_a_zone(one, len(now.get("locations", ())))
         has = value_at(now, part)
         both = isinstance(value, Mapping) and isinstance(has, Mapping)
         return {**has, **value} if both else value  # what nobody asks for stays as it is

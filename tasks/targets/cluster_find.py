@@ -8,6 +8,7 @@ from runtime.contract.errors import BadInput
 from tasks.cloud.container import Container
 from tasks.cloud.container_model import Cluster
 from tasks.cloud.labels import read_labels
+from tasks.cloud.pool_sizes import as_now
 from tasks.config.cluster import ClusterConfig
 from tasks.targets.cluster_requests import CPU_POOL, pool_name
 
@@ -16,15 +17,17 @@ class Others(BadInput):
     """What is there of a name may not be worked on: nobody knows whose it is, or somebody does."""
 
 
-def find(container: Container, name: str, location: str = "") -> Cluster | None:
+def find(container: Container, name: str, location: str = "", *, sure: bool = False) -> Cluster | None:
     """Returns the cluster of a name: in this location where there is one, else wherever there is only one.
 
-    Raises BadInput when several locations have one of the name, and none is meant.
+    Its node pools have the sizes of now, see `as_now`, also of `sure`. Raises BadInput when several locations have one
+    of the name, and none is meant.
     """
     found = [one for one in container.clusters() if one.name == name]
     here = [one for one in found if one.location == location]
     if here or len(found) < 2:
-        return next(iter((*here, *found)), None)
+        meant = next(iter((*here, *found)), None)
+        return as_now(meant, container.timing, sure=sure) if meant is not None else None
     where = ", ".join(sorted(one.location for one in found))
     raise BadInput(f"there are several clusters {name}: in {where}", fix="name the location with --location")
 

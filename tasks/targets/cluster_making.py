@@ -18,6 +18,7 @@ from tasks.cloud.container_errors import (
 from tasks.cloud.container_fields import Fields
 from tasks.cloud.container_model import Cluster, Pool
 from tasks.cloud.labels import EXPIRES
+from tasks.cloud.pool_sizes import as_now
 from tasks.config.cluster import ClusterConfig
 from tasks.leases.clusters import CLUSTER, POOL, is_unmarked, pool_reference, reference
 from tasks.leases.holding import Holding
@@ -86,7 +87,7 @@ class Works:
 
     def look(self) -> Cluster | None:
         """Returns the cluster of this name, with labels that somebody took away. BadInput where there are several."""
-        there = find(self.container, self.name, self._book.location())
+        there = find(self.container, self.name, self._book.location(), sure=self.config.counts_nodes)
         self._unmarked = there is not None and is_unmarked(self.holding.lease, there)
         return replace(there, labels=self._labels(there.labels)) if there and self._unmarked else there
 
@@ -133,6 +134,7 @@ class Works:
             self._do(step)
         self._await_sizes()
         made = self.container.cluster(self._book.location(), self.name)
+        made = as_now(made, self.container.timing, sure=self.config.counts_nodes)
         self._settled(made)
         if self._failed:
             raise NotWhole(self.name, [pool.name for pool in self._good(made)], self._failed)

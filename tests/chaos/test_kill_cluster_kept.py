@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tasks.cloud.pool_sizes import pool_as_now
 from tasks.leases.clusters import POOL
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
@@ -26,7 +27,7 @@ from tests.chaos.test_kill_cluster import (
     sweep_any,
     sweep_up,
 )
-from tests.cloud.container.hurried import container
+from tests.cloud.container.hurried import QUICK, container
 from tests.cloud.container.leasing import a_ledger, config, office
 from tests.cloud.container.running import Gke
 
@@ -75,7 +76,8 @@ def said_and_there() -> tuple[str, int]:
     lease = latest(a_ledger(), "cluster-mine_proj")
     assert lease is not None
     assert (lease.owner, [ref for ref in lease.resources if ref.resizing or ref.half]) == (None, [])
-    return lease.shape["machines"], container().pool("us-central1", "mine", "np-0").size
+    there = pool_as_now(container().pool("us-central1", "mine", "np-0"), QUICK)
+    return lease.shape["machines"], there.size
 
 
 def the_same(expected: int) -> Callable[[], None]:

@@ -95,6 +95,20 @@ def test_killed_while_it_is_given_back(project: Gke) -> None:
         assert all(lease.state is State.GONE for lease in a_ledger().listing().leases), at
 
 
+def test_killed_while_a_pool_gets_its_size_again(project: Gke) -> None:
+    assert outcome(make) == 0
+    whole = everything(project)
+    for moment in MOMENTS:
+        project.resize("mine", "tpu-node-pool-0", 0)
+        project.forget()
+        killed_at(project, 1, moment, make)
+        assert [one["method"] for one in project.requests() if one["mutating"]] == ["SetNodePoolSize"]
+        assert outcome(make) == 0, moment
+        assert outcome(_is_empty) == 0, moment
+        assert everything(project) == whole, moment
+    assert outcome(unmake) == 0
+
+
 def _is_empty() -> None:
     planned = plan(desk(), environment())
     assert planned.empty, planned

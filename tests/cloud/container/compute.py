@@ -15,8 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.cloud.container.catalog import MACHINES, REGIONS, ZONES, machines_in, zones_of
+from tests.cloud.container.messages import group_of
 from tests.cloud.container.rules import quotas
 from tests.cloud.container.store import MUTATING, Store, World
+from tests.cloud.container.world import advance
 from tests.cloud.faults import due, kill_peer
 from tests.cloud.project import iam, memory
 
@@ -60,6 +62,8 @@ def answer(world: World, method: str, project: str, rest: str, body: dict[str, A
             }:
                 raise missing(project, rest)
             return {"name": parts[3]}
+        case "GetInstanceGroupManager":
+            return {"name": parts[3], "zone": parts[1], "targetSize": _target(world, project, rest)}
         case "AggregatedListResourcePolicies":
             return _listed(world, project)
         case "GetOperation":
@@ -68,6 +72,18 @@ def answer(world: World, method: str, project: str, rest: str, body: dict[str, A
             return {"name": parts[3], "status": "DONE", **error}
     key = f"{project}/{parts[1]}/{parts[3] if len(parts) > 3 else body.get('name', '')}"
     return _of_policy(world, name, key, body, missing(project, rest))
+
+
+def _target(world: World, project: str, rest: str) -> int:
+    """Returns how many machines a node pool's group of one zone is to have. The group goes with the pool."""
+    _, zone, _, name = rest.split("/")
+    for key, cluster in world["clusters"].items():
+        for pool_name, pool in cluster["pools"].items():
+            there = pool["status"] not in ("PROVISIONING", "ERROR")
+            zones = pool["spec"].get("locations") or cluster["zones"]
+            if there and zone in zones and name == group_of(key, pool_name) and key.split("/")[1] == project:
+                return int(pool["target"])
+    raise missing(project, rest)
 
 
 def _listed(world: World, project: str) -> dict[str, Any]:
@@ -118,6 +134,7 @@ def method_of(method: str, rest: str) -> str:
     if rest.startswith("aggregated/resourcePolicies"):
         return "AggregatedListResourcePolicies"
     kinds = {"machineTypes": "MachineType", "reservations": "Reservation", "operations": "Operation"}
+    kinds["instanceGroupManagers"] = "InstanceGroupManager"
     for word, kind in kinds.items():
         if f"/{word}/" in rest:
             return f"Get{kind}"
@@ -172,6 +189,7 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
             try:
                 with store.changing() as world:
                     who = iam.caller(world, self.headers.get("authorization"))
+                    advance(world, time.time())
                     iam.check(world, who, "compute", name, self.path, body)
                     told = answer(world, self.command, match["project"], match["rest"], body)
             except memory.Refused as refused:

@@ -16,6 +16,15 @@ from tests.cloud.container.store import World
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nnot a real one\n-----END CERTIFICATE-----\n"
 
 
+_COMPUTE = "https://www.googleapis.com/compute/v1"
+
+
+def group_of(cluster: str, pool: str) -> str:
+    """Returns the name of the groups of machines that a pool has, one in each of its zones."""
+    mark = hashlib.sha256(f"{cluster} {pool}".encode()).hexdigest()[:8]
+    return f"gke-{cluster.rsplit('/', 1)[1][:16]}-{pool[:16]}-{mark}-grp"
+
+
 def spec_of(message: Any) -> dict[str, Any]:
     """Returns what was asked for as JSON, with the API's own names and enums by name."""
     told: dict[str, Any] = json_format.MessageToDict(
@@ -80,7 +89,7 @@ def pool_message(world: World, key: str, name: str) -> container_v1.NodePool:
         message.locations = cluster["zones"]
     if stored["status"] not in ("PROVISIONING", "ERROR"):
         message.instance_group_urls = [
-            f"https://www.googleapis.com/compute/v1/projects/1234/zones/{zone}/instanceGroupManagers/gke-{name}-grp"
+            f"{_COMPUTE}/projects/{key.split('/')[1]}/zones/{zone}/instanceGroupManagers/{group_of(key, name)}"
             for zone in message.locations
         ]
     return message

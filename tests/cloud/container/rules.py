@@ -163,7 +163,17 @@ def _tpus(pool: Pool, machine: Machine) -> None:
                 f"Maximum node count {most} is not a valid size of TPU pod slice with topology {topology}"
             )
         return
-    count = pool.get("initial_node_count", 0)
+    _gang(pool.get("initial_node_count", 0), hosts)
+
+
+def size(pool: Pool, count: int) -> None:
+    """Refuses sizes that a pool cannot be given: the hosts of a slice come and go together."""
+    topology = pool.get("placement_policy", {}).get("tpu_topology")
+    if topology and count:
+        _gang(count, hosts_of(_machine(pool), topology))
+
+
+def _gang(count: int, hosts: int) -> None:
     if count != hosts:
         raise bad(
             f"Requested invalid target size '{count}' for a Managed Instance Group in the gang mode of size '{hosts}'."
@@ -222,7 +232,7 @@ def over_quota(world: World, project: str, region: str, pools: list[Pool]) -> st
     if limit is None:
         return ""
     wanted = sum(_count(pool) * _machine(pool).cpus for pool in pools if not _machine(pool).chips)
-    others = [one["spec"] for one in _standing(world, region)]
+    others = [_sized(one) for one in _standing(world, region)]
     used = sum(_count(one) * _machine(one).cpus for one in others if not _machine(one).chips)
     left = limit - used
     if wanted <= left:
@@ -237,7 +247,7 @@ def over_quota(world: World, project: str, region: str, pools: list[Pool]) -> st
 def quotas(world: World, region: str) -> list[dict[str, Any]]:
     """Returns the region's quotas as Compute Engine tells them: of CPUs alone."""
     limit = world["settings"]["quotas"].get(f"CPUS/{region}")
-    specs = [one["spec"] for one in _standing(world, region)]
+    specs = [_sized(one) for one in _standing(world, region)]
     used = sum(_count(one) * _machine(one).cpus for one in specs if not _machine(one).chips)
     return [] if limit is None else [{"metric": "CPUS", "limit": float(limit), "usage": float(used)}]
 
@@ -249,7 +259,7 @@ def over_tpu_quota(world: World, region: str, pools: list[Pool]) -> str:
         limit = world["settings"]["quotas"].get(f"{machine.family}/{region}")
         if not machine.chips or limit is None:
             continue
-        others = [one["spec"] for one in _standing(world, region) if one["spec"] is not pool]
+        others = [_sized(one) for one in _standing(world, region) if one["spec"] is not pool]
         used = sum(
             _count(one) * _machine(one).chips for one in others if _machine(one).family == machine.family
         )
@@ -308,6 +318,11 @@ def _standing(world: World, region: str) -> list[dict[str, Any]]:
         if key.split("/")[3].startswith(region)
         for pool in cluster["pools"].values()
     ]
+
+
+def _sized(stored: dict[str, Any]) -> Pool:
+    """Returns what was asked for of a pool, as if it had been for the size that it has now."""
+    return {**stored["spec"], "initial_node_count": stored["target"]}
 
 
 def _machine(pool: Pool) -> Machine:

@@ -43,7 +43,7 @@ class Gke(Handles):
             made = world.new_cluster(state, key, spec, list(zones))
             made["status"] = "RUNNING"
             for pool in made["pools"].values():
-                pool.update(status="RUNNING", nodes=pool["spec"].get("initial_node_count", 0))
+                pool.update(status="RUNNING", nodes=pool["target"])
         return key
 
     def spoil(self, cluster: str, pool: str = "", status: str = "ERROR") -> None:
@@ -55,6 +55,13 @@ class Gke(Handles):
             words = "[GCE_STOCKOUT]: not enough resources available"
             spoiled = stored["pools"][pool] if pool else stored
             spoiled.update(status=status, message=words, conditions=[["GCE_STOCKOUT", words]])
+
+    def resize(self, cluster: str, pool: str, nodes: int) -> None:
+        """Gives a node pool another size, as somebody does by hand."""
+        with self.store.changing() as state:
+            for key, one in state["clusters"].items():
+                if key.endswith(f"/clusters/{cluster}"):
+                    one["pools"][pool].update(nodes=nodes, target=nodes)
 
     def vanish(self, cluster: str, pool: str = "") -> None:
         """Removes a cluster or node pool without a trace."""

@@ -161,11 +161,7 @@ def delete_node_pool(state: World, request: container_v1.DeleteNodePoolRequest) 
 def set_node_pool_size(state: World, request: container_v1.SetNodePoolSizeRequest) -> container_v1.Operation:
     key, name, pool = _find_pool(state, request.name)
     world.refuse_if_busy(state, key)
-    if pool["spec"].get("placement_policy", {}).get("tpu_topology"):
-        raise rules.bad(
-            f"Requested invalid target size '{request.node_count}' for a Managed Instance Group in the gang mode of "
-            f"size '{pool['spec'].get('initial_node_count', 0)}'."
-        )
+    rules.size(pool["spec"], request.node_count)
     pool["status"] = state["clusters"][key]["status"] = "RECONCILING"
     begun = world.begin(state, key, "SET_NODE_POOL_SIZE", name, size=request.node_count)
     return messages.operation_message(state, begun)

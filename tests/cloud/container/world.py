@@ -113,6 +113,7 @@ def new_cluster(world: World, key: str, spec: dict[str, Any], zones: list[str]) 
 def new_pool(cluster: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     """Adds a node pool that is being created."""
     pool = {"spec": spec, "status": "PROVISIONING", "message": "", "conditions": [], "nodes": 0}
+    pool["target"] = spec.get("initial_node_count", 0)  # which stays as it was, whatever becomes of the size
     cluster["pools"][spec["name"]] = pool
     return pool
 
@@ -139,7 +140,7 @@ def _finish(world: World, operation: dict[str, Any], now: float) -> None:
             cluster["pools"].pop(operation["pool"], None)
         case "SET_NODE_POOL_SIZE":
             pool = cluster["pools"][operation["pool"]]
-            pool["spec"]["initial_node_count"] = pool["nodes"] = operation["size"]
+            pool["target"] = pool["nodes"] = operation["size"]
             pool["status"] = "RUNNING"
         case "UPDATE_CLUSTER" if operation["pool"]:
             cluster["pools"][operation["pool"]]["status"] = "RUNNING"
@@ -182,7 +183,7 @@ def _pool_made(
             "different zone, or try again later."
         )
         return _fail(operation, pool, "GCE_STOCKOUT", RESOURCE_EXHAUSTED, words)
-    pool["nodes"] = spec.get("initial_node_count", 0)
+    pool["nodes"] = pool["target"]
     pool["status"] = "RUNNING"
     if spec["name"] in world["settings"]["broken_pools"]:
         pool["status"], pool["message"] = "RUNNING_WITH_ERROR", "Some of the nodes could not be registered."

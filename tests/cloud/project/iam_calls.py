@@ -23,6 +23,7 @@ OF_CALLS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "GetRegion": ("compute.regions.get",),
         "GetMachineType": ("compute.machineTypes.get",),
         "GetReservation": ("compute.reservations.get",),
+        "GetInstanceGroupManager": ("compute.instanceGroupManagers.get",),
         "GetNetwork": ("compute.networks.get",),
         "InsertNetwork": ("compute.networks.create",),
         "DeleteNetwork": ("compute.networks.delete",),

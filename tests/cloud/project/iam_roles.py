@@ -12,13 +12,14 @@ _SEEN_IN_COMPUTE = (
     "compute.routers.get", "compute.routers.list", "compute.subnetworks.get", "serviceusage.services.get",
     "serviceusage.services.list",
 )  # fmt: skip
+_MACHINES = ("compute.instanceGroupManagers.get", "compute.machineTypes.get")
 _OPERATIONS = ("compute.globalOperations.get", "compute.regionOperations.get")
 
 OF_ROLES: Mapping[str, tuple[str, ...]] = {
     "roles/owner": ("*",),  # but for what NOT_OF_OWNERS says
     "roles/serviceusage.serviceUsageAdmin": ("serviceusage.operations.*", "serviceusage.services.*"),
     "roles/compute.networkAdmin": (
-        *_SEEN_IN_COMPUTE, *_OPERATIONS, "compute.machineTypes.get", "compute.networks.*", "compute.routers.*",
+        *_SEEN_IN_COMPUTE, *_OPERATIONS, *_MACHINES, "compute.networks.*", "compute.routers.*",
         "compute.subnetworks.*",
     ),
     "roles/compute.networkUser": (*_SEEN_IN_COMPUTE, "compute.networks.use", "compute.subnetworks.use"),
@@ -26,11 +27,11 @@ OF_ROLES: Mapping[str, tuple[str, ...]] = {
         *_SEEN_IN_COMPUTE, *_OPERATIONS, "compute.firewalls.*", "compute.networks.updatePolicy",
     ),
     "roles/compute.viewer": (
-        *_SEEN_IN_COMPUTE, *_OPERATIONS, "compute.machineTypes.get", "compute.reservations.get",
+        *_SEEN_IN_COMPUTE, *_OPERATIONS, *_MACHINES, "compute.reservations.get",
         "compute.resourcePolicies.get", "compute.resourcePolicies.list",
     ),
     "roles/compute.instanceAdmin.v1": (
-        *_SEEN_IN_COMPUTE, *_OPERATIONS, "compute.machineTypes.get", "compute.reservations.get",
+        *_SEEN_IN_COMPUTE, *_OPERATIONS, *_MACHINES, "compute.reservations.get",
         "compute.resourcePolicies.*", "compute.subnetworks.use",
     ),
     "roles/iam.serviceAccountAdmin": (

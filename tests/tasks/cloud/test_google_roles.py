@@ -9,6 +9,7 @@ from tasks.config.environment_roles import NEEDS, Need
 
 _AT = {
     "regions": "regions/r",
+    "instanceGroupManagers": "zones/z/instanceGroupManagers/gke-mine-cpu-grp",
     "machineTypes": "zones/z/machineTypes/n1-standard-4",
     "subnetworks": "regions/r/subnetworks/sub",
     "routers": "regions/r/routers/router",

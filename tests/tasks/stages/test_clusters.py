@@ -129,6 +129,15 @@ def test_gpus_change_their_size(gke: Gke) -> None:
     assert create(office(), "mine", wanted).slices[0].expected == 2
     assert resize(office(), "mine", 3).slices[0].expected == 3
     assert made(gke)[-1] == "SetNodePoolSize"
+    assert resize(office(), "mine", 2).slices[0].expected == 2, "as many as it began with"
+    gke.resize("mine", "np-0", 1)
+    assert describe(office(), "mine").slices[0].expected == 1
+    assert create(office(), "mine", wanted).slices[0].expected == 2
+    gke.set(denied=["GetInstanceGroupManager"])
+    with pytest.raises(
+        PermissionDenied, match=r"look at the machines gke-mine-np-0-.*grant roles/compute\.viewer"
+    ):
+        resize(office(), "mine", 2)
 
 
 def test_another_size_that_cannot_be_is_refused_in_words(gke: Gke) -> None:

@@ -39,7 +39,7 @@ CHANGES = {
 ELSEWHERE = {"compute.subnetworks.use", "compute.routers.list", "container.operations.list"}
 """What GKE asks for on its own; what is looked at in a network of others, and after a call without a reply."""
 
-NOT_AWAITED = {"compute.machineTypes.get", "compute.regions.get"}
+NOT_AWAITED = {"compute.instanceGroupManagers.get", "compute.machineTypes.get", "compute.regions.get"}
 """What is looked at beforehand, for people's sake: where that is refused, GKE says whether it can be had."""
 
 

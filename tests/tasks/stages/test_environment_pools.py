@@ -70,6 +70,7 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
         "node pool cpu: management.auto_repair: nothing → true",
         "node pool cpu: autoscaling.total_min_node_count: 3 → 4",
         "node pool cpu: autoscaling.total_max_node_count: 9 → 4",
+        "node pool cpu: size: 3 → 4",
         'node pool cpu: config.machine_type: "n1-standard-4" → "n1-standard-8"',
         "node pool cpu: config.disk_size_gb: 200 → 300",
         'node pool tpu-node-pool-0: config.labels.multislice-group: "multi-slice-group" → "other"',
@@ -89,8 +90,43 @@ def test_what_pools_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) 
     assert {one["method"] for one in gke.mutations()} == {
         "SetNodePoolAutoscaling",
         "SetNodePoolManagement",
+        "SetNodePoolSize",
         "UpdateNodePool",
     }
+
+
+def test_a_pool_that_somebody_resized_shows_as_that_alone_and_has_its_nodes_again(gke: Gke) -> None:
+    """GKE tells with how many nodes a pool began, whatever becomes of it; an autoscaler's doing is nobody's."""
+
+    make()
+    for pool, nodes, shown in (("cpu", 1, "1 → 3"), ("cpu", 9, ""), ("tpu-node-pool-0", 0, "0 → 4")):
+        gke.resize("mine", pool, nodes)
+        gke.no_faults()
+        assert told(environment()) == [f"node pool {pool}: size: {shown}"] * bool(shown)
+        gke.forget()
+        gke.fault("SetNodePoolSize", "lose_reply")
+        said: list[str] = []
+        assert change_cluster(desk(said.append), environment()) == []
+        assert said == [f"change node pool {pool}: size: {shown}"] * bool(shown)
+        assert {one["method"] for one in gke.mutations()} <= {"SetNodePoolSize"}
+        assert told(environment()) == []
+    pools = gke.store.read()["clusters"][CLUSTER]["pools"]
+    assert {name: (one["nodes"], one["spec"]["initial_node_count"]) for name, one in pools.items()} == {
+        "cpu": (9, 3),
+        "tpu-node-pool-0": (4, 4),
+    }
+
+
+def test_who_may_not_look_is_told_that_sizes_are_not_known(gke: Gke) -> None:
+    make()
+    gke.resize("mine", "tpu-node-pool-0", 0)
+    gke.set(denied=["GetInstanceGroupManager"])
+    [line] = set_by_others(desk(), environment())
+    assert line.startswith("whether somebody resized node pool cpu is not known (")
+    assert told(environment()) == []
+    said: list[str] = []
+    change_cluster(desk(said.append), environment())
+    assert said == [f"warning: {line}"]
 
 
 def test_what_a_cluster_can_be_changed_in_is_changed_and_the_rest_is_told(gke: Gke) -> None:
@@ -228,7 +264,8 @@ def test_cpu_machines_keep_their_room_while_the_tpus_are_given_back(gke: Gke) ->
     assert [(one.name, one.most) for one in kept.pools] == [("cpu", 4)]
     changed = "node pool cpu: autoscaling.total_max_node_count: 4 →"
     assert told(environment(tpu_pools=0, cpu_pool={"most": 3})) == [f"{changed} 3"]
-    assert told(environment(tpu_pools=0, cpu_pool={"nodes": 5}))[1:] == [f"{changed} 5"]
+    more = told(environment(tpu_pools=0, cpu_pool={"nodes": 5}))[1:]
+    assert more == [f"{changed} 5", "node pool cpu: size: 3 → 5"]
 
 
 def test_labels_of_the_cluster_that_somebody_took_away_are_written_again(gke: Gke) -> None:
