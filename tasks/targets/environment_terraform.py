@@ -16,8 +16,9 @@ from tasks.targets.environment_diff import leaves
 from tasks.targets.environment_wanted import FOR_SOME, Kind, Wanted, wanted
 
 Document = dict[str, Any]
-_PROVIDER = {"source": "hashicorp/google", "version": ">= 6.0"}
+_PROVIDER = {"source": "hashicorp/google", "version": ">= 6.50"}
 
+_POLICY, _SLICE = "google_compute_resource_policy", "slices"
 _IN_CLUSTER = ("namespace", "kubernetes account", "queue")
 
 
@@ -156,6 +157,14 @@ def export(config: EnvironmentConfig, project: str) -> Exported:
         body, without = _told(one, block)
         left += [f"{one}: {path} has no place in {block.resource}" for path in without]
         body |= _more(one, config, all_of_it)
+        if (
+            one.kind == "node pool"
+            and "placement_policy" in body
+            and config.shape.placement == "workload_policy"
+        ):
+            policy = _policy(config, project)
+            resources.setdefault(_POLICY, {})[_SLICE] = policy
+            body["placement_policy"]["policy_name"] = f"${{{_POLICY}.{_SLICE}.name}}"
         resources.setdefault(block.resource, {})[label(one)] = _linked(one, body, all_of_it)
         if one.kind == "router":
             resources.setdefault("google_compute_router_nat", {})[label(one)] = _nat(one)
@@ -239,6 +248,17 @@ def _more(one: Wanted, config: EnvironmentConfig, all_of_it: Sequence[Wanted]) -
                 ],
             }
     return {}
+
+
+def _policy(config: EnvironmentConfig, project: str) -> Document:
+    """Returns the policy that slices of one topology share: without one, hosts of some families cannot be had."""
+    topology = config.shape.topology
+    return {
+        "project": project,
+        "region": config.region,
+        "name": f"{config.cluster.name}-{topology}",
+        "workload_policy": {"type": "HIGH_THROUGHPUT", "accelerator_topology": topology},
+    }
 
 
 def _nat(router: Wanted) -> Document:

@@ -43,6 +43,7 @@ CASES: dict[str, EnvironmentConfig] = {
         tensorboard=None,
         registry=None,
     ),
+    "placed": environment(tpu={"machine_type": "tpu7x-standard-4t", "topology": "2x2x2"}, tpu_pools=2),
     "shared": environment(network={**NETWORK, "existing": True, "host_project": "host"}),
     "existing": environment(network={**NETWORK, "existing": True}),
 }
@@ -130,6 +131,17 @@ def test_the_way_out_of_private_nodes_is_a_resource_of_its_own() -> None:
             }
         ],
     )
+
+
+def test_slices_that_a_policy_places_share_one_and_others_have_none() -> None:
+    resources = export(CASES["placed"], "proj").document["resource"]
+    [(name, policy)] = resources["google_compute_resource_policy"].items()
+    assert policy["workload_policy"] == {"type": "HIGH_THROUGHPUT", "accelerator_topology": "2x2x2"}
+    told = [one.get("placement_policy") for one in resources["google_container_node_pool"].values()]
+    by = f"${{google_compute_resource_policy.{name}.name}}"
+    placed = {"type": "COMPACT", "tpu_topology": "2x2x2", "policy_name": by}
+    assert sorted(told, key=str) == sorted([None, placed, placed], key=str)
+    assert "google_compute_resource_policy" not in export(CASES["spot"], "proj").document["resource"]
 
 
 def test_what_has_no_place_there_is_told() -> None:
