@@ -131,7 +131,8 @@ def test_a_disk_that_fills_up_on_a_host_is_told_with_the_host() -> None:
         cause = outcome.attempts[-1].cause
         # Who meets the full disk first, the checkpoint, the journal or the stream, says so in words of its own.
         assert "no space left" in cause.lower() and str(disk) in cause, "the folder on the host is named"
-        assert collected.points[0].status == "failed"
+        # A journal that meets it first cannot say how the point ended.
+        assert collected.points[0].status in ("failed", "not_run")
         assert "no space left" in collected.points[0].cause.lower()
         assert torn_down.lease.state is State.GONE
         assert alive_under("run-1-e1") == []
