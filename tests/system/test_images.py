@@ -135,3 +135,28 @@ def test_an_image_is_built_tried_out_pushed_layered_and_run(
     assert buildah("run", "mine", "--", "python", "-c", "import runtime; print(runtime.__path__[0])") == (
         "/opt/slicebench/runtime\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "says"),
+    [("proxy", "gcs_proxy", "serve --help"), ("training", "training", "--resume-from")],
+)
+def test_images_of_the_proxy_and_of_training_begin_their_program(
+    base: str, address: str, capsys: pytest.CaptureFixture[str], kind: str, module: str, says: str
+) -> None:
+    words = (
+        "--repository",
+        f"{address}/{kind}",
+        "--base-image",
+        base,
+        "--builder",
+        "buildah",
+        "--kind",
+        kind,
+    )
+    made = image_build(capsys, *words, *(("--device", "cpu") if kind == "training" else ()))
+    buildah("from", "--tls-verify=false", "--name", kind, str(made["image"]))
+    assert json.loads(buildah("inspect", "--type", "container", kind))["OCIv1"]["config"]["Cmd"] == [
+        "python", "-m", f"runtime.{module}"
+    ]  # fmt: skip
+    assert says in buildah("run", kind, "--", "python", "-m", f"runtime.{module}", "--help")
