@@ -23,6 +23,7 @@ from tasks.config.locate import locate
 from tasks.leases.made import told
 from tasks.stages.environment import bootstrap, down, up
 from tasks.stages.environment_desk import Desk, opened
+from tasks.stages.environment_done import but_for
 
 
 class TimeIsUp(InfrastructureError):
@@ -58,12 +59,7 @@ def make(
     def made(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
         bootstrap(desk(), config)
         done = up(desk(), config, wait_s=wait_s)  # from now on with its record
-        but = (
-            f", but for what cannot be changed on what is there: {'; '.join(done.stays)}"
-            if done.stays
-            else ""
-        )
-        return f"environment {config.called} is as {file} says{but}"
+        return f"environment {config.called} is as {file} says{but_for(done.stays)}"
 
     return _unattended(made, file, set, limit, wait)
 

@@ -21,8 +21,9 @@ _FEW = 4
 
 def as_said(file: str, overrides: Sequence[str], stays: Sequence[str] = ()) -> str:
     """Returns what an environment is like, for people. `stays`: what of it could not be made so."""
-    but = f", but for what cannot be changed on what is there: {'; '.join(stays)}" if stays else ""
-    return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "") + but
+    from tasks.stages.environment_done import but_for
+
+    return f"{file} says" + (f" with {', '.join(overrides)}" if overrides else "") + but_for(stays)
 
 
 def links(config: EnvironmentConfig, project: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
@@ -92,21 +93,19 @@ def create(
     if lasting and kept is None:
         holding.describe(shape_of(config), None)
         holding.stand(until)
-    stays = kept is not None or lasting
+    making = _Making(office, name, config, holding, kept, lasting)
     try:
         with holding.renewing():
             try:
                 _carry_out(office, name, config, holding, agree)
             except (NotWhole, NotReady) as error:
-                if partly or stays:
-                    _keep_part(
-                        office, name, config, holding, error, until if kept is None else kept.stands_until
-                    )
+                if partly or making.stays:
+                    _keep_part(making, error, until if kept is None else kept.stands_until)
                 raise
             _keep(holding, config, until)
     except BaseException as ended_by:
         if holding.lease.owner is not None:
-            _put_back(office, name, config, holding, kept, ended_by, lasting=lasting)
+            _put_back(making, ended_by)
         raise
     return describe(office, name)
 
@@ -218,41 +217,49 @@ def _keep(holding: Holding, config: ClusterConfig, until: float | None) -> None:
     holding.detach(until)
 
 
-def _keep_part(
-    office: Office,
-    name: str,
-    config: ClusterConfig,
-    holding: Holding,
-    error: NotWhole | NotReady,
-    until: float | None,
-) -> None:
+@dataclass(frozen=True)
+class _Making:
+    """A cluster that is made, or made so. `kept`: the lease it was kept under before; `lasting` as in `create`."""
+
+    office: Office
+    name: str
+    config: ClusterConfig
+    holding: Holding
+    kept: Lease | None
+    lasting: bool
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is there afterwards, whatever goes wrong."""
+        return self.kept is not None or self.lasting
+
+    def leave(self) -> None:
+        """Lets it stand as it stood."""
+        self.holding.detach((self.holding.lease if self.kept is None else self.kept).stands_until)
+
+
+def _keep_part(making: _Making, error: NotWhole | NotReady, until: float | None) -> None:
     """Keeps what could be had of a cluster that is not there as a whole, set up as far as it is."""
+    office, config = making.office, making.config
     came = config
     try:
         if isinstance(error, NotWhole):
             came = sized(config, 0 if config.counts_nodes else len(error.there))
-            _set_up(office, existing(office, name, config.location), config, holding)
+            _set_up(office, existing(office, making.name, config.location), config, making.holding)
     finally:
-        _keep(holding, came, until)
+        _keep(making.holding, came, until)
 
 
-def _put_back(
-    office: Office,
-    name: str,
-    config: ClusterConfig,
-    holding: Holding,
-    kept: Lease | None,
-    ended_by: BaseException,
-    *,
-    lasting: bool,
-) -> None:
+def _put_back(making: _Making, ended_by: BaseException) -> None:
     """Leaves a cluster that could not be made as `create` says. Raises Leaked; `ended_by` where that goes wrong."""
-    stays = kept is not None or lasting
+    office, name = making.office, making.name
     try:
-        if lasting and not isinstance(ended_by, Exception):  # interrupted: whoever goes on finds it as it is
-            _leave(holding, kept, office.say)
+        if making.lasting and not isinstance(
+            ended_by, Exception
+        ):  # interrupted: whoever goes on finds it as it is
+            _leave(making)
         else:
-            _back_out(office, name, config, holding, kept, ended_by, stays=stays)
+            _back_out(making, ended_by)
     except InfrastructureError as error:
         told = f"cluster {name} could not be put back: {error}; do the same again"
         if isinstance(ended_by, KeyboardInterrupt):  # which would say that all was given back
@@ -260,48 +267,41 @@ def _put_back(
         office.say(f"warning: {told}")  # what it ended by is what is told
         raise ended_by from error
     except KeyboardInterrupt as again:
-        if not stays:
+        if not making.stays:
             raise
         what = f"interrupted before cluster {name} was put back as it was"
         does = "`slicebench reap` does that, or do the same again" if office.reaped else office.go_on
         raise Leaked(f"{what}; {does}") from again
 
 
-def _leave(holding: Holding, kept: Lease | None, say: Callable[[str], None]) -> None:
+def _leave(making: _Making) -> None:
     """Lets what is under way be as it is, and go on by itself: the next one waits for it, and takes it for made."""
-    if holds_nothing(holding.lease) and kept is None:
+    holding = making.holding
+    if holds_nothing(holding.lease) and making.kept is None:
         holding.release("nothing was made")
         return
     under_way = [ref for ref in holding.lease.resources if ref.half]
     if under_way:
-        say(
+        making.office.say(
             f"{told(under_way)} may still be in the making at GKE: left to it, and looked at when this is done again"
         )
-    holding.detach(kept.stands_until if kept is not None else holding.lease.stands_until)
+    making.leave()
 
 
-def _back_out(
-    office: Office,
-    name: str,
-    config: ClusterConfig,
-    holding: Holding,
-    kept: Lease | None,
-    ended_by: BaseException,
-    *,
-    stays: bool,
-) -> None:
+def _back_out(making: _Making, ended_by: BaseException) -> None:
     """Puts a cluster back that was kept before or stays, without what is half made; gives a new one back.
 
     Raises Leaked.
     """
-    if stays:
+    office, holding, kept = making.office, making.holding, making.kept
+    if making.stays:
         with holding.renewing():  # what is under way on it may take long
             give_back_half_made(holding, USUAL)
-            _works(office, name, config, holding).settle()
+            _works(office, making.name, making.config, holding).settle()
             for line in bring_back(holding, USUAL):
                 office.say(line)
         if (kept is not None and holds_nothing(kept)) or not holds_nothing(holding.lease):
-            holding.detach(kept.stands_until if kept is not None else holding.lease.stands_until)
+            making.leave()
             return
     made = made_under(holding.lease)
     with telling_what_stands(office.ledger, holding.lease, office.go_on):

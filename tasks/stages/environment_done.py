@@ -11,6 +11,7 @@ from tasks.leases.resource import ResourceRef
 from tasks.stages.cluster_inside import Inside
 from tasks.stages.environment_inside import EnvironmentInside
 from tasks.targets.environment_diff import Difference, Step
+from tasks.targets.kube_differs import Change
 
 _CALLED = {CLUSTER: "cluster", POOL: "node pool"}
 
@@ -48,15 +49,19 @@ def done(work: Work, own: Lease, before: Lease | None, after: Lease | None) -> D
     made = [str(step.wanted) for step in work.steps if step.do == "make"]
     changed = [str(step.wanted) for step in work.steps if step.do == "change"]
     changed += [what for what, fields in work.differed.items() if any(one.can for one in fields)]
-    others = [line for line in within if not line.startswith(("make ", "take away "))]
     return Done(
-        [*made, *came, *_those(within, "make ")],
-        [*changed, *others],
+        [*made, *came, *_those(within, "make")],
+        [*changed, *_those(within, "change")],
         [*own.resources, *now],
         work.stays,
-        [*work.gone, *_those(within, "take away ")],
+        [*work.gone, *_those(within, "take away")],
     )
 
 
-def _those(lines: Sequence[str], verb: str) -> list[str]:
-    return [line.removeprefix(verb) for line in lines if line.startswith(verb)]
+def but_for(stays: Sequence[str]) -> str:
+    """Returns that some of it is not as the file says; empty: all is."""
+    return f", but for what cannot be changed on what is there: {'; '.join(stays)}" if stays else ""
+
+
+def _those(within: Sequence[Change], do: str) -> list[str]:
+    return [one.what for one in within if one.do == do]

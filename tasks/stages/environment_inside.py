@@ -26,7 +26,7 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.stages.cluster_inside import Inside
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.environment_wanted import email, namespaces
-from tasks.targets.kube_differs import called, differing, of_others
+from tasks.targets.kube_differs import Change, called, differing, of_others
 from tasks.targets.kube_install import USUAL, Waits, controllers_unlike, flavors_of, set_up
 from tasks.targets.kube_objects import name
 from tasks.targets.kube_queue_up import (
@@ -62,8 +62,8 @@ class EnvironmentInside(Inside):
     account: str = ""
     whom: str = ""
     teams: Teams = field(default_factory=Teams)
-    did: list[str] = field(default_factory=list, compare=False)
-    """What `set_up` did, a line for each thing."""
+    did: list[Change] = field(default_factory=list, compare=False)
+    """What `set_up` did."""
     no_way: ClassVar[str] = (
         "where there is no way to it, queueing.jobset.manifests and queueing.kueue.manifests name files in its place, "
         "and queueing.install: false leaves both out"
@@ -72,14 +72,14 @@ class EnvironmentInside(Inside):
     def set_up(self, cluster: Cluster, config: ClusterConfig) -> None:
         """See Inside. Namespaces come first, for the queues are in them."""
         api = Kubernetes(access_of(cluster, self.namespace))
-        lines = list(self._differences(api, cluster, config))
+        steps = list(self._differences(api, cluster, config))
         lacking = _lacking(api) if config.queueing.install else ()
-        for line in lines:
-            self.say(f"inside {cluster.name}: {line}")
+        for step in steps:
+            self.say(f"inside {cluster.name}: {step}")
         for kind, manifest in self._spaces():
             apply(api, manifest, kind, self.say)
         if not config.queueing.install:
-            self.did.extend(lines)
+            self.did.extend(steps)
             return
         held = held_in(as_planned(cluster, config), config)
         set_up(api, held, config, self.say, patience=self.waits, teams=self.teams)
@@ -92,33 +92,34 @@ class EnvironmentInside(Inside):
         take_away_teams(api, {queue_of(one.team) for one in self.teams.shares}, self.say)
         if lacking:  # what came with them had no kinds that could be asked for before
             came = [*lacking, *(called(kind, one) for kind, one in queues if "Kueue" in lacking)]
-            lines = [*lines[:-1], *(f"make {one}" for one in came)]
-        self.did.extend(lines)
+            steps = [*steps[:-1], *(Change("make", one) for one in came)]
+        self.did.extend(steps)
 
     def differences(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
         """Returns what of all this is not as it is wanted, a line each; says why where nobody can look."""
         try:
             api = Kubernetes(access_of(cluster, self.namespace), timing=SOON)
-            return list(self._differences(api, cluster, config))
+            return [str(one) for one in self._differences(api, cluster, config)]
         except (BadInput, InfrastructureError) as error:
             self.say(f"warning: what is inside cluster {cluster.name} cannot be seen: {error}")
             return []
 
-    def _differences(self, api: Kubernetes, cluster: Cluster, config: ClusterConfig) -> Iterator[str]:
+    def _differences(self, api: Kubernetes, cluster: Cluster, config: ClusterConfig) -> Iterator[Change]:
         yield from differing(api, self._spaces())
         if not config.queueing.install:
             return
         if lacking := _lacking(api):
-            yield put_in(self._named(), *lacking)
+            yield Change("change", put_in(self._named(), *lacking))
             return
-        yield from controllers_unlike(api, held_in(as_planned(cluster, config), config), config)
+        unlike = controllers_unlike(api, held_in(as_planned(cluster, config), config), config)
+        yield from (Change("change", line) for line in unlike)
         yield from differing(api, [*self._queues(api, cluster, config), *self._entrances()])
         keep = {queue_of(one.team) for one in self.teams.shares}
         for queue in api.list(CLUSTER_QUEUE, labels=TEAM).items:
             if ours(queue) and name(queue) not in keep:
-                yield f"take away ClusterQueue {name(queue)}"
+                yield Change("take away", f"ClusterQueue {name(queue)}")
         for space in entrances_beyond(api, self._named()):
-            yield f"take away LocalQueue {LOCAL_QUEUE_NAME} in {space}"
+            yield Change("take away", f"LocalQueue {LOCAL_QUEUE_NAME} in {space}")
 
     def of_others(self, cluster: Cluster, config: ClusterConfig) -> list[str]:
         """Returns which of its queues are not slicebench's, and stay as they are, a line each; none where nobody can

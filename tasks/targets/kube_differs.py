@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from tasks.cloud.kubernetes import Kubernetes
 from tasks.cloud.kubernetes_kinds import (
@@ -27,18 +28,29 @@ _LEFT_TO_OTHERS = (CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY)
 _IN_FLAVOR = re.compile(r"^spec\.resourceGroups\.0\.flavors\.(.+)\.resources\.")
 
 
-def differing(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterator[str]:
-    """Yields a line for each object that would be made or changed. Raises KubernetesError."""
+@dataclass(frozen=True)
+class Change:
+    """What is done in a cluster: an object is made or taken away, or `what` says in words what changes."""
+
+    do: Literal["make", "take away", "change"]
+    what: str
+
+    def __str__(self) -> str:
+        return self.what if self.do == "change" else f"{self.do} {self.what}"
+
+
+def differing(api: Kubernetes, wanted: Sequence[tuple[Kind, Object]]) -> Iterator[Change]:
+    """Yields each object that would be made or changed. Raises KubernetesError."""
     for kind, manifest in wanted:
         there = api.find(kind, name(manifest), metadata(manifest).get("namespace"))
         if there is None:
-            yield f"make {called(kind, manifest)}"
+            yield Change("make", called(kind, manifest))
             continue
         if kind is PRIORITY_CLASS or _is_of_others(kind, there):
             continue  # neither is changed: the value of a class cannot be, and what others made stays
         fields = "; ".join(unlike(manifest, there))
         if fields:
-            yield f"change {called(kind, manifest)}: {fields}"
+            yield Change("change", f"change {called(kind, manifest)}: {fields}")
 
 
 def called(kind: Kind, one: Object) -> str:
