@@ -38,14 +38,16 @@ def due(store: Store, method: str, mutating: Set[str]) -> tuple[Fault, int]:
         return struck, int(world["born"])
 
 
-def kill_peer(peer: str) -> int | None:
-    """Kills the process at the other end of a connection, as `context.peer()` names it; returns its pid."""
+def kill_peer(peer: str) -> None:
+    """Kills the process at the other end of a connection, as `context.peer()` names it.
+
+    Log the call before: whoever waits for the process reads the log as soon as it is dead.
+    """
     pid = owner_of(int(unquote(peer).rsplit(":", 1)[1]))
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         await_death(pid)
-    return pid
 
 
 def owner_of(port: int) -> int | None:

@@ -74,7 +74,8 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             mutating = name in self._mutating
             entry = {"method": name, "request": as_json(request), "mutating": mutating, "fault": action}
             if action == "kill_before":
-                self._store.log(**entry, outcome="never", pid=faults.kill_peer(context.peer()))
+                self._store.log(**entry, outcome="never")
+                faults.kill_peer(context.peer())
                 context.abort(grpc.StatusCode.CANCELLED, "the caller is dead")
             if action == "error":
                 self._store.log(**entry, outcome=fault["code"])
@@ -89,8 +90,9 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             except Refused as refused:
                 self._store.log(**entry, outcome=refused.code, message=refused.message)
                 context.abort(grpc.StatusCode[refused.code], refused.message)
-            pid = faults.kill_peer(context.peer()) if action == "kill_after" else None
-            self._store.log(**entry, outcome="OK", pid=pid)
+            self._store.log(**entry, outcome="OK")
+            if action == "kill_after":
+                faults.kill_peer(context.peer())
             if action == "lose_reply":
                 context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
             return reply

@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
-_CLICK_AGAIN_S = 60.0
+CLICK_AGAIN_S = 60.0
 
 _ARGUMENTS = (
     "--headless",
@@ -126,7 +126,7 @@ class Browser:
                 # What an error of a slow server popped up may lie on the button, and stays while the mouse is there.
                 self.script("document.querySelectorAll('.p-toast__close-btn').forEach(each => each.click())")
                 self.click(xpath)
-                again = time.monotonic() + _CLICK_AGAIN_S
+                again = time.monotonic() + CLICK_AGAIN_S
             return False
 
         self.wait_for(gone, f"way on after {xpath}")

@@ -177,7 +177,8 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
             entry["mutating"] = name in MUTATING
             peer = f"ipv4:127.0.0.1:{self.client_address[1]}"
             if action == "kill_before":
-                store.log(**entry, outcome="never", pid=kill_peer(peer))
+                store.log(**entry, outcome="never")
+                kill_peer(peer)
                 self.close_connection = True
                 return
             if action == "error":
@@ -201,7 +202,9 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 store.log(**entry, outcome=str(refused.status), message=refused.message)
                 self._reply(refused.status, {"error": {"code": refused.status, "message": refused.message}})
                 return
-            store.log(**entry, outcome="OK", pid=kill_peer(peer) if action == "kill_after" else None)
+            store.log(**entry, outcome="OK")
+            if action == "kill_after":
+                kill_peer(peer)
             if action in ("kill_after", "lose_reply"):
                 self.close_connection = True
                 return

@@ -134,7 +134,8 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
             entry = {"method": name, "request": {**body, "path": path}, "fault": action, "mutating": mutating}
             peer = f"ipv4:127.0.0.1:{self.client_address[1]}"
             if action == "kill_before":
-                store.log(**entry, outcome="never", pid=kill_peer(peer))
+                store.log(**entry, outcome="never")
+                kill_peer(peer)
                 self.close_connection = True
                 return
             if action == "error":
@@ -153,7 +154,9 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 store.log(**entry, outcome=refused.status, message=refused.message)
                 self._refuse(refused)
                 return
-            store.log(**entry, outcome="OK", pid=kill_peer(peer) if action == "kill_after" else None)
+            store.log(**entry, outcome="OK")
+            if action == "kill_after":
+                kill_peer(peer)
             if action in ("kill_after", "lose_reply"):
                 self.close_connection = True
                 return
