@@ -12,7 +12,7 @@ import pytest
 
 from tests.cloud.fake_gcs import free_port, wait_for_http
 
-PATIENCE_S = 180.0
+PATIENCE_S = 400.0
 """For its start, which takes minutes where others use the machine."""
 
 ITS_FILES = tuple(f"tests/flows/test_{name}.py" for name in ("environment", "pipeline", "reap"))

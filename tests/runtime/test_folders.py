@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from etils import epath
 
 from runtime import folders
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -93,18 +95,24 @@ def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
 
 @pytest.fixture
 def writer(full: epath.Path) -> Iterator[Callable[[int], threading.Thread]]:
-    """Writes so many files, one after the other, each open for a while."""
+    """Writes so many files, one after the other, each open for a while, and until the next one is."""
     threads: list[threading.Thread] = []
+    began = threading.Event()
 
     def write(number: int) -> None:
-        for each in range(number):
-            with (full / "d" / f"new{each}").open("w") as file:
+        with contextlib.ExitStack() as last:
+            for each in range(number):
+                file = (full / "d" / f"new{each}").open("w")
+                began.set()
+                last.pop_all().close()
+                last.enter_context(file)
                 time.sleep(0.1)
                 file.write("6")
 
     def start(number: int) -> threading.Thread:
         threads.append(threading.Thread(target=write, args=(number,)))
         threads[-1].start()
+        assert began.wait(PATIENCE_S)
         return threads[-1]
 
     yield start

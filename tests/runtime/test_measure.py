@@ -49,14 +49,17 @@ class Spy(Collector):
         self.calls.append(f"{self.name} closes")
 
 
-def test_time_is_true_within_five_percent() -> None:
+def test_time_is_that_of_the_block() -> None:
     kept = Kept()
     recorder = Recorder(kept, run_id="r")
-    with recorder.repeat(POINT, 0, False), recorder.measure("sleep"):
-        begin = time.monotonic()
-        time.sleep(0.2)
-        slept = time.monotonic() - begin  # longer than asked for on a busy machine
-    assert kept.of("sleep")[0].value == pytest.approx(slept, rel=0.05)
+    with recorder.repeat(POINT, 0, False):
+        before = time.perf_counter()
+        with recorder.measure("sleep"):
+            begin = time.perf_counter()
+            time.sleep(0.2)
+            slept = time.perf_counter() - begin  # longer than asked for on a busy machine
+        around = time.perf_counter() - before
+    assert slept <= kept.of("sleep")[0].value <= around
 
 
 def test_sample_says_where_it_is_from() -> None:
@@ -127,17 +130,17 @@ def test_collectors_start_before_the_timer_and_stop_after_it() -> None:
 def test_slow_collector_is_not_in_the_time() -> None:
     class Slow(Spy):
         def start(self, operation: Operation) -> Probe:
-            time.sleep(0.05)
+            time.sleep(0.2)
             return self
 
         def stop(self) -> None:
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     kept = Kept()
     recorder = Recorder(kept, run_id="r", collectors=[Slow("slow", [])])
     with recorder.repeat(POINT, 0, False), recorder.measure("save"):
         pass
-    assert kept.of("save")[0].value < 0.01
+    assert kept.of("save")[0].value < 0.2
 
 
 def test_what_measuring_takes_is_told_beside_the_block() -> None:
@@ -166,7 +169,7 @@ def test_what_measuring_takes_is_told_beside_the_block() -> None:
     assert len(inner) == 2 and min(inner) >= 0.1
     assert inside.value == pytest.approx(sum(inner))
     assert not kept.of("inner", MEASURING_INSIDE)
-    assert outer.value + kept.of("outer")[0].value == pytest.approx(took, rel=0.05)
+    assert 0.3 <= outer.value + kept.of("outer")[0].value <= took
     assert kept.of("outer")[0].value >= inside.value, "it is part of that time"
 
 

@@ -66,7 +66,7 @@ def test_who_is_told_to_stop_says_why_first_and_has_ended_before_it_would_be_kil
     assert crew.wait() == [130]
     assert "sealing the results took longer" in crew.exited().cause
     began = next(one.at for one in crew.records() if isinstance(one.body, Log) and "it ends" in one.body.text)
-    assert crew.records()[-1].at - began < 10
+    assert crew.records()[-1].at - began < 60, "what stalls would take ten minutes"
     journal = (crew.folder / "w0" / "journal.jsonl").read_text()
     assert '"point": 1' in journal and "told to stop" in journal, "what is known is written down"
     crew.nothing_left()

@@ -138,7 +138,7 @@ class KubernetesStandIn:
         told = self.inventory()
         return not set(told["objects"]) - set(but) and not told["processes"]
 
-    def assert_nothing_left(self, *, but: tuple[str, ...] = (), seconds: float = 10.0) -> None:
+    def assert_nothing_left(self, *, but: tuple[str, ...] = (), seconds: float = PATIENCE_S) -> None:
         """Waits until nothing is left; fails with what is."""
         with contextlib.suppress(AssertionError):
             until(lambda: self.nothing_left(but=but), seconds)

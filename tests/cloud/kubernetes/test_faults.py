@@ -37,7 +37,7 @@ def test_a_reply_is_lost_after_or_before_the_effect(
 def test_a_stall_outlasts_the_clients_patience(cluster: KubernetesStandIn, api: Space) -> None:
     cluster.fault(verb="get", kind="configmaps", action="stall", seconds=30)
     with pytest.raises(httpx.ReadTimeout):
-        api.http.get(api.path("configmaps", "a"), timeout=0.2)
+        api.http.get(api.path("configmaps", "a"), timeout=httpx.Timeout(PATIENCE_S, read=0.2))
     api.get("configmaps", "a", 404)
 
 

@@ -22,7 +22,7 @@ def call(gke: Gke, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     monkeypatch.setenv("KUBECONFIG", "/dev/null/none")
     gke.set(kubernetes={"nodes": [{"pool": "cpu", "count": 2}]})
     gke.put("bench")
-    until(lambda: "bench" in gke.behind(), 60)
+    until(lambda: "bench" in gke.behind())
 
     def run(command: str, *words: str, cluster: str = "bench") -> tuple[int, str, str]:
         capsys.readouterr()
@@ -46,7 +46,7 @@ def test_a_workload_lives_its_life_on_a_cluster_by_name(gke: Gke, call: Any) -> 
     [ref] = lease_of("w").resources
     assert code == 0 and "bench" in told["links"]["cluster"] and ref.uid == told["uid"]
     assert ref.scope.startswith("cluster bench#") and ref.scope.endswith(" of proj in us-east5/default")
-    until(lambda: "up" in call("workload logs w")[1], 60)
+    until(lambda: "up" in call("workload logs w")[1])
     assert "RUNNING" in call("workload list")[1]
     assert call("workload explain w")[1].startswith("w: RUNNING")
     assert call("reap", cluster="")[0] == 0 and lease_of("w").state is State.LIVE

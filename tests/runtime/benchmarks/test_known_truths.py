@@ -96,7 +96,7 @@ def test_a_save_that_is_really_slower_is_told_as_that(
 
     monkeypatch.setattr(pytree_checkpoint.ocp.AsyncCheckpointer, "save", save)
     outcome = run_suite(PYTREE)
-    assert outcome.value("save", TIME) == pytest.approx(took[0], rel=0.05)
+    assert took[0] <= outcome.value("save", TIME) <= 2 * took[0], "and little more"
 
 
 def test_what_python_allocates_within_a_save_is_told(

@@ -137,7 +137,7 @@ def test_what_is_measured(tmp_path: Path) -> None:
 def test_how_long_a_save_took_is_told_whenever_training_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Training looks at the end of each step, which is long after the end of a save here."""
+    """Training looks at the end of each step, which is long after the end of a save here, by half a second."""
     began: list[float] = []
     returned: list[float] = []
     ended: list[float] = []
@@ -159,7 +159,7 @@ def test_how_long_a_save_took_is_told_whenever_training_looks(
     monkeypatch.setattr(manager, "wait_until_finished", ends)
     runs = Trainings(tmp_path, f"{OPTIONS.replace('8', '2')}, step_s: 0.5")
     assert runs.go(Teller()).status == "passed"
-    assert runs.samples("save")["complete_after_s"] == pytest.approx(ended[0] - began[0], rel=0.05, abs=0.05)
+    assert runs.samples("save")["complete_after_s"] == pytest.approx(ended[0] - began[0], rel=0.05, abs=0.25)
 
 
 def test_a_directory_of_its_own_is_gone_on_from_whoever_starts_it(

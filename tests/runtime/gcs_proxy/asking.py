@@ -59,8 +59,12 @@ class Clock:
 class Proxy:
     """A running proxy, and what asks it."""
 
-    def __init__(self, url: str, key_file: Path, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str, key_file: Path, clock: Clock | None = None, budget: Budget | None = None
+    ) -> None:
+        """`budget`: the memory of one that runs in this process."""
         self.url, self.key_file, self.clock = url, key_file, clock or Clock()
+        self.budget = budget
         self.forward = ""
         """Where its forward face is; who trusts what is in `certificates` is served there."""
         self.certificates = key_file.parent
@@ -108,7 +112,7 @@ def serving(
     gate = Gateway(entries, ring, Pool(parse_origin(upstream)), Budget(buffer_mib << 20), clock)
     gate.always_md5 = more.get("md5", False)
     listener, forward_listener = listening(("127.0.0.1", 0)), listening(("127.0.0.1", 0))
-    proxy = Proxy(url_of(listener), key_file, clock)
+    proxy = Proxy(url_of(listener), key_file, clock, gate.budget)
     proxy.forward = url_of(forward_listener)
     authority = Authority(INTERCEPTED)
     proxy.certificates = folder / "certificates"

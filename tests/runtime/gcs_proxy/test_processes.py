@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from runtime.gcs_proxy.keys import make_key_file
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 START = "/upload/storage/v1/b/{}/o?uploadType=resumable&name=x"
 
@@ -65,8 +65,11 @@ def running(store: Store, folder: Path, *words: str) -> Iterator[Running]:
 
 def states(pid: int) -> set[str]:
     """Returns what its threads are doing, in the letters of /proc."""
-    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+    found = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            found.add(path.read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 @contextlib.contextmanager
@@ -118,7 +121,7 @@ def test_an_upload_goes_on_in_any_connection_until_its_process_dies(
         assert family.proxy.ask("PUT", again.removeprefix(family.proxy.url), b"12345").status == 410
         assert family.proxy.read(bucket, "x").content == b"12345"
         family.process.send_signal(signal.SIGTERM)
-        assert family.process.wait(60) == 0
+        assert family.process.wait(PATIENCE_S) == 0
     assert b"12345" not in store.raw(bucket, "x")
 
 
@@ -148,7 +151,12 @@ def test_processes_that_die_again_and_again_end_the_proxy() -> None:
         "sys.exit(run_several(2, lambda number, over: 1 / 0, Log(), 1.0))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 3, done.stderr
     assert "giving up" in done.stderr

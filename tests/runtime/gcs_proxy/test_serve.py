@@ -22,6 +22,7 @@ from runtime.contract.keymap import KeyMap, KeyRef
 from runtime.gcs_proxy.options import Settings, add_options, settings
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy, path
+from tests.waiting import PATIENCE_S
 
 KEY = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
 
@@ -149,7 +150,7 @@ def test_the_process_serves_until_it_is_told_to_end(
             connection.request("GET", f"{path(bucket, 'x')}?alt=media")
             assert connection.getresponse().read() == b"12345"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert not list(certificates.iterdir()), "they trust nobody any more"
 
 
@@ -162,5 +163,5 @@ def test_a_store_of_no_address_is_refused(tmp_path: Path) -> None:
         "--upstream",
         "storage.googleapis.com",
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, "is no address of a store" in done.stderr) == (2, True)

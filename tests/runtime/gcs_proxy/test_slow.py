@@ -84,6 +84,9 @@ def test_writers_that_stop_do_not_keep_others_from_writing(narrow: Proxy, bucket
     with connections(narrow, 8) as slow:
         for sock in slow:
             sock.sendall(upload(bucket, len(CONTENT)) + CONTENT[:1000])
+        budget = narrow.budget
+        assert budget is not None
+        until(lambda: len(budget._loans) + budget.waiting == len(slow))
         assert narrow.upload(bucket, "x", CONTENT).status == 200
         assert narrow.read(bucket, "x").content == CONTENT
         assert 0 < len([sock for sock in slow if has_ended(sock)]) < len(slow), "more gave way than had to"
@@ -142,6 +145,19 @@ def test_a_reader_that_nobody_waits_for_may_take_its_time(narrow: Proxy, bucket:
         assert response.read() == LARGE[1:]
 
 
+def heard_of_idle(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Returns what is released each time a connection begins to wait for a request, its first one or another."""
+    idle, mark = threading.Semaphore(0), server.Server._mark
+
+    def marked(at: server.Server, wire: Wire, *, busy: bool) -> None:
+        mark(at, wire, busy=busy)
+        if not busy:
+            idle.release()
+
+    monkeypatch.setattr(server.Server, "_mark", marked)
+    return idle
+
+
 def begin(sock: socket.socket, bucket: str) -> None:
     """Begins an upload, and returns when its bytes are waited for."""
     sock.settimeout(60)
@@ -154,11 +170,14 @@ def test_the_connection_that_was_silent_for_longest_gives_way_to_a_new_one(
 ) -> None:
     """Programs keep many connections for later: those who come then are not to be turned away."""
     monkeypatch.setattr(server, "CONNECTIONS", 3)
+    idle = heard_of_idle(monkeypatch)
     with serving(store.url, tmp_path) as proxy, connections(proxy, 3) as kept:
         get = f"HEAD {path(bucket, 'none')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        assert all(idle.acquire(timeout=PATIENCE_S) for _ in kept)
         for sock in kept:
             sock.sendall(get)
             assert sock.recv(4096).startswith(b"HTTP/1.1 404")
+            assert idle.acquire(timeout=PATIENCE_S), "silent it is a moment after its answer came"
         kept[0].sendall(get[:20])  # it has begun to ask, and goes on no more
         assert proxy.ask("GET", path(bucket, "none")).status == 404
         assert [has_ended(sock) for sock in kept] == [True, False, False]
@@ -179,14 +198,7 @@ def test_a_new_connection_waits_for_nobodys_end(
     """One thread accepts: while it waited for a silent connection to end, nobody else got in."""
     monkeypatch.setattr(server, "CONNECTIONS", 1)
     monkeypatch.setattr(Wire, "cut", lambda wire: None)  # it is told to end, and does not yet
-    idle, mark = threading.Semaphore(0), server.Server._mark
-
-    def marked(at: server.Server, wire: Wire, *, busy: bool) -> None:
-        mark(at, wire, busy=busy)
-        if not busy:
-            idle.release()
-
-    monkeypatch.setattr(server.Server, "_mark", marked)
+    idle = heard_of_idle(monkeypatch)
     with serving(store.url, tmp_path) as proxy, connections(proxy, 1) as (silent,):
         assert idle.acquire(timeout=PATIENCE_S)
         with connections(proxy, 1) as (busy,):

@@ -14,6 +14,8 @@ import time
 
 
 def main() -> None:
+    stopped = []
+    signal.signal(signal.SIGINT, lambda *_: stopped.append(1))  # before it is heard of
     words = sys.argv[1:]
     resumed = words[0] == "--resume"
     run_id = words[1] if resumed else words[words.index("--run-id") + 1]
@@ -26,8 +28,6 @@ def main() -> None:
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     if not resumed:
         _write(folder, "request.json", {"request": {}, "words": words})
-    stopped = []
-    signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
     while plan.get("stubborn") or (plan.get("hang") and not stopped):
         time.sleep(0.01)
     if plan.get("silent"):

@@ -16,6 +16,7 @@ from tasks.stages.nightly_plan import Planned
 from tasks.stages.nightly_playing import Steps
 from tasks.stages.nightly_record import CellEnd, NightRecord
 from tests.tasks.stages.nights import Nights, play
+from tests.waiting import PATIENCE_S, until
 
 TPU = "kind: tpu_vm\nproject: p\nzones: [us-east5-b]\ntype: v6e-16\n"  # 16 chips at $2.70
 BUCKET = "gs://some-bucket/runs"
@@ -149,7 +150,7 @@ def test_different_hardware_goes_side_by_side_and_the_same_one_after_the_other(
     nights: Nights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     night = _with_tpu(nights, monkeypatch, targets=["./east.yaml", "./west.yaml"], elsewhere={})
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     def together(work: Work, planned: Planned) -> CellEnd:
         both.wait()
@@ -180,12 +181,18 @@ def test_an_interrupted_night_stops_its_runs_says_so_and_is_gone_on_with(nights:
 
     def interrupted(work: Work, planned: Planned) -> CellEnd:
         main = threading.main_thread().ident
-        begun = threading.Timer(0.3, signal.pthread_kill, [main, signal.SIGINT])
-        begun.start()
+        assert main is not None
+
+        def interrupt() -> None:
+            until(lambda: nights.calls)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
         try:
             return play_cell(work, planned)
         finally:
-            begun.cancel()
+            thread.join()
 
     with pytest.raises(KeyboardInterrupt):
         play(nights, night, Steps(interrupted))

@@ -47,7 +47,7 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, told)
     # Whatever becomes of the test, this does not stay for ever.
-    signal.alarm(120)
+    signal.alarm(900)
     what = job.env.get("WORKLOAD", "succeed")
     try:
         say(progress.Log(f"worker {job.worker} of {job.workers} on {job.devices_per_worker} devices"))

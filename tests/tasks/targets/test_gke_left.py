@@ -101,7 +101,7 @@ def test_what_nobody_came_back_for_goes_at_its_time_and_can_still_be_collected(
     (pods.folder / "go").touch()
     run = left(pods)
     play(run, resume=False)
-    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
+    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1")
     assert reaped().did == "kept", "what has ended holds nothing, and may be looked at"
     assert reaped(later_s=7200.0).did == "released"
     assert Plain(pods.cluster.url).names(JOBSETS) == []
@@ -155,7 +155,7 @@ def test_what_has_ended_holds_up_nothing_else_that_was_made_for_it(pods: Pods) -
         play(left(pods, lock=True, say=interrupt), resume=False)
     assert reaped().did == "kept", "it goes on"
     (pods.folder / "go").touch()
-    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1", 60.0)
+    Plain(pods.cluster.url).ended(f"sb-{RUN}-e1")
     found = reaped()
     assert found.did == "released"
     assert found.why.startswith("its workload has ended, and nobody came back for it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -171,9 +172,10 @@ def test_a_node_that_goes_is_a_preemption(pods: Pods) -> None:
 def test_a_container_that_is_killed_is_a_lost_attempt(pods: Pods) -> None:
     def kill() -> None:
         for pid in pods.cluster.processes():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"runtime.pod" in command:
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if b"runtime.pod" in command:
+                    os.kill(pid, signal.SIGKILL)
 
     run = pods.run(do={"0.1": "hang"})
     outcome = played(made_to_run_again(pods, run, "stand-in of worker 1", kill), hold(RUN))
@@ -193,11 +195,11 @@ def test_without_kueue_nothing_is_made(pods: Pods) -> None:
 
 
 def test_what_never_fits_is_refused_or_else_given_up_when_its_time_in_the_queue_is_over(pods: Pods) -> None:
-    run = pods.run(queue="queue", priority="lowest", cpu="4", limits={"queue_s": 1})
+    run = pods.run(queue="queue", priority="lowest", cpu="4", limits={"queue_s": 3})
     [told] = run.target.preflight(run.plan)
     assert told.severity == "error" and "the 2 pods of slice-job ask for 8 cpu" in told.what
     run = replace(run, spec=replace(run.spec, skip_preflight=True))
-    with pytest.raises(WaitedTooLong, match=r"for its turn, limits\.queue_s is 1: .*> maximum capacity"):
+    with pytest.raises(WaitedTooLong, match=r"for its turn, limits\.queue_s is 3: .*> maximum capacity"):
         played(run, hold(RUN))
     assert any(line.startswith("queued: ") and "limits.queue_s" in line for line in pods.said), pods.said
 
@@ -205,9 +207,9 @@ def test_what_never_fits_is_refused_or_else_given_up_when_its_time_in_the_queue_
 def test_an_image_that_never_comes_ends_by_its_limit_and_not_by_the_time_in_the_queue(pods: Pods) -> None:
     pods.cluster.set(images=["another"])
     try:
-        run = pods.run(queue="queue", priority="lowest", limits={"queue_s": 1, "provisioning_s": 2})
+        run = pods.run(queue="queue", priority="lowest", limits={"queue_s": 4, "provisioning_s": 6})
         with pytest.raises(
-            WaitedTooLong, match=r"limits\.provisioning_s is 2: (ErrImagePull|ImagePullBackOff)"
+            WaitedTooLong, match=r"limits\.provisioning_s is 6: (ErrImagePull|ImagePullBackOff)"
         ):
             played(run, hold(RUN))
     finally:

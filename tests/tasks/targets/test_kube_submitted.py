@@ -57,7 +57,7 @@ def test_a_program_finds_what_it_was_given(api: Plain) -> None:
     kept = secret(target, what, uid)
     assert kept is not None
     api.post(SECRETS, kept)
-    assert api.ended("given", 60)["status"]["terminalState"] == "Completed"
+    assert api.ended("given")["status"]["terminalState"] == "Completed"
     places = set()
     for name in api.names(PODS, labelSelector="jobset.sigs.k8s.io/jobset-name=given"):
         seen, argv = json.loads(api.text(f"{PODS}/{name}/log"))
@@ -73,14 +73,14 @@ def test_each_pod_has_a_host_to_itself_where_several_would_fit(api: Plain) -> No
     made = jobset(target, submission(name="apart", command=["sleep", "100"]))
     api.post(JOBSETS, made)
     here = "jobset.sigs.k8s.io/jobset-name=apart"
-    pods = until(lambda: len(found := running(api, here)) == 2 and found, 60)
+    pods = until(lambda: len(found := running(api, here)) == 2 and found)
     specs = [api.get(f"{PODS}/{each}")["spec"] for each in pods]
     assert {each["nodeName"] for each in specs} == {"cpus-0", "cpus-1"}
     apart = "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     # The leader of a slice that has a node pool to itself keeps away from other slices besides.
     assert sorted(len(each["affinity"][apart[0]][apart[1]]) for each in specs) == [1, 2]
     api.delete(f"{JOBSETS}/apart")
-    until(lambda: not running(api, here), 60)
+    until(lambda: not running(api, here))
 
 
 def test_pathways_is_taken(api: Plain) -> None:
@@ -109,10 +109,10 @@ def test_an_uploader_that_still_uploads_does_not_hold_up_success(api: Plain, tmp
     command = ["python", "-c", AFTER_IT.format(mark=str(mark))]
     api.post(JOBSETS, jobset(target, submission(name="board", command=command)))
     selector = "jobset.sigs.k8s.io/jobset-name=board,jobset.sigs.k8s.io/replicatedjob-name=tensorboard"
-    until(lambda: any("uploads" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)), 60)
+    until(lambda: any("uploads" in api.text(f"{PODS}/{each}/log") for each in running(api, selector)))
     mark.touch()
-    assert api.ended("board", 60)["status"]["terminalState"] == "Completed"
-    until(lambda: not running(api, selector), 60)  # it goes with the rest
+    assert api.ended("board")["status"]["terminalState"] == "Completed"
+    until(lambda: not running(api, selector))  # it goes with the rest
 
 
 # Waits in its first attempt until it is taken away or told how to end; later attempts end at once.
@@ -158,7 +158,7 @@ def test_a_program_that_fails_starts_again_only_when_asked(
 ) -> None:
     name = f"ends-{code}-{len(fields)}-{restarts}"
     started(api, name, code, **fields)
-    status = api.ended(name, 60)["status"]
+    status = api.ended(name)["status"]
     assert (status["terminalState"], status.get("restarts", 0)) == (state, restarts)
 
 
@@ -169,7 +169,7 @@ def test_a_pod_that_is_taken_away_starts_again_without_counting(api: Plain) -> N
     (pod,) = running(api, selector)
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}}
     api.post(f"{PODS}/{pod}/eviction", body)
-    status = api.ended("taken", 60)["status"]
+    status = api.ended("taken")["status"]
     assert (status["terminalState"], status["restarts"], status.get("restartsCountTowardsMax", 0)) == (
         "Completed",
         1,
