@@ -15,7 +15,7 @@ import httpx
 import psutil
 
 from flows.serving.settings import free_port
-from runtime.contract.job import LEASE_VARIABLE
+from runtime.contract.job import LEASE_VARIABLE, LEDGER_VARIABLE
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import Lease
 from tests.system.suites import lay_suite
@@ -102,9 +102,16 @@ class Station:
 
     def call(self, path: str, body: Any = None) -> Any:
         """Posts to the API."""
+        return self._asked("POST", path, body or {})
+
+    def read(self, path: str) -> Any:
+        """Gets from the API."""
+        return self._asked("GET", path)
+
+    def _asked(self, method: str, path: str, body: Any = None) -> Any:
         # SQLite is busy now and then; Prefect's own clients ask again as well.
         deadline = time.monotonic() + PATIENCE_S
-        while (answer := self.http.post(path, json=body or {})).status_code in _BUSY:
+        while (answer := self.http.request(method, path, json=body)).status_code in _BUSY:
             assert time.monotonic() < deadline, answer.text
             time.sleep(0.2)
         assert answer.is_success, answer.text
@@ -151,32 +158,47 @@ class Station:
         return [one for one in DirectoryLedger(self.home / "ledger").listing().leases if one.run_id == run_id]
 
     def workload(self, run_id: str) -> list[psutil.Process]:
-        """Returns every process that carries the label of one of the run's leases."""
-        return [p for p in psutil.process_iter() if _variable(p, LEASE_VARIABLE).startswith(f"{run_id}-e")]
+        """Returns every process that carries the label of one of the run's leases in this ledger."""
+        ledger = DirectoryLedger(self.home / "ledger").id
+        return [
+            process
+            for process in psutil.process_iter()
+            if variable(process, LEASE_VARIABLE).startswith(f"{run_id}-e")
+            and variable(process, LEDGER_VARIABLE) == ledger
+        ]
 
     def flow_process(self, run_id: str) -> psutil.Process:
         """Returns the process that Prefect's worker started for the run's flow."""
         flow_run = str(self.flow_run(run_id)["id"]).replace("-", "")
         for process in psutil.process_iter():
-            is_it = _variable(process, "PREFECT__FLOW_RUN_ID").replace("-", "") == flow_run
-            if is_it and "prefect" in " ".join(process.cmdline()) and not _variable(process, LEASE_VARIABLE):
+            is_it = variable(process, "PREFECT__FLOW_RUN_ID").replace("-", "") == flow_run
+            if is_it and "prefect" in " ".join(words(process)) and not variable(process, LEASE_VARIABLE):
                 return process
         raise AssertionError(f"no process of {run_id}")
 
     def prefect_worker(self, pool: str) -> psutil.Process:
         for process in psutil.process_iter():
-            if _variable(process, "SLICEBENCH_HOME") != str(self.home):
+            if variable(process, "SLICEBENCH_HOME") != str(self.home):
                 continue
-            if {"worker", "start", pool} <= set(process.cmdline()):
+            if {"worker", "start", pool} <= set(words(process)):
                 return process
         raise AssertionError(f"no worker of {pool}")
 
 
-def _variable(process: psutil.Process, name: str) -> str:
+def variable(process: psutil.Process, name: str) -> str:
+    """Returns what a process was started with under that name; empty for one that has ended."""
     try:
         return process.environ().get(name, "")
     except psutil.Error:
         return ""
+
+
+def words(process: psutil.Process) -> list[str]:
+    """Returns the command of a process; empty for one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = PATIENCE_S, look_every_s: float = 0.2) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -72,9 +73,10 @@ def kill(pods: Pods) -> None:
     """Kills all containers' first processes."""
     assert pods.cluster is not None
     for pid in pods.cluster.processes():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if b"runtime.pod" in command:
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"runtime.pod" in command:
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_a_failure_is_started_again_and_counts_once(pods: Pods) -> None:
@@ -123,7 +125,13 @@ def test_a_pod_that_somebody_deletes_is_a_lost_attempt_that_says_so(pods: Pods) 
 def test_kueue_may_go_down_under_a_workload_that_runs(pods: Pods) -> None:
     cluster = pods.cluster
     assert cluster is not None
-    run = once(pods.run(queue="queue", priority="lowest"), pods, UP, lambda: cluster.stop("kueue"))
+    down = pods.folder / "down"
+
+    def stop() -> None:
+        cluster.stop("kueue")
+        down.touch()
+
+    run = once(pods.run(do={"1.1": f"until:{down}"}, queue="queue", priority="lowest"), pods, UP, stop)
     first = run.say
 
     def say(line: str) -> None:

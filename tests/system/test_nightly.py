@@ -22,7 +22,7 @@ from tests.tasks.stages.test_nightly_alerts import Receiver
 
 pytestmark = pytest.mark.system
 
-PACE_S = 0.5  # what a busy machine oversleeps is little of it
+PACE_S = 0.5
 NIGHTS = [f"2026-11-{day:02d}" for day in range(1, 29)]
 
 
@@ -67,7 +67,7 @@ class Place:
             env=self.environ | {"PACE_S": str(pace_s)},
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=900,
         )
         print(done.stderr)
         return done.returncode, json.loads(done.stdout)

@@ -53,15 +53,26 @@ def cluster(ledger: Ledger, tpu_cloud: Cloud, tmp_path: Path) -> Iterator[Kubern
         yield started
 
 
-def apply(api: Plain, ledger: Ledger) -> dict[str, Any]:
-    """Applies the file as it stands, the names in it replaced; returns the CronJob."""
+def apply(cluster: KubernetesStandIn, api: Plain, ledger: Ledger) -> dict[str, Any]:
+    """Applies the file as it stands, the names in it replaced; returns the CronJob, whose time was just then."""
     text = (DEPLOYMENT / "cronjob.yaml").read_text()
     text = text.replace("gs://BUCKET/ledger", ledger.uri).replace("PROJECT", "proj").replace("REGION", "eu")
-    for one in yaml.safe_load_all(text):
+    manifests = list(yaml.safe_load_all(text))
+    set_clock(cluster, manifests[-1], 1)
+    for one in manifests:
         applied = api.patch(
             PATHS[one["kind"]], one, "apply-patch+yaml", 201, fieldManager="test", fieldValidation="Strict"
         )
     return applied
+
+
+def set_clock(cluster: KubernetesStandIn, cron: dict[str, Any], nth: int) -> None:
+    """Lets it be half a second after the nth time from now on: it is a while until the next one."""
+    schedule, now = Schedule(cron["spec"]["schedule"]), time.time()
+    moment = now
+    for _ in range(nth):
+        moment = schedule.after(moment)
+    cluster.tell("skew", seconds=moment - now + 0.5)
 
 
 def ends(api: Plain) -> dict[str, str]:
@@ -87,10 +98,9 @@ def test_its_time_comes_and_what_a_lost_machine_made_goes(
     lose_the_laptop(ledger)
     others = others_of(tpu_cloud, "run-e1")
     api = Plain(cluster.url)
-    cron = apply(api, ledger)
+    cron = apply(cluster, api, ledger)
     assert ends(api) == {}, "its time has not come"
-    now = time.time()
-    cluster.tell("skew", seconds=Schedule(cron["spec"]["schedule"]).after(now) - now + 0.5)
+    set_clock(cluster, cron, 2)
     # Somebody is in a hurry at the same time: kubectl create job --from=cronjob/slicebench-reaper by-hand
     by_hand = {"metadata": {"name": "by-hand"}, "spec": cron["spec"]["jobTemplate"]["spec"]}
     until(lambda: api.get(JOBS)["items"])
@@ -107,9 +117,7 @@ def test_what_leaked_stays_as_a_failed_job(
 ) -> None:
     leak(ledger, tmp_path)
     api = Plain(cluster.url)
-    cron = apply(api, ledger)
-    now = time.time()
-    cluster.tell("skew", seconds=Schedule(cron["spec"]["schedule"]).after(now) - now + 0.5)
+    set_clock(cluster, apply(cluster, api, ledger), 2)
     until(lambda: list(ends(api).values()) == ["Failed"])
     assert "room blue is still there" in said(api)
     [pod] = api.get("/api/v1/namespaces/default/pods")["items"]

@@ -96,16 +96,16 @@ def test_killed_workers_resume_from_the_newest_complete_checkpoint(crew: Crew) -
 @pytest.mark.parametrize(
     ("does", "disruption", "cause"),
     [
-        ("right", "{at_step: 2}", ""),
+        ("does: right", "{at_step: 2}", ""),
         (
-            "anew",
+            "does: anew",
             "{at_step: 2}",
             "it did not resume after the disruption (SIGKILL to worker 0 once step 2 is saved)",
         ),
-        ("older", "{at_step: 2}", "was complete"),
-        ("lies", "{at_step: 2}", "restored leaf a is not what was saved"),
+        ("does: older", "{at_step: 2}", "was complete"),
+        ("does: lies", "{at_step: 2}", "restored leaf a is not what was saved"),
         (
-            "right",
+            "does: right, awaits: false",
             "{after_s: 3600}",
             "the disruption did not happen (SIGKILL to worker 0 3600 s after the first step",
         ),
@@ -115,7 +115,7 @@ def test_only_a_benchmark_that_resumes_rightly_passes(
     crew: Crew, does: str, disruption: str, cause: str
 ) -> None:
     crew.workers, crew.job["devices_per_worker"] = 1, 1
-    forgetful = item("tests.system.forgetful.Forgetful", f"{{does: {does}}}", disruption)
+    forgetful = item("tests.system.forgetful.Forgetful", f"{{{does}}}", disruption)
     run(crew, ALONE + forgetful, 1 if cause else 0)
     status, told = crew.points_file()[0]
     assert status == ("failed" if cause else "passed")

@@ -18,7 +18,7 @@ from tests.system.prefect_station import PATIENCE_S, ROOT
 
 pytestmark = pytest.mark.system
 
-LATENCY_S, FRACTION = 0.3, 0.2
+LATENCY_S, FRACTION = 1.0, 0.2
 SUITE = f"""
 suite_name: faults
 checkpoint_config: {{spec: {{w: {{dtype: float32, shape: [64, 64]}}, v: {{dtype: float32, shape: [64]}}}}}}
@@ -58,8 +58,9 @@ def test_faults_are_met_and_overcome(tmp_path: Path) -> None:
     table = pq.read_table(folder / samples_file(1, 0)).to_pylist()
     assert value(table, 0, "save", "requests") > 3
     for operation in ("save", "restore"):
-        undisturbed = value(table, 0, f"{operation}_undisturbed", "time_s")
-        assert value(table, 0, operation, "time_s") > undisturbed + 0.95 * LATENCY_S
+        # How long it takes without, on a machine that others use, says nothing.
+        assert value(table, 0, f"{operation}_undisturbed", "time_s") > 0
+        assert value(table, 0, operation, "time_s") > 0.95 * LATENCY_S
         assert value(table, 0, operation, "faults") == 0
     for point in (1, 2):
         counts = [
