@@ -120,7 +120,7 @@ class Gateway:
             data_key = before.data_key
         else:
             try:
-                data_key = self.ring.data_key(found, bucket, name)
+                data_key = self.ring.data_key(found, bucket, name, self.key_map.key(bucket, name))
             except (KeyDenied, KeyUnavailable) as error:
                 raise _refusal(error) from error
             before = None

@@ -27,9 +27,18 @@ class KeyRing:
     """The keys a program was given. Objects that name another key are not opened, whoever could."""
 
     def __init__(
-        self, keys: Iterable[KeyRef], kms_endpoint: str | None = None, *, mounted: bool = False
+        self,
+        keys: Iterable[KeyRef],
+        kms_endpoint: str | None = None,
+        *,
+        old: Iterable[KeyRef] = (),
+        mounted: bool = False,
     ) -> None:
-        """Reads the files among them. Raises BadInput. `mounted`: others may read them, by their modes."""
+        """Reads the files among them. Raises BadInput.
+
+        `old`: keys that objects of any place may still be wrapped by. `mounted`: others may read the files, by their
+        modes.
+        """
         aead.register()
         if kms_endpoint and not _is_here(kms_endpoint):
             raise BadInput(
@@ -37,7 +46,9 @@ class KeyRing:
                 fix="a stand-in of Cloud KMS on this machine: 127.0.0.1:PORT",
             )
         self._endpoint, self._lock = kms_endpoint, threading.Lock()
-        self._known = {key.uri: key for key in keys}
+        earlier = tuple(old)
+        self._old = frozenset(key.uri for key in earlier)
+        self._known = {key.uri: key for key in (*keys, *earlier)}
         self._ready: dict[str, aead.Aead] = {
             key.uri: _from_file(key.path, mounted) for key in self._known.values() if key.path
         }
@@ -51,16 +62,24 @@ class KeyRing:
         """Returns the envelope of a copy of an object, which lies elsewhere. Raises as `new` does."""
         return self._wrapped(key.uri, data_key, envelope.object_id, envelope.layout, bucket, name)
 
-    def data_key(self, envelope: Envelope, bucket: str, name: str) -> bytes:
-        """Returns the data key of an object that lies there. Raises KeyDenied, KeyUnavailable."""
+    def data_key(self, envelope: Envelope, bucket: str, name: str, key: KeyRef | None = None) -> bytes:
+        """Returns the data key of an object that lies there. Raises KeyDenied, KeyUnavailable.
+
+        `key` is that of the place: whoever has another one of these could else forge objects there. None: any will do.
+        """
         if envelope.key_uri not in self._known:
             known = ", ".join(sorted(self._known)) or "none"
             raise KeyDenied(
                 f"the object's key is {envelope.key_uri[:300]!r}, which was not given here ({known}); an "
                 "earlier key of the same place is given by --old-key"
             )
+        if key is not None and envelope.key_uri != key.uri and envelope.key_uri not in self._old:
+            raise KeyDenied(
+                f"the object's key is {envelope.key_uri!r}, and that of its place is {key.uri}: an earlier key of the "
+                "same place is given by --old-key"
+            )
         try:
-            key: bytes = self._aead(envelope.key_uri).decrypt(
+            opened: bytes = self._aead(envelope.key_uri).decrypt(
                 envelope.wrapped_key, envelope.bound_to(bucket, name)
             )
         except tink.TinkError:
@@ -68,9 +87,9 @@ class KeyRing:
                 f"{envelope.key_uri} does not open the object's data key: it was wrapped by another key, or for "
                 f"another place than gs://{bucket}/{name}, or its metadata were changed"
             ) from None
-        if len(key) != DATA_KEY_BYTES:
+        if len(opened) != DATA_KEY_BYTES:
             raise KeyDenied("the object's data key has a length that none has")
-        return key
+        return opened
 
     def _wrapped(
         self, uri: str, data_key: bytes, object_id: bytes, layout: Layout, bucket: str, name: str

@@ -96,7 +96,7 @@ def serve(told: Settings) -> NoReturn:
 
 
 def _gateway(told: Settings, prefix: str = "") -> Gateway:
-    ring = KeyRing([*told.key_map.keys, *told.old_keys], told.kms_endpoint, mounted=told.mounted_keys)
+    ring = KeyRing(told.key_map.keys, told.kms_endpoint, old=told.old_keys, mounted=told.mounted_keys)
     origin = parse_origin(told.upstream)
     # The token is for Cloud Storage: another service that is named in its place must not see it.
     lends = bool(told.login) and origin.scheme == "https" and is_store(origin.host)

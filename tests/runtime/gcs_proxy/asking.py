@@ -107,7 +107,7 @@ def serving(
     if not key_file.exists():
         make_key_file(key_file)
     entries = parse_key_map((key_map or "*:KEY").replace("KEY", f"file:{key_file}"))
-    ring = KeyRing([*entries.keys, *map(parse_key, more.get("old_keys", ()))], more.get("kms"))
+    ring = KeyRing(entries.keys, more.get("kms"), old=map(parse_key, more.get("old_keys", ())))
     clock = Clock()
     gate = Gateway(entries, ring, Pool(parse_origin(upstream)), Budget(buffer_mib << 20), clock)
     gate.always_md5 = more.get("md5", False)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from runtime.gcs_proxy import kms as kms_module
+from runtime.gcs_proxy.keys import make_key_file
 from tests.cloud import kms as kms_stand_in
 from tests.cloud.kms import Kms
 from tests.cloud.store.running import Store
@@ -330,4 +331,25 @@ def test_keys_that_are_denied_or_away(store: Store, bucket: str, tmp_path: Path,
         assert told.status == 403 and "--old-key" in told.message
     kms.set()
     with serving(store.url, tmp_path, "*:KEY", kms=kms.endpoint, old_keys=[name]) as proxy:
+        assert proxy.read(bucket, "x").content == CONTENT
+
+
+def test_a_place_is_opened_by_its_own_key_alone(store: Store, bucket: str, tmp_path: Path) -> None:
+    """Who may write to a bucket and has the key of another place could else put there what is taken for sealed here."""
+    lesser = tmp_path / "lesser.json"
+    make_key_file(lesser)
+    with serving(store.url, tmp_path, f"*:file:{lesser}") as proxy:
+        proxy.upload(bucket, "low/x", CONTENT)
+        proxy.upload(bucket, "x", CONTENT)
+    both = f"{bucket}:KEY,{bucket}/low/:file:{lesser}"
+    with serving(store.url, tmp_path, both) as proxy:
+        assert proxy.read(bucket, "low/x").content == CONTENT
+        for wanted in (None, "0-9"):
+            told = proxy.read(bucket, "x", wanted)
+            assert told.status == 403 and "--old-key" in told.message
+        copied = proxy.ask("POST", f"{path(bucket, 'x')}/rewriteTo/b/{bucket}/o/y", b"{}")
+        assert copied.status == 403
+        assert proxy.ask("POST", f"{path(bucket, 'low/x')}/rewriteTo/b/{bucket}/o/z", b"{}").status == 200
+        assert proxy.read(bucket, "z").content == CONTENT
+    with serving(store.url, tmp_path, both, old_keys=[f"file:{lesser}"]) as proxy:
         assert proxy.read(bucket, "x").content == CONTENT
