@@ -43,7 +43,8 @@ class OneEnd:
 
     def __init__(self, delimiter: bytes, begun: bytes) -> None:
         """`begun`: what was read of the last part already."""
-        self._delimiter, self._tail, self._found = delimiter, b"", 0
+        # Behind the header lines, too, there is the end of a line.
+        self._delimiter, self._tail, self._found = delimiter, b"\n", 0
         self.see(begun)
 
     def see(self, piece: bytes | memoryview) -> None:

@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from email.message import Message
 
 from runtime.gcs_proxy.ambiguity import BODILESS, refuse_two_readings
+from runtime.gcs_proxy.boundaries import boundary_of, telling
 from runtime.gcs_proxy.format import number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body, Request
@@ -64,10 +64,14 @@ class _Recorded(Wire):
 def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
     """Answers a batch, by `answer` for each of its requests. Raises Refused, Closed."""
     content = client.body.read_all(_BODY_LIMIT)
-    parts = [_part(gate, client, raw) for raw in _split(content, client.request.headers.get("content-type"))]
+    headers = client.request.headers
+    boundary = boundary_of(headers.get("content-type"), "the body of a batch", "multipart/mixed")
+    parts = [_part(gate, client, raw) for raw in _split(content, boundary)]
     for part in parts:
         refuse_two_readings(part.request)
     if not gate.key_map.entries or all(_is_apart(gate, part.about) for part in parts):
+        told = telling("multipart/mixed", boundary)  # as it was read here
+        client.request.headers = Headers([*headers.without(("content-type",)), told])
         pass_through(gate, client, content)
         return
     for part in parts:
@@ -78,17 +82,17 @@ def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
             )
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         answers = list(threads.map(lambda part: _answered(gate, client, part, answer), parts))
-    boundary = f"batch_{secrets.token_hex(12)}"
+    answered = f"batch_{secrets.token_hex(12)}"
     told = b""
     for part, one in zip(parts, answers, strict=True):
         head = (
-            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{part.number}>\r\n\r\n"
+            f"--{answered}\r\nContent-Type: application/http\r\nContent-ID: <response-{part.number}>\r\n\r\n"
         )
         told += head.encode() + one + b"\r\n"
     client.answer(
         200,
-        [("Content-Type", f"multipart/mixed; boundary={boundary}")],
-        told + f"--{boundary}--\r\n".encode(),
+        [("Content-Type", f"multipart/mixed; boundary={answered}")],
+        told + f"--{answered}--\r\n".encode(),
     )
 
 
@@ -111,18 +115,9 @@ def _answered(gate: Gateway, client: Client, part: _Part, answer: Answer) -> byt
     return bytes(wire.answer)
 
 
-def _split(content: bytes, content_type: str) -> list[bytes]:
+def _split(content: bytes, boundary: bytes) -> list[bytes]:
     """Returns the parts of a multipart body."""
-    message = Message()
-    message["Content-Type"] = content_type
-    boundary = message.get_param("boundary")
-    if (
-        message.get_content_type() != "multipart/mixed"
-        or not isinstance(boundary, str)
-        or not boundary.isascii()
-    ):
-        raise invalid("the body of a batch is multipart/mixed, with a boundary")
-    begin = rb"--" + re.escape(boundary.encode())
+    begin = rb"--" + re.escape(boundary)
     marks = list(re.finditer(rb"(?:\A|\r?\n)" + begin + rb"(--)?[ \t]*(?:\r?\n|\Z)", content))
     if not marks or not marks[-1][1] or any(found[1] for found in marks[:-1]):
         raise invalid("the batch does not end with its boundary")

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy.ambiguity import OneEnd, refuse_body, refuse_two_readings
 from runtime.gcs_proxy.batch import answer_batch
+from runtime.gcs_proxy.boundaries import telling
 from runtime.gcs_proxy.chunks import proceed
 from runtime.gcs_proxy.copies import copy
 from runtime.gcs_proxy.gateway import Gateway
@@ -22,6 +23,7 @@ from runtime.gcs_proxy.routes import Route, check_bucket, object_path, route, wi
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
+from runtime.gcs_proxy.wire import Headers
 
 _BODY_LIMIT = 1 << 20
 
@@ -117,6 +119,8 @@ def _multipart(gate: Gateway, client: Client, about: Route) -> None:
     about = replace(about, name=one_name(about.name, resource))
     key = _key(gate, about)
     if key is None:
+        told = telling("multipart/related", part.boundary)  # as it was read here
+        client.request.headers = Headers([*client.request.headers.without(("content-type",)), told])
         pass_through(gate, client, part.raw, see=OneEnd(part.delimiter, part.begun).see)
         return
     upload_multipart(gate, client, about, resource, part, key)

@@ -19,7 +19,14 @@ from runtime.gcs_proxy.related import MediaPart, open_related
 from runtime.gcs_proxy.resources import Resource, crc32c_text, custom, parse, refuse_ours, uploaded
 from runtime.gcs_proxy.routes import Route, object_path, upload_path, with_query
 from runtime.gcs_proxy.seal import Sealer
-from runtime.gcs_proxy.sealing import Checksums, Plaintext, refuse_compressed, send_sealed, told_checksums
+from runtime.gcs_proxy.sealing import (
+    Checksums,
+    Plaintext,
+    Source,
+    refuse_compressed,
+    send_sealed,
+    told_checksums,
+)
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.upstream import Answer, Exchange
 from runtime.gcs_proxy.wire import Closed
@@ -44,7 +51,7 @@ def upload_multipart(
     told = told_checksums(client.request.headers, resource.items())
     refuse_ours(custom(resource))
     resource.setdefault("contentType", part.content_type or _ANY_TYPE)
-    _upload(gate, client, route, key, resource, part, told)
+    _upload(gate, client, route, key, resource, part.plaintext(), told)
 
 
 def opened_multipart(client: Client) -> tuple[Resource, MediaPart]:
@@ -58,7 +65,7 @@ def _upload(
     route: Route,
     key: KeyRef,
     resource: Resource,
-    body: Body | MediaPart,
+    body: Source,
     told: Checksums,
 ) -> None:
     refuse_compressed(client.request.headers)
