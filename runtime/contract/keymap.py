@@ -49,6 +49,14 @@ class KeyMap:
         """Tells whether any object of a bucket is encrypted."""
         return any(entry[0] in (EVERY, bucket) for entry in self.entries)
 
+    def touches_below(self, bucket: str, prefix: str) -> bool:
+        """Tells whether any object of a bucket whose name begins so is encrypted."""
+        return any(
+            entry[0] == EVERY
+            or (entry[0] == bucket and (entry[1].startswith(prefix) or prefix.startswith(entry[1])))
+            for entry in self.entries
+        )
+
     @property
     def keys(self) -> tuple[KeyRef, ...]:
         """All keys, each once."""

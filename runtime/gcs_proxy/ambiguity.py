@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from runtime.gcs_proxy.hosts import INTERCEPTED, is_store
 from runtime.gcs_proxy.messages import Request
-from runtime.gcs_proxy.refusal import invalid
+from runtime.gcs_proxy.refusal import Refused, invalid
+from runtime.gcs_proxy.routes import Route
 from runtime.gcs_proxy.server import Client
+from runtime.gcs_proxy.wire import Headers
 
 _METHODS = ("x-http-method-override", "x-http-method", "x-method-override")
 _ONCE = (
@@ -18,7 +22,15 @@ _ONCE = (
     "x-upload-content-type",
     "x-upload-content-length",
 )
+_SAYS_HOW_LONG = (
+    "content-length",
+    "transfer-encoding",
+    "content-range",
+    "x-goog-copy-source",
+    "x-amz-copy-source",
+)
 BODILESS = frozenset(("GET", "HEAD", "DELETE"))
+_KIND = re.compile(r"(?i)\$?upload_?(?:type|protocol)")
 _BOUNDARY = re.compile(r"(?i)[;\s]boundary\*?[0-9]*\*?\s*=")
 
 
@@ -36,6 +48,37 @@ def refuse_body(client: Client) -> None:
     """Raises Refused where a request that needs no body has one: it would go up as it is. Raises Closed."""
     if client.request.method in BODILESS and client.body.read_into(memoryview(bytearray(1))):
         raise invalid(f"{client.request.method} has no body here: it would not be encrypted")
+
+
+def refuse_other_protocols(request: Request, query: Iterable[tuple[str, str]]) -> None:
+    """Raises Refused where an upload says what kind it is in another way than by `uploadType` as well."""
+    header = next((name for name, _ in request.headers if name.lower().startswith("x-goog-upload-")), "")
+    other = next((name for name, _ in query if name != "uploadType" and _KIND.fullmatch(name)), "")
+    if header or other:
+        raise invalid(
+            f"an upload says of what kind it is by uploadType alone, and not by {header or other} as well"
+        )
+
+
+def refuse_signed_body(headers: Headers) -> None:
+    """Raises Refused where a request of the XML API vouches for its body, or cuts it into pieces with signatures."""
+    for name in ("x-amz-content-sha256", "x-goog-content-sha256"):
+        if headers.get(name).upper() not in ("", "UNSIGNED-PAYLOAD"):
+            raise invalid(f"{name} is of a body that is not sealed: send UNSIGNED-PAYLOAD, or a token")
+
+
+def refuse_another_host(headers: Headers) -> None:
+    """Raises Refused where Host names a bucket, or Cloud Storage by another name: here, the path names the bucket."""
+    host = headers.get("host").lower().partition(":")[0].removesuffix(".")
+    if is_store(host) and host not in INTERCEPTED:
+        raise invalid(f"at this address, the path begins with the bucket, and Host is not {host[:80]}")
+
+
+def refuse_without_length(request: Request, about: Route) -> None:
+    """Raises Refused (411) for an upload that does not say how long its body is: it would be taken for an empty one."""
+    told = any(map(request.headers.has, _SAYS_HOW_LONG))
+    if not told and about.verb != "resumable" and request.method != "DELETE":
+        raise Refused(411, "lengthRequired", "an upload needs Content-Length, or a body in chunks")
 
 
 class OneEnd:

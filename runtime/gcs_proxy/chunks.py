@@ -69,6 +69,10 @@ class _Step:
         if session.done is not None:
             self._tell_done(session.done)
             return
+        if session.total is not None and chunk.total not in (None, session.total):
+            raise invalid(
+                f"the upload began as one of {session.total} bytes, and has {chunk.total} by this request"
+            )
         session.plain.hear(told_checksums(client.request.headers))
         if chunk.total is not None and chunk.total < session.received:
             raise invalid(

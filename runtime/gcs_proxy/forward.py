@@ -25,7 +25,7 @@ from runtime.gcs_proxy.server import IDLE_S, Answer, Client, Converse
 from runtime.gcs_proxy.serving import answer
 from runtime.gcs_proxy.tunnel import tunnel
 from runtime.gcs_proxy.upstream import CONNECT_S, GOOGLE, Pool, parse_origin
-from runtime.gcs_proxy.wire import Wire
+from runtime.gcs_proxy.wire import Headers, Wire
 
 _HANDSHAKE_S = 30.0
 _POOLS = 64
@@ -104,6 +104,8 @@ class Forward:
         own = request.target
         request.target = f"/{bucket}{own}"
         if self._gate.key_map.touches(bucket) or self._stand_in:
+            others = request.headers.without(("host",))
+            request.headers = Headers([("Host", STORAGE), *others])  # where the path begins with the bucket
             answer(self._gate, client, self._peers)
             return
         client.about = route(request.method, request.target)

@@ -63,6 +63,7 @@ class Gateway:
         """Whether uploads are answered with the MD5 of the plaintext though the client did not tell it."""
         self.sessions = sessions or Sessions()
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+        self._bad: OrderedDict[tuple[str, str, str], int] = OrderedDict()
 
     def try_key(self, key: KeyRef) -> None:
         """Wraps and unwraps a data key of no object. Raises Refused where that does not work."""
@@ -132,6 +133,21 @@ class Gateway:
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known
+
+    def note_bad(self, bucket: str, name: str, generation: str, segment: int | None) -> None:
+        """Notes a segment that was found not right when an answer had begun; None: it is right now."""
+        place = (bucket, name, generation)
+        with self._lock:
+            self._bad.pop(place, None)
+            if segment is not None:
+                self._bad[place] = segment
+            while len(self._bad) > _REMEMBERED:
+                self._bad.popitem(last=False)
+
+    def bad(self, bucket: str, name: str, generation: str) -> int | None:
+        """Returns the segment that was noted so last, of this generation of an object."""
+        with self._lock:
+            return self._bad.get((bucket, name, generation))
 
 
 def _refusal(error: Exception) -> Refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from runtime.gcs_proxy.buffers import LARGE
@@ -10,6 +11,11 @@ from runtime.gcs_proxy.messages import Response
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import Headers
 
+_NOT_OF_STORE = re.compile(
+    "(?i)accept-encoding|range|if-range|content-type|"
+    "x-goog-hash|content-md5|digest|content-digest|repr-digest|x-amz-checksum-.*|x-amz-sdk-checksum-algorithm"
+)
+"""Fields that say how the answer, or the body, is to be: of the plaintext, or by a checksum of it."""
 See = Callable[[memoryview], None]
 
 
@@ -78,9 +84,7 @@ def asked_of_store(headers: Headers) -> Headers:
 
     What the client says of its own connection ends here: it could name fields there that we are about to add.
     """
-    return headers.end_to_end().without(
-        ("accept-encoding", "range", "if-range", "x-goog-hash", "content-md5", "content-type")
-    )
+    return Headers((name, value) for name, value in headers.end_to_end() if not _NOT_OF_STORE.fullmatch(name))
 
 
 def without_conditions(headers: Headers) -> Headers:

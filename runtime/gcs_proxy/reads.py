@@ -186,9 +186,14 @@ def _unsatisfied(gate: Gateway, client: Client, route: Route, known: Known) -> R
 
     Clients take `bytes */0` for a whole object of nothing: of one that was cut it is not to be said.
     """
+    _look_at(gate, client, route, known, known.envelope.layout.count(known.plain_size) - 1)
+    return unsatisfied(known.plain_size)
+
+
+def _look_at(gate: Gateway, client: Client, route: Route, known: Known, segment: int) -> None:
+    """Reads one segment alone. Raises Refused (422) where it is not right."""
     layout = known.envelope.layout
-    last = layout.count(known.plain_size) - 1
-    begin = last * layout.segment_bytes
+    begin = segment * layout.segment_bytes
     headers = without_conditions(client.request.headers)
     encoding = "gzip" if known.encoding else "identity"
     headers.fields += [
@@ -200,13 +205,12 @@ def _unsatisfied(gate: Gateway, client: Client, route: Route, known: Known) -> R
     if told.status in (206, 416) and found and int(found[2]) != known.sealed_size:
         raise corrupt(f"the object has {found[2]} bytes, and {known.sealed_size} by its metadata")
     if told.status != 206:
-        raise unavailable(f"the store answered {told.status} when it was asked for the object's end")
+        raise unavailable(f"the store answered {told.status} when it was asked for segment {segment}")
     opener = Opener(known.data_key, known.envelope.object_id, layout, known.plain_size)
     try:
-        opener.open(last, memoryview(told.content), memoryview(bytearray(layout.capacity)))
+        opener.open(segment, memoryview(told.content), memoryview(bytearray(layout.capacity)))
     except Tampered as error:
         raise corrupt(str(error)) from error
-    return unsatisfied(known.plain_size)
 
 
 def _answer(
@@ -230,7 +234,12 @@ def _answer(
         part = Part(0, plain - 1, 0, layout.count(plain) - 1, _begin(response, known), checked=True)
     if part.came_from not in (0, part.segment * layout.segment_bytes):
         raise unavailable("the store answered with another range than it was asked for")
-    stream(gate, client, response, known, part, headers)
+    bad = gate.bad(route.bucket, route.name, known.generation)
+    if bad is not None and part.segment <= bad <= part.final:
+        # A cut tells nobody why, and who asks again would be cut again: it is told before anything is sent.
+        _look_at(gate, client, route, known, bad)
+        gate.note_bad(route.bucket, route.name, known.generation, None)
+    stream(gate, client, route, response, known, part, headers)
 
 
 def _begin(response: Response, known: Known) -> int:

@@ -21,12 +21,13 @@ Kind = Literal[
     "copy",
     "rewrite",
     "other",
+    "folder",
     "batch",
     "plain",
     "connect",
 ]
-"""other: anything else that is about objects of a bucket. plain: what is about no object's bytes or size.
-connect: opens a connection to a host."""
+"""other: anything else that is about objects of a bucket. folder: a folder and all in it get another name.
+plain: what is about no object's bytes or size. connect: opens a connection to a host."""
 
 Query = list[tuple[str, str]]
 _SINGLE = frozenset(("alt", "uploadType", "upload_id", "name", "generation", "fields", "rewriteToken"))
@@ -173,6 +174,12 @@ def _objects(
 ) -> Route:
     """Requests to /storage/v1/b/…: `parts` are what comes behind it."""
     bucket = check_bucket(parts[0]) if parts and parts != [""] else ""
+    if parts[1:2] == ["folders"] and "renameTo" in parts[3:]:
+        if len(parts) != 6 or parts[3:5] != ["renameTo", "folders"]:
+            raise invalid(
+                "the path is none of the JSON API's, or a name in it has slashes that are not escaped"
+            )
+        return Route("folder", bucket, parts[2], query, "renameTo", to=(bucket, parts[5]))
     if len(parts) < 2 or parts[1] != "o":
         return Route("plain", bucket, query=query)
     if len(parts) == 2:

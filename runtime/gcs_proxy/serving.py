@@ -6,7 +6,14 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from runtime.contract.keymap import KeyRef
-from runtime.gcs_proxy.ambiguity import OneEnd, refuse_body, refuse_two_readings
+from runtime.gcs_proxy.ambiguity import (
+    OneEnd,
+    refuse_another_host,
+    refuse_body,
+    refuse_other_protocols,
+    refuse_two_readings,
+    refuse_without_length,
+)
 from runtime.gcs_proxy.batch import answer_batch
 from runtime.gcs_proxy.boundaries import telling
 from runtime.gcs_proxy.chunks import proceed
@@ -34,6 +41,7 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
     if request.headers.get("content-type").startswith("application/grpc"):
         raise unsupported(MESSAGE)
     refuse_two_readings(request)
+    refuse_another_host(request.headers)
     if request.headers.has("upgrade"):
         raise unsupported("this proxy speaks HTTP/1.1 only")
     about = route(request.method, request.target)
@@ -41,6 +49,9 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
     client.body.wait()  # who sends nothing yet takes no buffer, key or connection yet
     if gate.key_map.touches(about.bucket):
         refuse_body(client)
+        if about.kind in ("upload", "session"):
+            refuse_other_protocols(request, about.query)
+            refuse_without_length(request, about)
     if about.kind == "upload":
         _upload(gate, client, about)
     elif about.kind in ("copy", "rewrite"):
@@ -59,6 +70,8 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
         list_objects(gate, client, about)
     elif about.kind == "other":
         _other(gate, client, about)
+    elif about.kind == "folder":
+        _folder(gate, client, about)
     elif gate.key_map.key(about.bucket, about.name) is None:
         pass_through(gate, client)
     else:
@@ -76,6 +89,20 @@ def _other(gate: Gateway, client: Client, about: Route) -> None:
         what = about.verb or client.request.method
         raise unsupported(f"{what} of encrypted objects does not go through this proxy")
     pass_through(gate, client, content)
+
+
+def _folder(gate: Gateway, client: Client, about: Route) -> None:
+    """Passes on a new name of a folder in which nothing has a key, before or after; refuses others.
+
+    What is in it would get new names with it, to which its data keys are not bound, or come to lie in another place.
+    """
+    for name in (about.name, about.to[1]):
+        if gate.key_map.touches_below(about.bucket, name.rstrip("/") + "/"):
+            raise unsupported(
+                f"{about.verb} of a folder of encrypted objects, or to one, does not go through this proxy: copy and "
+                "delete them"
+            )
+    pass_through(gate, client)
 
 
 def _upload(gate: Gateway, client: Client, about: Route) -> None:

@@ -70,13 +70,14 @@ def _opened(
         client.answer(answer.status, answer.headers, answer.content, answer.reason)
         return
     session = Session(route.bucket, route.name, _target_of(answer.headers.get("location")), plain)
+    session.total = number(client.request.headers.get("x-upload-content-length"))
     if plain:
         session.settle()
-    number = gate.sessions.add(session)
+    upload = gate.sessions.add(session)
     place = (
         f"{client.origin}{upload_path(route.bucket)}?uploadType=resumable&name={quote(route.name, safe='')}"
     )
-    client.answer(200, [("Location", f"{place}&upload_id={number}")], b"")
+    client.answer(200, [("Location", f"{place}&upload_id={upload}")], b"")
 
 
 def _target_of(location: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from runtime.gcs_proxy.format import SEGMENT_BYTES, TRAILER
 from runtime.gcs_proxy.gateway import Gateway, Known
 from runtime.gcs_proxy.messages import Response
-from runtime.gcs_proxy.refusal import corrupt, unavailable
+from runtime.gcs_proxy.refusal import Refused, corrupt, unavailable
+from runtime.gcs_proxy.routes import Route
 from runtime.gcs_proxy.seal import Opener, Tampered, WholeCheck
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import Closed, Fields
@@ -28,12 +29,27 @@ class Part:
 
 
 def stream(
-    gate: Gateway, client: Client, response: Response, known: Known, part: Part, headers: Fields
+    gate: Gateway, client: Client, route: Route, response: Response, known: Known, part: Part, headers: Fields
 ) -> None:
-    """Sends a part of a plaintext; the answer begins when its first segments were right. Raises Refused, Closed."""
+    """Sends a part of a plaintext; the answer begins when its first segments were right. Raises Refused, Closed.
+
+    What is wrong further on cuts the answer, and clients ask again as after any cut: it is noted for these.
+    """
+    opening = _Opening(known, part)
+    try:
+        _send(gate, client, response, opening, part, headers)
+    except Refused:
+        if client.status and opening.bad is not None:
+            gate.note_bad(route.bucket, route.name, known.generation, opening.bad)
+        raise
+
+
+def _send(
+    gate: Gateway, client: Client, response: Response, opening: _Opening, part: Part, headers: Fields
+) -> None:
+    known = opening.known
     size = known.envelope.layout.segment_bytes
     units = max(-(-(part.final - part.segment + 1) * size // SEGMENT_BYTES), -(-size // SEGMENT_BYTES))
-    opening = _Opening(known, part)
     with gate.budget.take(client.wire, units, buffers=2) as loan:
         _skip(response, loan.buffer, part.segment * size - part.came_from)
         index, at_once = part.segment, 1  # the first one alone: its bytes are to go on soon
@@ -53,7 +69,11 @@ def stream(
 class _Opening:
     """Opens the segments of a part, one after the other."""
 
+    bad: int | None = None
+    """The segment that was not right."""
+
     def __init__(self, known: Known, part: Part) -> None:
+        self.known = known
         self._layout, self._plain, self._final = known.envelope.layout, known.plain_size, part.final
         self._opener = Opener(known.data_key, known.envelope.object_id, self._layout, known.plain_size)
         self._check = WholeCheck(known.plain_size) if part.checked else None
@@ -88,6 +108,7 @@ class _Opening:
                 filled += len(opened)
                 self._index += 1
         except Tampered as error:
+            self.bad = self._index
             return filled, error
         return filled, None
 

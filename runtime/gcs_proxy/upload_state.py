@@ -70,6 +70,7 @@ class Session:
     sealing: Plaintext | None
     """None where the object passes as it is."""
     total: int | None = None
+    """How many bytes it has, by what began it."""
     held: bytes = b""
     """Plaintext that the client was told to be here, and the store was not sent yet."""
     marks: dict[int, Mark] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class Sending:
         self._held, self._body, self._left = held, body, size
 
     def fill(self, view: memoryview) -> int:
-        """Fills a buffer as far as it goes; returns how many bytes came. Raises Closed."""
+        """Fills a buffer as far as it goes; returns how many bytes came. Raises Closed, Refused."""
         taken = min(len(view), len(self._held))
         view[:taken] = self._held[:taken]
         self._held = self._held[taken:]
@@ -134,6 +135,8 @@ class Sending:
         came = self._body.fill(wanted)
         if self._left is not None:
             self._left -= came
+            if not self._left and self._body.read_into(memoryview(bytearray(1))):
+                raise invalid("the body is longer than its Content-Range")
         return taken + came
 
 

@@ -9,6 +9,7 @@ import secrets
 
 from runtime.contract.keymap import KeyRef
 from runtime.gcs_proxy import envelope
+from runtime.gcs_proxy.ambiguity import refuse_signed_body
 from runtime.gcs_proxy.format import Layout, number
 from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body
@@ -33,6 +34,7 @@ from runtime.gcs_proxy.wire import Closed
 
 _ANY_TYPE = "application/octet-stream"
 _ANSWER_LIMIT = 1 << 20
+_OURS = re.compile(f"(?i)x-(?:goog|amz)-meta-{envelope.PREFIX}")
 NEEDED = ("size", "metadata", "name", "bucket", "generation", "crc32c")
 """What is to be known of an object that was stored, whatever of it the client asks for."""
 
@@ -142,12 +144,13 @@ def check_kept(gate: Gateway, client: Client, route: Route, stored: Resource, se
 def upload_xml(gate: Gateway, client: Client, route: Route, key: KeyRef) -> None:
     """Answers a PUT of the XML API. Raises Refused, Closed."""
     headers = client.request.headers
-    if any(name.lower().startswith(f"x-goog-meta-{envelope.PREFIX}") for name, _ in headers):
+    if any(_OURS.match(name) for name, _ in headers):
         raise invalid(f"metadata may not be named {envelope.PREFIX}…: those are the proxy's")
     if headers.has("x-goog-copy-source") or headers.has("x-amz-copy-source") or route.query:
         raise invalid(
             "of the XML API's PUTs of encrypted objects, only those that upload a whole object are carried out"
         )
+    refuse_signed_body(headers)
     told = told_checksums(headers)
     data_key, sealed_for = gate.new_key(key, route.bucket, route.name)
     plain = Plaintext(

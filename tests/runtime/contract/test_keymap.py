@@ -40,6 +40,9 @@ def test_a_place_that_no_entry_names_has_no_key() -> None:
     assert some.key("bkt", "x") is some.key("bkt2", "runs/1") is None
     assert some.touches("bkt") and not some.touches("bkt2")
     assert MAP.touches("anything")
+    assert all(some.touches_below("bkt", begin) for begin in ("", "ru", "runs/", "runs/a/"))
+    assert not some.touches_below("bkt", "run/") and not some.touches_below("bkt2", "runs/")
+    assert MAP.touches_below("anything", "x/")
     assert KeyMap().key("bkt", "x") is None
 
 

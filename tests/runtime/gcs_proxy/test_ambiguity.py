@@ -171,6 +171,64 @@ def test_a_head_says_each_thing_once(
     assert len(store.calls()) == before
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "said"),
+    [
+        ("POST", f"{UPLOAD}media&name=x", {"X-Goog-Upload-Protocol": "resumable"}, "by uploadType alone"),
+        ("POST", f"{UPLOAD}resumable&name=x", {"x-goog-upload-command": "start"}, "by uploadType alone"),
+        ("POST", f"{UPLOAD}media&name=x&upload_protocol=resumable", {}, "not by upload_protocol"),
+        ("POST", f"{UPLOAD}media&name=x&%75pload_type=multipart", {}, "not by upload_type"),
+        ("POST", f"{UPLOAD}media&name=x&$uploadType=multipart", {}, "not by $uploadType"),
+        ("PUT", "/BUCKET/enc/x", {"x-amz-meta-slicebench-enc-version": "2"}, "may not be named"),
+        (
+            "PUT",
+            "/BUCKET/enc/x",
+            {"x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER"},
+            "not sealed",
+        ),
+        ("PUT", "/BUCKET/enc/x", {"x-goog-content-sha256": "0" * 64}, "not sealed"),
+        ("PUT", "/enc/x", {"Host": "BUCKET.storage.googleapis.com"}, "the path begins with the bucket"),
+        ("PUT", "/enc/x", {"Host": "BUCKET.COMMONDATASTORAGE.googleapis.com.:443"}, "begins with the bucket"),
+        ("GET", "/BUCKET/enc/x", {"Host": "storage.us-east1.rep.googleapis.com"}, "begins with the bucket"),
+    ],
+)
+def test_an_upload_is_of_one_kind_and_to_one_place(
+    proxy: Proxy, store: Store, bucket: str, method: str, target: str, headers: dict[str, str], said: str
+) -> None:
+    told = {name: value.replace("BUCKET", bucket) for name, value in headers.items()}
+    refused(proxy, store, bucket, method, target, None if method == "GET" else b"plain", told, said)
+
+
+def test_no_checksum_of_the_plaintext_goes_up(proxy: Proxy, store: Store, bucket: str) -> None:
+    crc32c = "CRC32C of plain"
+    told = {
+        "x-amz-checksum-crc32c": crc32c,
+        "Content-Digest": crc32c,
+        "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
+    }
+    assert proxy.ask("PUT", f"/{bucket}/enc/x", b"plain", told).status == 200
+    assert proxy.read(bucket, "enc/x").content == b"plain"
+    (call,) = [call for call in store.calls(f"/{bucket}/enc/x") if call["method"] == "PUT"]
+    assert crc32c not in call["headers"].values() and "x-amz-content-sha256" in call["headers"]
+
+
+@pytest.mark.parametrize("target", [f"{UPLOAD}media&name=enc%2Fx", "/BUCKET/enc/x", ""])
+def test_an_upload_that_does_not_say_how_long_it_is_is_none_of_nothing(
+    proxy: Proxy, store: Store, bucket: str, target: str
+) -> None:
+    if not target:
+        began = proxy.ask("POST", f"{UPLOAD}resumable&name=enc%2Fx".replace("BUCKET", bucket), b"{}")
+        target = began.headers["Location"].removeprefix(proxy.url)
+    before = len(store.calls())
+    connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=60)
+    connection.putrequest("POST" if "media" in target else "PUT", target.replace("BUCKET", bucket))
+    connection.putheader("Content_Length", "5")
+    connection.endheaders()
+    assert connection.getresponse().status == 411
+    connection.close()
+    assert len(store.calls()) == before
+
+
 @pytest.mark.parametrize("body", [b'{"metadata": {"a": "\\ud800"}}', b'{"metadata": {"\\udc00": "a"}}'])
 @pytest.mark.parametrize(
     ("method", "behind"), [("PATCH", ""), ("PUT", ""), ("POST", "/rewriteTo/b/BUCKET/o/enc%2Fb")]

@@ -114,7 +114,7 @@ def test_whatever_a_client_says_is_answered_or_its_connection_ends(
         came = proxy.say(b"".join(said), pieces)
     assert not came or came.startswith(b"HTTP/1.1 ") or came[3:4] == b"\x04"  # the settings of HTTP/2
     statuses = {int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) [ -~]*\r\n[A-Z]", came)}
-    assert statuses <= {100, 200, 204, 308, 400, 403, 404, 405, 410, 412, 416, 422}, came
+    assert statuses <= {100, 200, 204, 308, 400, 403, 404, 405, 410, 411, 412, 416, 422}, came
 
 
 @given(

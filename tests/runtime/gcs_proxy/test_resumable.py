@@ -48,7 +48,7 @@ class Upload:
         assert self.begun.status != 200 or f"http://{location.netloc}" == proxy.url
         self.target = f"{location.path}?{location.query}"
 
-    def put(self, content: bytes, told: str, **headers: str) -> Told:
+    def put(self, content: Any, told: str, **headers: str) -> Told:
         more = {key.replace("_", "-"): text for key, text in headers.items()}
         return self.proxy.ask("PUT", self.target, content, {"Content-Range": told, **more})
 
@@ -172,6 +172,37 @@ def test_a_range_that_does_not_fit_is_refused_and_the_upload_goes_on(
     refused = upload.put(b"12345", told)
     assert refused.status == 400 and said in refused.message
     check(proxy, store, bucket, upload.put(b"12345", "bytes 0-4/5"), b"12345")
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (300, "bytes 0-99/100"),
+        (300, "bytes 0-99/*"),
+        (BLOCK + 1, f"bytes 0-{BLOCK - 1}/{BLOCK}"),
+        (BLOCK + 1, f"bytes 0-{BLOCK - 1}/*"),
+        (1, "bytes */*"),
+        (1, "bytes */0"),
+    ],
+)
+def test_a_body_in_chunks_is_no_longer_than_its_range(
+    proxy: Proxy, store: Store, bucket: str, size: int, told: str
+) -> None:
+    upload, content = Upload(proxy, bucket), data(size)
+    refused = upload.put(iter([content]), told)
+    assert refused.status == 400 and "longer than its Content-Range" in refused.message
+    assert proxy.read(bucket, "a/ä").status == 404
+    begun = upload.status()
+    kept = int(begun.headers["Range"].partition("-")[2]) + 1 if "Range" in begun.headers else 0
+    check(proxy, store, bucket, upload.rest(content, kept), content)
+
+
+def test_an_upload_has_as_many_bytes_as_it_began_with(proxy: Proxy, store: Store, bucket: str) -> None:
+    upload = Upload(proxy, bucket, X_Upload_Content_Length="100")
+    for content, told in ((bytes(200), "bytes 0-199/200"), (b"", "bytes */0"), (bytes(50), "bytes 0-49/50")):
+        refused = upload.put(content, told)
+        assert refused.status == 400 and "began as one of 100 bytes" in refused.message
+    check(proxy, store, bucket, upload.put(data(100), "bytes 0-99/100"), data(100))
 
 
 @given(st.text("bytes*/-0123456789 ", max_size=20), st.one_of(st.none(), st.integers(0, 10)))

@@ -192,6 +192,7 @@ class Within:
         objects = self.world.buckets["bkt"]
         before = {name: replace(found, fields=copy.deepcopy(found.fields)) for name, found in objects.items()}
         self.gate._known.clear()
+        self.gate._bad.clear()
         try:
             yield
             assert not self.gate.budget.used
