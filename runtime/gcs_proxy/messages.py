@@ -11,6 +11,8 @@ import h11
 from runtime.gcs_proxy.wire import HEAD_LIMIT, BadMessage, Closed, Headers, Wire
 
 _READ_BYTES = 64 << 10
+_GOING_ON = 16
+"""So many answers of 1xx may come before one that says something: each may come just before patience ends."""
 
 
 class NewerHttp(BadMessage):
@@ -140,7 +142,7 @@ def receive_request(wire: Wire) -> tuple[Request, Body] | None:
 
 def receive_response(wire: Wire, parser: h11.Connection, method: str) -> Response:
     """Returns the response to a request that went out by `parser`. Raises BadMessage, Closed."""
-    while True:
+    for _ in range(_GOING_ON + 1):
         head = wire.read_head()
         if head is None:
             raise Closed("the connection ended where a response had to come")
@@ -149,6 +151,8 @@ def receive_response(wire: Wire, parser: h11.Connection, method: str) -> Respons
             break
         if not isinstance(event, h11.InformationalResponse):
             raise BadMessage("this is no response")
+    else:
+        raise BadMessage("the store says again and again that it goes on, and answers nothing")
     headers = _headers(event)
     length = _framing(headers, event.http_version)
     status = int(event.status_code)

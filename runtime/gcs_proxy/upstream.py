@@ -16,6 +16,9 @@ from runtime.gcs_proxy.wire import BadMessage, Closed, Headers, Wire
 
 GOOGLE = "https://storage.googleapis.com"
 CONNECT_S, SILENCE_S = 20.0, 120.0
+"""A store that says nothing for so long is given up. Not earlier: rewrites, and the ends of large uploads, take it tens
+of seconds, and TensorStore would wait without limit. google-cloud-storage goes by itself after 60 seconds.
+"""
 _KEPT = 64
 
 

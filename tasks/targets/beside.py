@@ -21,6 +21,8 @@ _KEY_MAP = "GCP_KMS_BUCKET_KEY_MAPPING"
 """By which our proxy and go-gcsproxy are told which bucket has which key."""
 _OFF = "GCS_PROXY_DISABLE_ENCRYPTION"
 """By which, not empty, both are told to encrypt nothing."""
+_RUN = "{run}"
+"""What each run of an acceptance has for itself."""
 _OTHERS_MAY = 0o077
 _LARGEST_KEY_FILE = 1 << 16
 
@@ -59,7 +61,7 @@ def uncovered(encryption: Encryption, output: str) -> str:
     if _has_key(encryption.key_map, output):
         return ""
     known = ", ".join(encryption.by_place)
-    return f"{output} is in no place that encryption: has a key for ({known})"
+    return f"{output} is in no place that encryption: has a key for ({known}){_before_run(output)}"
 
 
 def unmapped(sidecar: SidecarConfig, output: str) -> str:
@@ -73,15 +75,22 @@ def unmapped(sidecar: SidecarConfig, output: str) -> str:
         has_key = _has_key(parse_key_map(text), output)
     except BadInput as error:
         return f"{_KEY_MAP} of sidecar {sidecar.name}: {error.problems[0].what}"
-    return (
-        "" if has_key else f"{output} is in no place that {_KEY_MAP} of sidecar {sidecar.name} has a key for"
-    )
+    if has_key:
+        return ""
+    why = f"{output} is in no place that {_KEY_MAP} of sidecar {sidecar.name} has a key for"
+    return why + _before_run(output)
 
 
 def _has_key(key_map: KeyMap, output: str) -> bool:
     bucket, _, prefix = output.removeprefix("gs://").partition("/")
     name = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    return key_map.key(bucket, name) is not None
+    # What {run} will stand for nobody knows yet, and no key is for a place that is called so.
+    return key_map.key(bucket, name.partition(_RUN)[0]) is not None
+
+
+def _before_run(output: str) -> str:
+    """Returns what a refusal says more of a place with {run} in it."""
+    return f", whatever {_RUN} will be: what stands before it decides" if _RUN in output else ""
 
 
 def key_files(encryption: Encryption) -> list[Problem]:

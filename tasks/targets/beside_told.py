@@ -11,7 +11,7 @@ from runtime.contract.sidecar import Sidecar
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.target import TargetConfig
 from tasks.targets.beside import beside
-from tasks.targets.kube_beside import CERTIFICATES, numbers, ports, shares
+from tasks.targets.kube_beside import CERTIFICATES, numbers, ports, requests, shares
 
 _ALL_ELSE = "all else passes through as it is"
 _FOR = {"port": "workers", "admin": "health", "forward": "https_proxy"}
@@ -22,7 +22,8 @@ class Standing:
     """What stands beside each worker, before anybody has started it.
 
     `encrypts` None: nobody knows that of a program that is not ours. `keys`: by place, as the target names them; what
-    is written elsewhere passes through. `image` None: it is a process of its own, in no container. `ports`: by who
+    is written elsewhere passes through. `image` None: it is a process of its own, in no container. `asks`: for what its
+    container asks, `cpu` and `memory` (bytes), as Kubernetes reads them. `ports`: by who
     comes there; None: a free one. `up_once`: when it is up. `certificates`: the folder that it shares with the
     workers; None: it shares none, or one that only the host knows. `workload_env`: names of what it gives the workers.
     """
@@ -33,6 +34,7 @@ class Standing:
     keys: Mapping[str, str]
     old_keys: Sequence[str]
     image: str | None
+    asks: Mapping[str, str]
     command: Sequence[str]
     ports: Mapping[str, int | None]
     up_once: str
@@ -55,6 +57,7 @@ def standing(config: TargetConfig) -> Standing | None:
         keys=dict(ours.by_place) if ours is not None and ours.enabled else {},
         old_keys=ours.old_keys if ours is not None else (),
         image=(sidecar.image or "that of the workers") if in_pods else None,
+        asks=requests(config) if isinstance(config, GkeTargetConfig) else {},
         command=() if ours is not None else sidecar.command,
         ports={_FOR[name]: known.get(name) for name in ports(sidecar)},
         up_once=_up_once(sidecar, certificates),
@@ -67,6 +70,8 @@ def lines(one: Standing, output: str) -> Iterator[str]:
     """Yields what people are told of it. `output`: where the run writes."""
     what = "slicebench's own proxy, beside each worker" if one.is_ours else "beside each worker"
     yield f"{one.name}, {what}" + (f", in a container: {one.image}" if one.image else ", as a process")
+    if one.image:
+        yield _asks(one.asks)
     for place, key in one.keys.items():
         yield f"encrypts what is written to {'any other bucket' if place == EVERY else place}, by {key}"
     if one.encrypts is not None and EVERY not in one.keys:
@@ -82,6 +87,12 @@ def lines(one: Standing, output: str) -> Iterator[str]:
         yield f"shares the folder {one.certificates} with the workers"
     if one.workload_env:
         yield f"gives the workers {', '.join(one.workload_env)}"
+
+
+def _asks(asked: Mapping[str, str]) -> str:
+    told = [f"{asked['cpu']} processors"] if "cpu" in asked else []
+    told += [f"{int(asked['memory']) / 2**20:g} MiB of memory"] if "memory" in asked else []
+    return f"its container asks for {' and '.join(told) or 'no processors and no memory'}"
 
 
 def _listens(ports: Mapping[str, int | None]) -> str:

@@ -101,15 +101,16 @@ def _container(
             literals({name: filled(value, known) for name, value in sidecar.env.items()}),
         ),
         ports=[{"containerPort": known[name]} for name in ports(sidecar)],
-        resources=_resources(config),
+        resources=given(requests=requests(config)),
         startupProbe=_probe(sidecar, known, on_loopback=config.uses_host_network),
         volumeMounts=mounts,
     )
 
 
-def _resources(config: GkeTargetConfig) -> Object:
-    """Returns what the container asks for. No limits: to be killed for its memory would fail what workers write.
+def requests(config: GkeTargetConfig) -> dict[str, str]:
+    """Returns what the container asks for, as Kubernetes reads it.
 
+    It has no limits: to be killed for its memory would fail what workers write.
     Kueue admits no pod that asks for what its queue has no quota of, and many queues (xpk's) know chips alone. So by
     itself the proxy asks only for what the target has the workers ask for, which such a queue has to have anyway.
     """
@@ -120,8 +121,7 @@ def _resources(config: GkeTargetConfig) -> Object:
     if config.encryption is not None:
         cpu = cpu or (PROXY_CPU if config.cpu else None)
         memory = memory or (PROXY_MEMORY if config.memory else None)
-    requests = given(cpu=cpu, memory=None if memory is None else str(size.in_bytes(memory)))
-    return given(requests=requests)
+    return given(cpu=cpu, memory=None if memory is None else str(size.in_bytes(memory)))
 
 
 def ports(sidecar: Sidecar) -> list[str]:

@@ -23,6 +23,8 @@ trap 'copy; exit 0' TERM
 while :; do sleep "$EVERY_S" & wait $!; copy; done
 """
 
+_CPU, _MEMORY = "50m", str(128 << 20)
+
 METRICS = ("cpu", "memory", "load", "disk", "filesystem", "network")
 """What of the host the collector reads; it arrives as workload.googleapis.com/system.KIND.…"""
 
@@ -38,6 +40,16 @@ def parts(config: GkeTargetConfig, submission: Submission) -> Parts:
         parts.volumes.append({"name": "host", "hostPath": {"path": "/"}})
         parts.sidecars.append(_collector(config.ops_agent, submission.name))
     return parts
+
+
+def requests(config: GkeTargetConfig) -> dict[str, str]:
+    """Returns what a container that slicebench puts beside workers asks for: a little of what these ask for.
+
+    A namespace with a quota of processors or memory refuses pods of which a container asks for none; a queue that has
+    no quota of them admits nothing that asks.
+    """
+    asked = {"cpu": _CPU} if config.cpu else {}
+    return {**asked, "memory": _MEMORY} if config.memory else asked
 
 
 def xla_flags(config: GkeTargetConfig, env: Mapping[str, str]) -> dict[str, str | Object]:

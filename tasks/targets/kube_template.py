@@ -71,12 +71,11 @@ def worker_parts(config: GkeTargetConfig, submission: Submission) -> Parts:
     if config.shared is not None:
         parts.mounts.append({"name": "shared", "mountPath": config.shared.directory})
         parts.volumes.append({"name": "shared", **_shared(config.shared)})
-    for more in (
-        kube_gpudirect.parts(config),
-        kube_sidecars.parts(config, submission),
-        kube_beside.parts(config, submission),
-    ):
-        parts.add(more)
+    parts.add(kube_gpudirect.parts(config))
+    parts.add(kube_sidecars.parts(config, submission))
+    if asked := kube_sidecars.requests(config):
+        parts.sidecars = [{**one, "resources": {"requests": asked}} for one in parts.sidecars]
+    parts.add(kube_beside.parts(config, submission))
     return parts
 
 

@@ -7,9 +7,12 @@ import json
 import pytest
 
 from runtime.gcs_proxy.format import Layout
+from runtime.gcs_proxy.messages import Request, receive_response, request_head
+from runtime.gcs_proxy.wire import BadMessage, Headers
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, path
 from tests.runtime.gcs_proxy.test_refusing import CONTENT, UPLOAD, C, S, cut_answer
+from tests.runtime.gcs_proxy.within import End
 
 
 def test_an_early_no_of_the_store_reaches_the_client(proxy: Proxy, store: Store, bucket: str) -> None:
@@ -84,3 +87,13 @@ def test_a_store_that_breaks_off_is_told_as_503_or_by_a_cut(proxy: Proxy, store:
     assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: C - 12]
     store.faults({"method": "POST", "path": bucket, "take": 1000})
     assert proxy.upload(bucket, "y", CONTENT).status == 503
+
+
+def test_a_store_that_only_says_that_it_goes_on_is_given_up() -> None:
+    """Each such word may come just before patience ends."""
+    _, parser = request_head(Request("GET", "/", Headers([("Host", "x")])))
+    going_on, answer = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    assert receive_response(End(going_on * 3 + answer), parser, "GET").status == 200
+    _, parser = request_head(Request("GET", "/", Headers([("Host", "x")])))
+    with pytest.raises(BadMessage, match="again and again"):
+        receive_response(End(going_on * 99), parser, "GET")

@@ -150,11 +150,18 @@ def test_how_another_sidecar_is_seen_to_be_up(ready: dict[str, Any], where: str)
             "gs://other/runs is in no place that encryption: has a key for (bkt)",
         ),
         ({"bkt/runs/a": KMS}, "gs://bkt/runs", "gs://bkt/runs is in no place"),
+        ({"bkt/run-": KMS}, "gs://bkt/run-{run}", ""),
+        ({"bkt/run-": KMS}, "gs://bkt/run-a-{run}/x", ""),
+        ({"bkt": KMS}, "gs://bkt/{run}", ""),
+        ({"bkt/run-": KMS}, "gs://bkt/{run}", "gs://bkt/{run} is in no place"),
+        ({"bkt/run-a": KMS}, "gs://bkt/run-{run}", "gs://bkt/run-{run} is in no place"),
+        ({"bkt/{run}": KMS}, "gs://bkt/{run}", "gs://bkt/{run} is in no place"),
     ],
 )
 def test_an_output_without_a_key_is_told(keys: dict[str, str], output: str, told: str) -> None:
     found = uncovered(Encryption(keys=keys), output)
     assert found.startswith(told) and bool(found) is bool(told)
+    assert ("what stands before it decides" in found) is ("{run} is in no place" in told)
 
 
 def test_key_files_are_looked_at_before_anything_is_made(tmp_path: Path, key: Path) -> None:

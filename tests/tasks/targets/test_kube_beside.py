@@ -218,11 +218,12 @@ def test_a_plan_tells_what_manifests_have(key: Path) -> None:
     for target in (
         config(sidecar=OTHER),
         sealed(key),
-        config(encryption={"enabled": False, "face": "forward"}),
+        config(encryption={"enabled": False, "face": "forward"}, cpu="4", memory="8GiB"),
     ):
         stands = standing(target)
         assert stands is not None
         container = pod_of(made(target)[0])["spec"]["initContainers"][0]
+        assert stands.asks == container.get("resources", {}).get("requests", {})
         ports = [one["containerPort"] for one in container["ports"]]
         assert list(stands.ports.values()) == ports
         mounts = [
@@ -239,6 +240,13 @@ def test_a_plan_tells_what_manifests_have(key: Path) -> None:
     ):
         other = standing(config(sidecar=OTHER))
         assert other is not None and part in lines(other, "gs://b/o")
+    for asks, said in (
+        ({}, "no processors and no memory"),
+        ({"cpu": "500m"}, "500m processors"),
+        ({"cpu": 2, "memory": "1.5GiB"}, "2 processors and 1536 MiB of memory"),
+    ):
+        asking = standing(config(encryption={"enabled": False, **asks}))
+        assert asking is not None and f"its container asks for {said}" in lines(asking, "gs://b/o")
 
 
 def test_without_one_nothing_is_added() -> None:

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tasks.targets.kube_check import checked
 from tests.tasks.targets.kube_made import (
@@ -35,6 +38,27 @@ def test_dumps_are_copied_by_a_container_that_outlives_the_worker() -> None:
     assert checked(jobset) == []
     given = seen(main_of(made({"debug_dump": {"to": "gs://bucket"}}, env={"XLA_FLAGS": "-b"})))
     assert given["XLA_FLAGS"] == "-b --xla_dump_to=/xla-dump"
+
+
+@pytest.mark.parametrize(
+    ("workers", "asked"),
+    [
+        ({}, {}),
+        ({"cpu": "4", "memory": "8GiB"}, {"cpu": "50m", "memory": str(128 << 20)}),
+        ({"memory": "8GiB"}, {"memory": str(128 << 20)}),
+    ],
+)
+def test_containers_beside_workers_ask_for_what_these_ask_for_and_no_more(
+    workers: dict[str, Any], asked: dict[str, str]
+) -> None:
+    """A quota of memory admits no pod with a container that asks for none; a queue of chips alone, none that asks."""
+    direct = {"type": "h100-80gb-8", "nodes": 2, "slices": 1, "gpu_networks": ["a", "b", "c", "d"]}
+    beside = {"debug_dump": {"to": "gs://bucket"}, "ops_agent": {}}
+    jobset = made({**direct, **beside, **workers})
+    assert checked(jobset) == []
+    containers = pod_of(jobset)["spec"]["initContainers"]
+    assert len(containers) == 3
+    assert [one.get("resources", {}) for one in containers] == [{"requests": asked} if asked else {}] * 3
 
 
 def test_the_copier_copies_meanwhile_and_once_more_at_its_end(tmp_path: Path) -> None:
