@@ -10,12 +10,23 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput, ExitCode
 from runtime.contract.keymap import parse_key
-from runtime.gcs_proxy.decrypt import decrypt_file
-from runtime.gcs_proxy.format import Malformed
-from runtime.gcs_proxy.keys import KeyRing, make_key_file
-from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
-from runtime.gcs_proxy.options import add_options, settings
-from runtime.gcs_proxy.serve import serve
+
+try:
+    from runtime.gcs_proxy.decrypt import decrypt_file
+    from runtime.gcs_proxy.format import Malformed
+    from runtime.gcs_proxy.keys import KeyRing, make_key_file
+    from runtime.gcs_proxy.kms import KeyDenied, KeyUnavailable
+    from runtime.gcs_proxy.options import add_options, settings
+    from runtime.gcs_proxy.serve import serve
+except ModuleNotFoundError as error:
+    if (error.name or "runtime").startswith("runtime"):
+        raise
+    print(
+        f"the proxy needs {error.name}, which is not installed here: pip install 'slicebench[proxy]', or, in a "
+        "clone, pip install -e '.[proxy]'",
+        file=sys.stderr,
+    )
+    sys.exit(int(ExitCode.BAD_INPUT))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,7 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     words = list(arguments)
     if not words or words[0] not in ("serve", "decrypt", "new-key", "-h", "--help"):
         words.insert(0, "serve")
-    given = _parser().parse_args(words)
+    given, unknown = _parser().parse_known_args(words)
+    if unknown:
+        given.parser.error(
+            f"unrecognized arguments: {' '.join(unknown)}"
+        )  # with the options of its own command
     try:
         given.do(given)
     except BadInput as error:
@@ -49,13 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     proxy = commands.add_parser("serve", help="serve the proxy; so it does without a command")
     add_options(proxy)
-    proxy.set_defaults(do=lambda given: serve(settings(given, os.environ)))
+    proxy.set_defaults(parser=proxy, do=lambda given: serve(settings(given, os.environ)))
     _decrypting(
         commands.add_parser("decrypt", help="decrypt an object that was downloaded as it lies in the bucket")
     )
     new_key = commands.add_parser("new-key", help="write a new key file")
     new_key.add_argument("path", type=Path, metavar="FILE")
-    new_key.set_defaults(do=lambda given: make_key_file(given.path))
+    new_key.set_defaults(parser=new_key, do=lambda given: make_key_file(given.path))
     return parser
 
 
@@ -78,7 +93,7 @@ def _decrypting(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the plaintext goes")
     parser.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
-    parser.set_defaults(do=_decrypt)
+    parser.set_defaults(parser=parser, do=_decrypt)
 
 
 def _decrypt(given: argparse.Namespace) -> None:

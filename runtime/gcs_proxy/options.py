@@ -25,7 +25,7 @@ KEY_MAP, NO_ENCRYPTION, INSECURE, LEVEL, CERTIFICATES = (
 _MOST, _LEAST_MIB = 64, 4
 OWN, ALL = "own", "all"
 """Programs of the proxy's user, or of whoever gets through."""
-_NO = ("0", "false", "no", "off")
+_NO = ("", "0", "false", "no", "off")
 MOUNTED = "mounted"
 """Of key files: others may read them, by their modes, and nobody else is there."""
 
@@ -180,7 +180,7 @@ def settings(given: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
             f"{INSECURE} is set: the store's certificate is always verified here",
             fix="unset it, and name the authority of a store of your own by --upstream-ca",
         )
-    if environ.get(NO_ENCRYPTION, "").strip().lower() in _NO:
+    if (said := environ.get(NO_ENCRYPTION, "")) and said.strip().lower() in _NO:
         raise BadInput(
             f"{NO_ENCRYPTION} is {environ[NO_ENCRYPTION]!r}: whatever it is set to, nothing is encrypted",
             fix="unset it, and all is encrypted that the key map names; or set it to 1",

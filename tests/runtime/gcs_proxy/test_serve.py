@@ -19,6 +19,7 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef
+from runtime.gcs_proxy.__main__ import main
 from runtime.gcs_proxy.options import Settings, add_options, settings
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy, path
@@ -92,6 +93,7 @@ def test_go_gcsproxys_variables_are_heard_and_options_win_over_them() -> None:
         ),
         (["--key-map", f"*:{KEY}"], {"GCS_PROXY_DISABLE_ENCRYPTION": "false"}, "nothing is encrypted"),
         (["--key-map", f"*:{KEY}"], {"GCS_PROXY_DISABLE_ENCRYPTION": "0"}, "unset it"),
+        (["--key-map", f"*:{KEY}"], {"GCS_PROXY_DISABLE_ENCRYPTION": " "}, "unset it"),
         (["--no-encryption", "--processes", "0"], {}, "from 1 to 64"),
         (["--no-encryption", "--old-key", "k"], {}, "is no key"),
         (["--no-encryption", "--allow", "a.com"], {}, "need --certificates"),
@@ -106,6 +108,25 @@ def test_what_is_not_safe_or_not_clear_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=said):
         told(*words, **environ)
+
+
+def test_a_wrong_word_is_told_with_the_options_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, option in ((["--x"], "--key-map"), (["new-key", "a", "--x"], "new-key [-h] FILE")):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        said = capsys.readouterr().err
+        assert ended.value.code == 2 and option in said and "unrecognized arguments: --x" in said
+
+
+def test_a_package_that_is_missing_is_named() -> None:
+    program = (
+        "import runpy, sys; sys.modules['tink'] = None; runpy.run_module('runtime.gcs_proxy', {}, '__main__')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("the proxy needs tink") and "slicebench[proxy]" in ended.stderr
 
 
 def _has_ipv6() -> bool:
