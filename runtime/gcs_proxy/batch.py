@@ -16,6 +16,7 @@ from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.messages import Body, Request
 from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
+from runtime.gcs_proxy.related import AS_IT_IS
 from runtime.gcs_proxy.routes import Route, route
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.wire import BadMessage, Headers, Wire
@@ -132,8 +133,11 @@ def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
     about_part, _, request = _halves(raw)
     line, _, rest = request.partition(b"\n")
     found = _LINE.fullmatch(line.strip())
-    if _fields(about_part).get("content-type").split(";")[0].strip() != "application/http" or not found:
+    told = _fields(about_part)
+    if told.get("content-type").split(";")[0].strip() != "application/http" or not found:
         raise invalid("each part of a batch is application/http, with one request")
+    if any(coding.lower() not in AS_IT_IS for coding in told.all("content-transfer-encoding")):
+        raise invalid("a request of the batch does not stand there as it is")
     host = (found["host"] or b"").decode("latin-1")
     if host not in ("", client.request.headers.get("host"), gate.pool.origin.authority):
         raise invalid("the requests of a batch are to where the batch goes")
@@ -151,7 +155,7 @@ def _part(gate: Gateway, client: Client, raw: bytes) -> _Part:
     ]
     headers = Headers([("Host", client.request.headers.get("host")), *kept, *own.end_to_end()])
     request_of = Request(found["method"].decode(), found["target"].decode(), headers)
-    part = _fields(about_part).get("content-id").strip("<>")
+    part = told.get("content-id").strip("<>")
     content = content[: number(own.get("content-length"))]
     if request_of.method in BODILESS and not content.strip(b"\r\n"):
         content = b""  # an empty line more, before the boundary

@@ -13,7 +13,7 @@ from runtime.gcs_proxy.resources import Resource, parse_clients
 
 _BEGINNING_LIMIT = 1 << 20
 _PIECE_BYTES = 16 << 10
-_AS_IT_IS = ("", "binary", "8bit", "7bit")
+AS_IT_IS = ("", "binary", "8bit", "7bit")
 """What a part's Content-Transfer-Encoding says of bytes that stand there as they are."""
 _TEXTS = ("", "utf-8", "us-ascii")
 _FIELDS = rb"(?:[!-9;-~]+:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*)*\r?\n"
@@ -47,7 +47,7 @@ class MediaPart:
                 "the object's part has a Content-Encoding: what is compressed has contentEncoding in its JSON"
             )
         coding = _field(self._fields, "content-transfer-encoding").lower()
-        if coding not in (*_AS_IT_IS, "base64"):
+        if coding not in (*AS_IT_IS, "base64"):
             raise invalid(
                 f"the object's Content-Transfer-Encoding is {coding[:60]!r}: of these, base64 and binary are read here"
             )
@@ -171,7 +171,7 @@ def _refuse_unreadable(fields: bytes) -> None:
     """Raises Refused where the JSON is text of another kind than is read here: it could name another object then."""
     coding = _field(fields, "content-transfer-encoding").lower()
     charset = re.search(r"(?i);\s*charset\*?\s*=\s*\"?([^\s;\"]*)", _field(fields, "content-type"))
-    if coding not in _AS_IT_IS or (charset and charset[1].lower() not in _TEXTS):
+    if coding not in AS_IT_IS or (charset and charset[1].lower() not in _TEXTS):
         raise invalid("the JSON of a multipart upload is UTF-8, and stands there as it is")
 
 

@@ -12,6 +12,8 @@ from runtime.gcs_proxy.format import Malformed, number
 from runtime.gcs_proxy.refusal import Refused, corrupt, invalid, unavailable
 
 Resource = dict[str, Any]
+JSON = ("Content-Type", "application/json; charset=UTF-8")
+"""The header of what is read and written here."""
 _HASHES = ("md5Hash", "crc32c")
 _NUMBERS = ("size", "generation", "metageneration", "totalBytesRewritten")
 _TEXTS = ("name", "bucket", "contentEncoding", "crc32c")

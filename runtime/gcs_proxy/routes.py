@@ -88,6 +88,11 @@ def upload_path(bucket: str) -> str:
     return f"/upload/storage/v1/b/{quote(bucket, safe='')}/o"
 
 
+def as_read(route: Route) -> str:
+    """Returns path and query of an upload, written so that no server reads them otherwise than it was done here."""
+    return with_query(upload_path(route.bucket), route.query_but())
+
+
 def with_query(path: str, query: str) -> str:
     """Puts path and query together."""
     return f"{path}?{query}" if query else path

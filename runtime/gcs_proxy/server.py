@@ -21,6 +21,8 @@ CONNECTIONS = 512
 IDLE_S = 300.0
 """How long a connection may be silent, between requests and within one."""
 _BODILESS = frozenset((204, 304))
+_LEADING = ("alt-svc", "location")
+"""By these an answer has its client ask elsewhere, the second one where it is a redirection."""
 
 
 Answer = Callable[["Client"], None]
@@ -40,6 +42,8 @@ class Client:
         self.scheme = "http"
         self.asked_at = ""
         """Where the client asks, if not here."""
+        self.stays = False
+        """Whether the answer may not lead elsewhere: who followed it would go past the proxy."""
         self.about: Route | None = None
         """What it is about, once that is known."""
         self.after: Callable[[Wire, Converse], None] | None = None
@@ -69,6 +73,8 @@ class Client:
         if not self.body.ended:
             self.keep = False  # what was not read of its body would be taken for the next request
         fields = list(headers)
+        if self.stays:
+            fields = Headers(fields).without(_LEADING if 300 <= status < 400 else _LEADING[:1]).fields
         if length is not None:
             fields.append(("Content-Length", str(length)))
         if not Headers(fields).has("date"):

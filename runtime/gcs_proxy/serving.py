@@ -25,8 +25,8 @@ from runtime.gcs_proxy.passing import pass_through
 from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
-from runtime.gcs_proxy.resources import named, of_objects, one_name, parse_clients
-from runtime.gcs_proxy.routes import Route, check_bucket, object_path, route, with_query
+from runtime.gcs_proxy.resources import JSON, named, of_objects, one_name, parse_clients
+from runtime.gcs_proxy.routes import Route, as_read, check_bucket, object_path, route, with_query
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
@@ -47,6 +47,7 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
     about = route(request.method, request.target)
     client.about, client.xml = about, about.xml
     client.body.wait()  # who sends nothing yet takes no buffer, key or connection yet
+    client.stays = any(map(gate.key_map.touches, (about.bucket, about.to[0])))
     if gate.key_map.touches(about.bucket):
         refuse_body(client)
         if about.kind in ("upload", "session"):
@@ -88,6 +89,8 @@ def _other(gate: Gateway, client: Client, about: Route) -> None:
     if not about.name or any(gate.key_map.key(*place) for place in places):
         what = about.verb or client.request.method
         raise unsupported(f"{what} of encrypted objects does not go through this proxy")
+    if content:
+        _tell(client, JSON)  # as it was read here
     pass_through(gate, client, content)
 
 
@@ -123,7 +126,7 @@ def _upload(gate: Gateway, client: Client, about: Route) -> None:
         if key := _key(gate, about):
             upload_media(gate, client, about, key)
         else:
-            pass_through(gate, client)
+            pass_through(gate, client, target=as_read(about))
     elif about.verb == "multipart":
         _multipart(gate, client, about)
     elif about.verb == "resumable":
@@ -146,11 +149,15 @@ def _multipart(gate: Gateway, client: Client, about: Route) -> None:
     about = replace(about, name=one_name(about.name, resource))
     key = _key(gate, about)
     if key is None:
-        told = telling("multipart/related", part.boundary)  # as it was read here
-        client.request.headers = Headers([*client.request.headers.without(("content-type",)), told])
-        pass_through(gate, client, part.raw, see=OneEnd(part.delimiter, part.begun).see)
+        _tell(client, telling("multipart/related", part.boundary))  # as it was read here
+        pass_through(gate, client, part.raw, as_read(about), OneEnd(part.delimiter, part.begun).see)
         return
     upload_multipart(gate, client, about, resource, part, key)
+
+
+def _tell(client: Client, content_type: tuple[str, str]) -> None:
+    """Has a body go on with this Content-Type."""
+    client.request.headers = Headers([*client.request.headers.without(("content-type",)), content_type])
 
 
 def _key(gate: Gateway, about: Route) -> KeyRef | None:

@@ -11,8 +11,8 @@ from runtime.gcs_proxy.gateway import Gateway
 from runtime.gcs_proxy.metadata import masked
 from runtime.gcs_proxy.passing import asked_of_store
 from runtime.gcs_proxy.refusal import Refused, unavailable
-from runtime.gcs_proxy.resources import custom, one_name, parse_clients, refuse_ours
-from runtime.gcs_proxy.routes import Route, upload_path, with_query
+from runtime.gcs_proxy.resources import JSON, custom, one_name, parse_clients, refuse_ours
+from runtime.gcs_proxy.routes import Route, as_read, upload_path, with_query
 from runtime.gcs_proxy.seal import Sealer
 from runtime.gcs_proxy.sealing import Plaintext, told_checksums
 from runtime.gcs_proxy.server import Client
@@ -34,9 +34,10 @@ def begin(gate: Gateway, client: Client, route: Route) -> None:
     headers = client.request.headers
     if key is None:
         # The store's own session is known to us alone, as all are in a bucket where some objects are encrypted.
-        _opened(gate, client, route, client.request.target, headers, content, None)
+        told = Headers([*headers.without(("content-type",)), JSON])  # as it was read here
+        _opened(gate, client, route, as_read(route), told, content, None)
         return
-    told = told_checksums(headers, resource.items())
+    checksums = told_checksums(headers, resource.items())
     refuse_ours(custom(resource))
     data_key, sealed_for = gate.new_key(key, route.bucket, route.name)
     sent = {name: value for name, value in resource.items() if name not in ("md5Hash", "crc32c", "size")}
@@ -47,10 +48,10 @@ def begin(gate: Gateway, client: Client, route: Route) -> None:
     length = number(headers.get("x-upload-content-length"))
     if length is not None:
         upstream.fields.append(("X-Upload-Content-Length", str(Layout().sealed_size(length))))
-    upstream.fields.append(("Content-Type", "application/json; charset=UTF-8"))
+    upstream.fields.append(JSON)
     target = with_query(upload_path(route.bucket), masked(route, *NEEDED, name=route.name))
     plain = Plaintext(
-        Sealer(data_key, sealed_for.object_id, sealed_for.layout), told, always_md5=gate.always_md5
+        Sealer(data_key, sealed_for.object_id, sealed_for.layout), checksums, always_md5=gate.always_md5
     )
     _opened(gate, client, route, target, upstream, json.dumps(sent).encode(), plain)
 

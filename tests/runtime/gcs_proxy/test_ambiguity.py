@@ -114,6 +114,12 @@ def test_a_batch_is_no_way_around(proxy: Proxy, store: Store, bucket: str, reque
     refused(proxy, store, bucket, "POST", "/batch/storage/v1", batch(request_), MIXED, said)
 
 
+def test_a_request_of_a_batch_stands_there_as_it_is(proxy: Proxy, store: Store, bucket: str) -> None:
+    body = batch("DELETE /storage/v1/b/plain/o/x\r\n\r\n")
+    coded = body.replace(b"http\r\n", b"http\r\nContent-Transfer-Encoding: quoted-printable\r\n", 1)
+    refused(proxy, store, bucket, "POST", "/batch/storage/v1", coded, MIXED, "as it is")
+
+
 def test_a_part_of_a_batch_has_no_body_that_it_does_not_need(proxy: Proxy, store: Store, bucket: str) -> None:
     before = len(store.calls())
     asked = f"DELETE {SECRET}\r\nContent-Length: 5\r\n\r\nplain".replace("BUCKET", bucket)
@@ -197,6 +203,45 @@ def test_an_upload_is_of_one_kind_and_to_one_place(
 ) -> None:
     told = {name: value.replace("BUCKET", bucket) for name, value in headers.items()}
     refused(proxy, store, bucket, method, target, None if method == "GET" else b"plain", told, said)
+
+
+def test_what_passes_goes_on_as_it_was_read(proxy: Proxy, store: Store, bucket: str) -> None:
+    """A server that parts a query at `;`, or heeds another charset, would find another name."""
+    upload, other = UPLOAD.replace("BUCKET", bucket), {"Content-Type": "application/json; charset=utf-7"}
+    assert proxy.ask("POST", f"{upload}media&name=x;name=enc/a", b"plain").status == 200
+    assert proxy.ask("POST", f"{upload}multipart&name=y;name=enc/a", related("{}"), RELATED).status == 200
+    assert proxy.ask("POST", f"{upload}resumable&name=z;name=enc/a", b"{}", other).status == 200
+    proxy.ask("POST", f"{path(bucket, 'x')}/compose", b'{"sourceObjects": [{"name": "y"}]}', other)
+    calls = [call for call in store.calls(bucket) if call["method"] == "POST"]
+    *uploads, compose = calls
+    assert [call["target"].partition("name=")[2] for call in uploads] == [
+        f"{name}%3Bname%3Denc%2Fa" for name in "xyz"
+    ]
+    told = "application/json; charset=UTF-8"
+    assert uploads[2]["headers"]["content-type"] == compose["headers"]["content-type"] == told
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", f"{UPLOAD}media&name=enc%2Fx"),
+        ("POST", f"{UPLOAD}resumable&name=enc%2Fx"),
+        ("PUT", "/BUCKET/enc/x"),
+        ("GET", f"{SECRET}?alt=media"),
+        ("GET", SECRET),
+        ("DELETE", SECRET),
+        ("POST", f"{SECRET}/rewriteTo/b/BUCKET/o/enc%2Fb"),
+    ],
+)
+def test_no_answer_leads_past_the_proxy(
+    proxy: Proxy, store: Store, bucket: str, method: str, target: str
+) -> None:
+    """Who followed it would send plaintext there, or read what nobody has looked at."""
+    leading = {"Location": "https://elsewhere/x", "Alt-Svc": 'h3=":443"'}
+    store.faults({"path": bucket, "times": 9, "status": 307, "body": "{}", "headers": leading})
+    body = b"{}" if method == "POST" else b"plain" if method == "PUT" else None
+    told = proxy.ask(method, target.replace("BUCKET", bucket), body)
+    assert told.status == 307 and not {"location", "alt-svc"} & {name.lower() for name in told.headers}
 
 
 def test_no_checksum_of_the_plaintext_goes_up(proxy: Proxy, store: Store, bucket: str) -> None:
