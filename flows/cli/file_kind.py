@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Literal
 
+from runtime.contract.errors import BadInput
 from runtime.contract.nearest import nearest
+from runtime.contract.yamlfile import load, read_text
 
 Kind = Literal["suite", "target", "nightly", "acceptance", "environment"]
 
@@ -17,6 +20,28 @@ _MARKS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("environment", frozenset({"record", "tpu_pools"})),
 )
 """Keys that files of one kind alone have; what comes first wins."""
+
+
+_OF_SUITES = frozenset({"suite_name", "benchmarks", "include"})
+_TAKEN_BY = {
+    "target": "name a suite, and this one by --target {}",
+    "nightly": "slicebench nightly {0}; slicebench check {0} says whether it is right",
+    "acceptance": "slicebench acceptance {0}; slicebench check {0} says whether it is right",
+    "environment": "slicebench env plan {}",
+}
+
+
+def refuse_other_kind(file: str) -> None:
+    """Raises BadInput where a suite is wanted and a file of another kind is named. Of what it is not, others tell."""
+    try:
+        root = load(read_text(file), file).root if Path(file).is_file() else None
+    except BadInput:
+        return
+    keys = set(root.entries) if root is not None else set()
+    kind = kind_of_file(keys)
+    if keys and kind != "suite" and not keys & _OF_SUITES:
+        article = "an" if kind[0] in "ae" else "a"
+        raise BadInput(f"{file} is {article} {kind}, and no suite", fix=_TAKEN_BY[kind].format(file))
 
 
 def kind_of_file(keys: Collection[str]) -> Kind:

@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from flows.attempt import run_uri
+from flows.cli.file_kind import refuse_other_kind
 from flows.cli.said import print_json
 from flows.cli.verbose import show_calls
 from flows.cli.wrong_flags import refuse_empty
@@ -193,6 +194,7 @@ def request_of(suite: str | None, flags: Flags, resume: str | None) -> RunReques
         )
     if flags.from_stage is not None:
         raise BadInput("--from is for a run that exists", fix="add --resume RUN, or leave it out")
+    refuse_other_kind(suite)
     return RunRequest(**given | {"suite": suite})
 
 
