@@ -126,7 +126,8 @@ def starts_of(run: Folder, pattern: str | None = None) -> list[Start]:
     Each is held against what was complete just before it, also where another was begun and cut since the stop.
     """
     loss = re.compile(pattern) if pattern else None
-    attempts = list(_since_it_began(read_json(run, ATTEMPTS_FILE) or []))
+    written = read_json(run, ATTEMPTS_FILE) or []
+    attempts, whole = list(_since_it_began(written)), {one["n"] - 1 for one in written if _had_nothing(one)}
     table = _samples(run)
     found: list[Start] = []
     newest: int | None = None
@@ -144,7 +145,9 @@ def starts_of(run: Folder, pattern: str | None = None) -> list[Start]:
             resumed=told.resumed if start.resumed is None else start.resumed,
             saved=told.saved,
             seen=seen,
-            cut=not attempt.get("stopped") and attempt.get("end", "") not in ("", "succeeded"),
+            cut=not attempt.get("stopped")
+            and attempt.get("end", "") not in ("", "succeeded")
+            and attempt["n"] not in whole,
         )
         found.append(start)
         newest, seen = _newest(run, attempt, start), bool(attempt.get("stopped"))
@@ -166,9 +169,15 @@ def _newest(run: Folder, attempt: Attempt, start: Start) -> int | None:
 
 
 def _since_it_began(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
-    counted_ = [one for one in attempts if one.get("counts", True)]
+    counted_ = [one for one in attempts if one.get("counts", True) and not _had_nothing(one)]
     first = max((n for n, one in enumerate(counted_) if one.get("restart") is None), default=0)
     yield from counted_[first:]
+
+
+def _had_nothing(attempt: Attempt) -> bool:
+    """Says whether an attempt found that the one before, whoever was interrupted in it, had come to its end."""
+    points = attempt.get("points")
+    return points is not None and not points
 
 
 def _samples(run: Folder) -> Any:

@@ -315,6 +315,23 @@ def test_what_was_cut_by_accident_is_held_against_what_was_complete_then_and_not
     }
 
 
+def test_a_start_that_came_to_its_end_counts_though_who_listened_was_interrupted(tmp_path: Path) -> None:
+    """Whoever goes on then finds nothing left, and notes an attempt of no points."""
+    attempts: list[dict[str, Any]] = [
+        {"n": 1, "restart": None, "points": None, "stopped": True, "end": "preempted"},
+        {"n": 2, "restart": {"saved": 0}, "points": None, "end": "interrupted"},
+        {"n": 3, "restart": None, "points": [], "end": "succeeded"},
+    ]
+    run = open_folder(str(tmp_path / "run"))
+    run.write("attempts.json", json.dumps(attempts).encode())
+    run.write("stopped-a1.json", json.dumps({"complete": [0], "committed": [0]}).encode())
+    run.write(log_file(1, 0), b"step 0: loss 3.0\nsaved step 0 in 1.0 s\n")
+    run.write(log_file(2, 0), b"restored step 0 in 1.0 s\nstep 1: loss 2.5\nsaved step 1 in 1.0 s\n")
+    starts = starts_of(run)
+    assert [(one.resumed, one.cut) for one in starts] == [(None, False), (0, False)]
+    assert went_on([starts]) == Check(RESUMED, True, "from step 0")
+
+
 def _ended(folder: str) -> Any:
     from tasks.stages.nightly_run import RunEnd
 
