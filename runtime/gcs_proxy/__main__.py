@@ -36,9 +36,8 @@ def main(arguments: Sequence[str]) -> int:
         words.insert(0, "serve")
     given, unknown = _parser().parse_known_args(words)
     if unknown:
-        given.parser.error(
-            f"unrecognized arguments: {' '.join(unknown)}"
-        )  # with the options of its own command
+        # Of its own command: the whole parser knows no options.
+        given.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         given.do(given)
     except BadInput as error:

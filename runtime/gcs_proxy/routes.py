@@ -145,8 +145,14 @@ def _check_root(parts: Sequence[str]) -> None:
         "" in root[:-1]
         or list(parts[:3]) != root[:3]
         or (root[0] not in _OBJECTLESS and root[:2] != ["storage", "v1"])
+        or (root[0] == "storage" and _may_be(root[2:3], "b"))
     ):
         raise invalid("this is no path of the JSON API, version 1")
+
+
+def _may_be(part: Sequence[str], word: str) -> bool:
+    """Tells whether a part of a path, if there is one, is a word that some server may take for another one."""
+    return any(one.lower() == word or not one.isascii() or not (one.isalpha() or not one) for one in part)
 
 
 def check_bucket(name: str) -> str:
@@ -185,6 +191,8 @@ def _objects(
                 "the path is none of the JSON API's, or a name in it has slashes that are not escaped"
             )
         return Route("folder", bucket, parts[2], query, "renameTo", to=(bucket, parts[5]))
+    if parts[1:2] != ["o"] and _may_be(parts[1:2], "o"):
+        raise invalid("this is no path of the JSON API, version 1")
     if len(parts) < 2 or parts[1] != "o":
         return Route("plain", bucket, query=query)
     if len(parts) == 2:

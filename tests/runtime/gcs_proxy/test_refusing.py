@@ -61,16 +61,13 @@ def test_a_spoilt_end_cuts_the_answer_after_what_is_right(proxy: Proxy, store: S
     assert proxy.read(bucket, "x", f"{2 * C}-{2 * C}").status == 422
 
 
-@pytest.mark.parametrize("spoilt", ["a bit", "cut between segments"])
-def test_who_asks_again_for_what_was_cut_is_told_why(
-    proxy: Proxy, store: Store, bucket: str, spoilt: str
-) -> None:
+def test_who_asks_again_for_what_was_cut_is_told_why(proxy: Proxy, store: Store, bucket: str) -> None:
     """Else clients, TensorStore among them, would take it for a broken connection, and ask for a quarter of an hour."""
     target = f"{path(bucket, 'x')}?alt=media"
     proxy.upload(bucket, "x", CONTENT)
     sealed = store.raw(bucket, "x")
     wrong = sealed[: 2 * S] + bytes([sealed[2 * S] ^ 1]) + sealed[2 * S + 1 :]
-    store.spoil(bucket, "x", wrong if spoilt == "a bit" else sealed[: 3 * S])
+    store.spoil(bucket, "x", wrong)
     cut_answer(proxy, target)
     for asked in (None, f"0-{len(CONTENT) - 1}", None):
         told = proxy.read(bucket, "x", asked)
@@ -88,7 +85,7 @@ def test_a_cut_between_segments_is_found_at_the_end(proxy: Proxy, store: Store, 
     proxy.upload(bucket, "x", CONTENT)
     store.spoil(bucket, "x", store.raw(bucket, "x")[: 2 * S])
     assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == CONTENT[: C - 12]
-    assert proxy.read(bucket, "x", "-5").status == 422
+    assert proxy.read(bucket, "x", "-5").status == proxy.read(bucket, "x").status == 422
 
 
 @pytest.mark.parametrize("left", [0, 1, 40, S, 2 * S])
@@ -158,6 +155,10 @@ def test_metadata_that_are_gone_or_spoilt_are_refused(proxy: Proxy, store: Store
         ("PUT", "/storage/x", b"", "no path of the JSON API"),
         ("GET", "/storage//v1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
         ("GET", "/storage/v1beta1/b/BUCKET/o/x?alt=media", None, "no path of the JSON API"),
+        ("POST", "/storage/v1/B/BUCKET/o/x/rewriteTo/b/BUCKET/o/y", b"", "no path of the JSON API"),
+        ("POST", "/storage/v1/b;x/BUCKET/o/x/rewriteTo/b/BUCKET/o/y", b"", "no path of the JSON API"),
+        ("POST", "/storage/v1/b/BUCKET/O/x/rewriteTo/b/BUCKET/o/y", b"", "no path of the JSON API"),
+        ("POST", "/storage/v1/b/BUCKET/o;x/x/rewriteTo/b/BUCKET/o/y", b"", "no path of the JSON API"),
         ("POST", "/storage/v1/b/BUCKET/o/a/b/compose", b"{}", "slashes that are not escaped"),
         ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/b/BUCKET/o/b/c", b"", "slashes that are not escaped"),
         ("POST", "/storage/v1/b/BUCKET/o/a/rewriteTo/x/BUCKET/o/b", b"", "not escaped"),
