@@ -16,6 +16,8 @@ from runtime.gcs_proxy.neighbours import is_of_this_user
 HEAD_LIMIT = 64 << 10
 """The longest head that is read; more is an attack, or no HTTP."""
 _READ_BYTES = 64 << 10
+_HEAD_S = 60.0
+"""In so long a time a head that has begun has to be whole."""
 _LINGER_S, _LINGER_BYTES = 5.0, 64 << 20
 _BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)|\r\n[ \t]")
 """Half a line end, or a line that goes on in the next one: servers do not agree on what these mean."""
@@ -88,6 +90,8 @@ class Wire:
     waiting = False
     """Whether the other side is waited for now."""
     _cut_for = ""
+    _until: float | None = None
+    """When a head that has begun has to be whole."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -131,12 +135,20 @@ class Wire:
         if self._pending or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
             return
         poller, patience = select.poll(), self.sock.gettimeout()
+        if self._until is not None:
+            left = max(0.0, self._until - time.monotonic())
+            patience = left if patience is None else min(left, patience)
         poller.register(self.sock, select.POLLIN)
-        if not poller.poll(None if patience is None else patience * 1000):
-            raise Closed("nothing came for too long")
+        self.waiting = True
+        try:
+            if not poller.poll(None if patience is None else patience * 1000):
+                raise Closed("nothing came for too long")
+        finally:
+            self.waiting = False
 
     def read_some(self) -> bytes:
-        """Returns some bytes, none at the end."""
+        """Returns some bytes, none at the end. Raises Closed."""
+        self.wait()  # who sends nothing takes no memory
         buffer = bytearray(_READ_BYTES)
         return bytes(buffer[: self.read_into(memoryview(buffer))])
 
@@ -146,6 +158,12 @@ class Wire:
 
     def read_head(self) -> bytes | None:
         """Returns a head with its empty line; None where the other side ended instead. Raises BadMessage, Closed."""
+        try:
+            return self._head()
+        finally:
+            self._until = None
+
+    def _head(self) -> bytes | None:
         head = bytearray()
         while (end := head.find(b"\r\n\r\n")) < 0:
             if len(head) > HEAD_LIMIT:
@@ -158,6 +176,9 @@ class Wire:
             if not more:
                 return None
             head += more
+            self._until = self._until or time.monotonic() + _HEAD_S
+            if time.monotonic() > self._until:
+                raise Closed("a head does not come to its end")
             while head.startswith(b"\r\n"):  # HTTP allows empty lines before a message
                 del head[:2]
         if end + 4 > HEAD_LIMIT:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from runtime.gcs_proxy import buffers, server
+from runtime.gcs_proxy import wire as wire_module
 from runtime.gcs_proxy.wire import Wire
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, path, serving
@@ -190,6 +191,23 @@ def test_the_connection_that_was_silent_for_longest_gives_way_to_a_new_one(
             )
             kept[1].sendall(b"12345")
             assert kept[1].recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_a_head_that_does_not_come_to_its_end_is_given_up(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire_module, "_HEAD_S", 0.1)
+    with serving(store.url, tmp_path) as proxy, connections(proxy, 2) as (silent, dripping):
+        silent.sendall(b"GET / HTTP")
+        assert silent.recv(4096) == b""
+
+        def goes_on() -> bool:
+            with contextlib.suppress(ConnectionError):
+                dripping.sendall(b"x")
+                return not has_ended(dripping)
+            return False
+
+        until(lambda: not goes_on())
 
 
 def test_a_new_connection_waits_for_nobodys_end(
