@@ -71,8 +71,8 @@ def answer_batch(gate: Gateway, client: Client, answer: Answer) -> None:
     for part in parts:
         refuse_two_readings(part.request)
     if not gate.key_map.entries or all(_is_apart(gate, part.about) for part in parts):
-        told = telling("multipart/mixed", boundary)  # as it was read here
-        client.request.headers = Headers([*headers.without(("content-type",)), told])
+        kind = telling("multipart/mixed", boundary)  # as it was read here
+        client.request.headers = Headers([*headers.without(("content-type",)), kind])
         pass_through(gate, client, content)
         return
     for part in parts:

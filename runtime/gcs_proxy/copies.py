@@ -18,6 +18,7 @@ from runtime.gcs_proxy.routes import Route, with_query
 from runtime.gcs_proxy.server import Client
 
 _BODY_LIMIT = 1 << 20
+_TRIES = 8
 _COPIED = (
     "contentType",
     "contentEncoding",
@@ -44,24 +45,26 @@ def copy(gate: Gateway, client: Client, route: Route) -> None:
     given = parse_clients(client.body.read_all(_BODY_LIMIT))
     refuse_ours(custom(given))
     token, sent, generation, sizes = _going_on(route.get("rewriteToken"))
-    if not token:
-        answer = current_of(gate, client, route, route.get("sourceGeneration"))
-        if not answer.ok:
-            client.answer(answer.status, answer.headers, answer.content, answer.reason)
-            return
-        current = parse(answer.content)
-        known = gate.learn(current, route.bucket, route.name)
-        sent = given or {name: current[name] for name in (*_COPIED, "metadata") if name in current}
-        sealed_for = gate.rewrapped(known, target, *route.to)
-        sent["metadata"] = {**envelope.without_ours(custom(sent)), **sealed_for.metadata()}
-        generation, sizes = known.generation, [known.plain_size, known.sealed_size]
-    more = {"sourceGeneration": generation, **({"rewriteToken": token} if token else {})}
     headers = asked_of_store(client.request.headers)
     headers.fields.append(("Content-Type", "application/json; charset=UTF-8"))
     path = client.request.target.partition("?")[0]
-    answer = gate.pool.ask(
-        "POST", with_query(path, route.query_but("fields", **more)), headers, json.dumps(sent).encode()
-    )
+    for last in (False,) * (_TRIES - 1) + (True,):
+        if not token:
+            answer = current_of(gate, client, route, route.get("sourceGeneration"))
+            if not answer.ok:
+                client.answer(answer.status, answer.headers, answer.content, answer.reason)
+                return
+            known = gate.learn(current := parse(answer.content), route.bucket, route.name)
+            sent = dict(given) or {name: current[name] for name in (*_COPIED, "metadata") if name in current}
+            sealed_for = gate.rewrapped(known, target, *route.to)
+            sent["metadata"] = {**envelope.without_ours(custom(sent)), **sealed_for.metadata()}
+            generation, sizes = known.generation, [known.plain_size, known.sealed_size]
+        more = {"sourceGeneration": generation, **({"rewriteToken": token} if token else {})}
+        query = route.query_but("fields", **more)
+        answer = gate.pool.ask("POST", with_query(path, query), headers, json.dumps(sent).encode())
+        # Where the client means no generation, one that is gone was written anew since we looked.
+        if last or answer.status != 404 or token or route.get("sourceGeneration"):
+            break
     send(client, answer, lambda told: _shown(told, client.origin, sent, generation, sizes))
 
 

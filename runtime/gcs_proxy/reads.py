@@ -29,7 +29,8 @@ _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-[0-9]{1,18}|\*)/([0-9]{1,18
 _ABOUT_CIPHERTEXT = ("content-range", "content-length", "x-goog-hash", "accept-ranges", "content-md5")
 _OURS = f"x-goog-meta-{envelope.PREFIX}"
 _MD5 = re.compile('"?[0-9a-f]{32}"?')
-_TRIES = 5
+_TRIES = 20
+"""Of a client that reads while others write all the time, each may find another generation than the one before."""
 
 
 def read(gate: Gateway, client: Client, route: Route) -> None:
@@ -43,6 +44,7 @@ def read(gate: Gateway, client: Client, route: Route) -> None:
     is_part = client.request.method == "GET" and not headers.has("if-range")
     asks = headers.get("range") if is_part else ""
     wanted, pinned = parse_range(asks), route.get("generation")
+    asked_for = pinned
     known = gate.known(route.bucket, route.name)
     if known and pinned not in ("", known.generation):
         known = None
@@ -52,12 +54,16 @@ def read(gate: Gateway, client: Client, route: Route) -> None:
             known = _learnt(gate, client, route, pinned)
         with _Question(gate, client, route, wanted, known, pinned) as question:
             response, known = question.ask()
+            if pinned != asked_for and 404 in (response.status, question.unknown and question.unknown.status):
+                # Somebody wrote it anew since the first answer: what is missing is what it was, not the object.
+                pinned, known = asked_for, None
+                continue
             if question.unknown:
                 no = question.unknown
                 client.answer(no.status, no.headers, no.content, no.reason)
                 return
             if known is None:
-                known = question.packed or _refused(gate, client, response, route, pinned)
+                known = question.packed or _refused(gate, client, response, route, pinned, wanted)
                 if known is None:
                     return
                 pinned = known.generation
@@ -165,7 +171,9 @@ def _learnt(gate: Gateway, client: Client, route: Route, pinned: str) -> Known |
     return gate.learn(parse(told.content), route.bucket, route.name) if told.ok else None
 
 
-def _refused(gate: Gateway, client: Client, response: Response, route: Route, pinned: str) -> Known | None:
+def _refused(
+    gate: Gateway, client: Client, response: Response, route: Route, pinned: str, wanted: ByteRange | None
+) -> Known | None:
     """Sends on what is not 2xx; returns what to ask for where the store tells of another object. Raises Refused."""
     found = _CONTENT_RANGE.fullmatch(response.headers.get("content-range"))
     if response.status != 416 or not found:
@@ -174,6 +182,8 @@ def _refused(gate: Gateway, client: Client, response: Response, route: Route, pi
     there, known = int(found[2]), _learnt(gate, client, route, pinned)
     if known is None:
         raise unavailable("the store does not say what the object is")
+    if known.sealed_size == there and wanted and wanted.within(known.plain_size):
+        return known  # it was asked for by the size of what was there before
     if known.sealed_size == there:
         raise _unsatisfied(gate, client, route, known)
     if known.generation == pinned:

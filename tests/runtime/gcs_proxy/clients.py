@@ -109,8 +109,8 @@ def gcsfs(bucket: str) -> None:
     files = GCSFileSystem(token="anon", use_listings_cache=False, session_kwargs={"trust_env": True})
     value = np.random.default_rng(4).bytes(200_000)
     files.pipe_file(f"{bucket}/fs/a", value)
-    files.pipe_file(f"{bucket}/fs/ends with\r", b"data\r\n--==0==\r")
-    assert files.cat_file(f"{bucket}/fs/ends with\r") == b"data\r\n--==0==\r"
+    files.pipe_file(f"{bucket}/fs/ends with\r", b"data\r\n--==0=_\r")
+    assert files.cat_file(f"{bucket}/fs/ends with\r") == b"data\r\n--==0=_\r"
     assert files.cat_file(f"{bucket}/fs/a") == value
     assert files.cat_file(f"{bucket}/fs/a", start=100_000, end=150_000) == value[100_000:150_000]
     assert files.info(f"{bucket}/fs/a")["size"] == len(value)

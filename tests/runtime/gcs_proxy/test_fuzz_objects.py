@@ -7,9 +7,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.cloud.store.api import Asked, Reply
 from tests.runtime.gcs_proxy.fuzzing import CONTENT, MEDIA, SIZES, UPLOAD, C, S, few
 from tests.runtime.gcs_proxy.fuzzing import proxy as proxy
 from tests.runtime.gcs_proxy.within import Within
@@ -46,6 +48,46 @@ def test_any_range_of_any_size_is_what_slicing_gives(proxy: Within, size: int, w
         return
     assert (status, came) == (206, content[first:end])
     assert headers["content-range"] == f"bytes {first}-{end - 1}/{size}"
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 7])
+@pytest.mark.parametrize("wanted", ["", "5-9", "-7", "100-"])
+def test_what_is_written_anew_while_it_is_read_is_there(proxy: Within, wanted: str, times: int) -> None:
+    """It is one version or the other, and never missing: between two questions, one version takes the other's place."""
+    contents, objects = (CONTENT[:300_000], CONTENT[5:200_005]), proxy.world.buckets["bkt"]
+    versions, count = [], 0
+
+    def says(asked: Asked, reply: Reply) -> Reply:
+        nonlocal count
+        count += 1
+        if count <= times:
+            objects["anew"] = versions[count % 2]
+        return reply
+
+    with proxy.as_before():
+        for content in contents:
+            assert proxy.ask("POST", UPLOAD.format("media", "anew"), content)[0] == 200
+            versions.append(replace(objects["anew"]))
+        proxy.luck.says = says
+        for target in (MEDIA.format("anew"), "/bkt/anew"):
+            for is_known in (False, True):
+                count = 0
+                objects["anew"] = versions[0]
+                if not is_known:
+                    proxy.gate._known.clear()
+                status, _, came = proxy.ask("GET", target, **({"Range": f"bytes={wanted}"} if wanted else {}))
+                slices = [slice(*sliced(content, wanted or "0-")) for content in contents]
+                assert status == (206 if wanted else 200), came
+                assert came in [content[part] for content, part in zip(contents, slices, strict=True)]
+        count = 0
+        objects["anew"] = versions[0]
+        rewrite = "/storage/v1/b/bkt/o/anew/rewriteTo/b/bkt/o/copied"
+        assert proxy.ask("POST", rewrite)[0] == 200
+        assert proxy.ask("GET", MEDIA.format("copied"))[2] in contents
+        count = 0
+        objects["anew"] = versions[0]
+        pinned = f"&generation={versions[0].generation}"
+        assert proxy.ask("GET", MEDIA.format("anew") + pinned)[0] in (200, 404), "what was asked for is gone"
 
 
 SPOIL = st.one_of(
