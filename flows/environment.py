@@ -21,7 +21,7 @@ from tasks.config.environment_file import load_environment
 from tasks.config.home import scratch_folder
 from tasks.config.locate import locate
 from tasks.leases.made import told
-from tasks.stages.environment import bootstrap, down, up
+from tasks.stages.environment import bootstrap, bucket_left, down, up
 from tasks.stages.environment_desk import Desk, opened
 from tasks.stages.environment_done import but_for
 
@@ -91,7 +91,10 @@ def give_back(
     def gone(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
         found = down(desk(), config, bucket=bucket, wait_s=wait_s)
         went = f"{told(found)} given back, " if found else ""
-        return f"environment {config.called} is gone: {went}nothing is left"
+        left = bucket_left(desk(), config)
+        return f"environment {config.called} is gone: {went}nothing is left" + (
+            f" but bucket {left}" if left else ""
+        )
 
     return _unattended(gone, file, set, limit, wait)
 

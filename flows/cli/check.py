@@ -87,9 +87,13 @@ def _found(word: str) -> str:
         raise BadInput(
             "a file's name is empty", fix="name one: slicebench check configs/suites/quickstart.yaml"
         )
-    if "/" in word or Path(word).exists():
-        return word
-    from tasks.config.locate import named
+    from tasks.config.locate import named, shortened
+
+    try:
+        if "/" in word or Path(word).exists():
+            return word
+    except (OSError, ValueError) as error:  # no name of a file
+        raise BadInput(f"{shortened(word)}: {getattr(error, 'strerror', None) or error}") from None
 
     return str(
         named(word, "suites")

@@ -172,7 +172,14 @@ def office(project: str | None) -> Office:
 
     ledger = the_ledger()
     inventories = the_inventories(ledger)
-    return Office(Container(choose_project(project).value), ledger, inventories, say, inside=Inside(say))
+    chosen = choose_project(project, how="give --project").value
+    return Office(
+        Container(chosen),
+        ledger,
+        inventories,
+        say,
+        inside=Inside(say),
+    )
 
 
 def agreeing(force: bool) -> Agree:

@@ -59,10 +59,10 @@ def plan(
     show_calls(verbose)
     config = read(file, set)
     from tasks.stages.environment_plan import plan as look
-    from tasks.stages.environment_plan import preview
+    from tasks.stages.environment_plan import preview, warnings
 
     seen = preview(config, project)
-    say(*(f"warning: {one}" for one in seen.warnings))
+    say(*(f"warning: {one}" for one in (seen.warnings if offline else warnings(config, looks=True))))
     if offline:
         if json:
             print_json(asdict(seen))
@@ -98,7 +98,7 @@ def up(
     from tasks.stages.environment import up as make
     from tasks.stages.environment_plan import warnings
 
-    say(*(f"warning: {one}" for one in warnings(config)))
+    say(*(f"warning: {one}" for one in warnings(config, looks=True)))
     with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         bootstrap(desk(config, project), config)
         made = desk(config, project)  # from now on with its record
@@ -134,12 +134,17 @@ def down(
     from flows.cli.cluster import agreeing_to_end
     from flows.cli.env_words import left_behind
     from flows.signals import interrupting
+    from tasks.stages.environment import bucket_left
     from tasks.stages.environment import down as give_back
 
     with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         agree = agreeing_to_end(config.cluster.name, force)
         gone = give_back(desk(config, project), config, bucket=bucket, agree=agree, wait_s=wait_s)
-    return tell_gone(f"environment {config.called}", gone, json)
+        left = bucket_left(desk(config, project), config)
+    code = tell_gone(f"environment {config.called}", gone, json, [f"bucket {left}"] if left else [])
+    if left:
+        say(f"bucket {left} costs what is in it; give it back with: slicebench env down {file} --bucket")
+    return code
 
 
 def export(
@@ -160,10 +165,10 @@ def export(
     if to is not None:
         refuse_there(to, force=force)
     config = read(file, set)
-    from tasks.cloud.google_place import choose_project
+    from tasks.stages.environment_desk import project_of
     from tasks.targets.environment_terraform import export as exported
 
-    found = exported(config, choose_project(project or config.project).value)
+    found = exported(config, project_of(config, project))
     text = plain_json.dumps(found.document, indent=2)
     if to is None:
         print(text)
@@ -213,7 +218,7 @@ def _lines(seen: Preview) -> Iterator[str]:
         if not one.kind.endswith("role"):  # their name says it all
             yield from (f"      {path}: {value}" for path, value in _flat(one.fields))
     yield _tpus(seen)
-    yield f"who makes it needs {', '.join(need.role for need in seen.needs)}"
+    yield f"who makes it needs {', '.join(dict.fromkeys(need.role for need in seen.needs))}"
 
 
 def _ref(ref: ResourceRef) -> dict[str, Any]:
@@ -284,9 +289,10 @@ def _tpus(seen: Preview) -> str:
 def _price(seen: Preview) -> str:
     if seen.price_per_hour is None:
         return ", of which no price is known"
+    while_there = " while pods ask for all of them" if seen.comes_and_goes else ""
     return (
-        f", ${seen.price_per_hour:.2f} an hour by list prices; CPU machines, disks, addresses, the control plane and "
-        "what is stored are not in it"
+        f", ${seen.price_per_hour:.2f} an hour by list prices{while_there}; CPU machines, disks, addresses, the "
+        "control plane and what is stored are not in it"
     )
 
 

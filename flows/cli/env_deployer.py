@@ -26,11 +26,11 @@ def deployer(
     """Make an account with just the roles that making an environment needs; it can give no others than it gives."""
     show_calls(verbose)
     config = read(file, set)
-    from tasks.cloud.google_place import choose_project
     from tasks.stages import environment_deployer as accounts
+    from tasks.stages.environment_desk import project_of
     from tasks.targets.environment_wanted import email
 
-    where = choose_project(project or config.project).value
+    where = project_of(config, project)
     if remove:
         was_there = accounts.remove(where, name)
         who = email(name, where)

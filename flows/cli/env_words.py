@@ -56,7 +56,8 @@ def left_behind(desk: Callable[[], Desk], config: EnvironmentConfig, file: str) 
             if _has_begun(ended_by) and (left := _left(desk(), config)):
                 named = ", ".join(left[:_FEW]) + (" …" if len(left) > _FEW else "")
                 things = f"{counted(len(left), 'thing')} of environment {config.called} ({named})"
-                stays = f"{things} stay, are recorded, and may cost"
+                one = len(left) == 1
+                stays = f"{things} {'stays, is' if one else 'stay, are'} recorded, and may cost"
                 say(f"{stays}: `slicebench env up {file}` goes on, `slicebench env down {file}` ends it")
         raise
 

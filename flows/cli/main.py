@@ -160,6 +160,7 @@ def _app() -> cyclopts.App:
         name="slicebench",
         help="Measures how fast JAX programs save and restore checkpoints: build, provision, run, collect, tear down.",
         version_flags=["--version"],
+        suppress_keyboard_interrupt=False,  # which it would end by itself, with nothing said
     )
     for word, (function, summary) in COMMANDS.items():
         made.command(function, name=word, help=summary)
@@ -210,6 +211,8 @@ def _command(words: list[str]) -> int:
     except SlicebenchError as error:
         return _refuse(error, words)
     except KeyboardInterrupt:
+        if "--json" in words:
+            print(json.dumps({"error": "interrupted", "exit_code": int(ExitCode.INTERRUPTED)}))
         print("slicebench: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
 

@@ -33,14 +33,15 @@ def tell_plot(write: Callable[[], str], *, asked: bool) -> None:
         say(f"warning: no plot could be drawn: {error}")
 
 
-def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool) -> int:
-    """Says that a thing and all that was made with it is given back; returns the exit code."""
+def tell_gone(name: str, gone: Sequence[ResourceRef], json: bool, stays: Sequence[str] = ()) -> int:
+    """Says that a thing and all that was made with it is given back; returns the exit code. `stays`: all but this."""
     from tasks.leases.made import told
 
     if json:
-        print_json({"name": name, "deleted": len(gone), "resources": [ref.key for ref in gone]})
-    elif gone:
-        say(f"{name} is gone: {told(gone)} given back, nothing is left")
+        found = {"name": name, "deleted": len(gone), "resources": [ref.key for ref in gone]}
+        print_json(found | ({"stays": list(stays)} if stays else {}))
     else:
-        say(f"{name} is gone: nothing is left")
+        given_back = f"{told(gone)} given back, " if gone else ""
+        left = f"nothing is left but {' and '.join(stays)}" if stays else "nothing is left"
+        say(f"{name} is gone: {given_back}{left}")
     return ExitCode.DONE

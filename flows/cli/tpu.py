@@ -120,7 +120,14 @@ def office(project: str | None) -> Office:
 
     ledger = the_ledger()
     inventories = the_inventories(ledger)
-    return Office(CloudTpu(choose_project(project).value), ledger, inventories, scratch_folder(), say)
+    chosen = choose_project(project, how="give --project").value
+    return Office(
+        CloudTpu(chosen),
+        ledger,
+        inventories,
+        scratch_folder(),
+        say,
+    )
 
 
 def _config(**fields: Any) -> TpuVmTargetConfig:

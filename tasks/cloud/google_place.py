@@ -31,13 +31,18 @@ def region_of(place: str) -> str:
     return region if _LETTERS.fullmatch(last) else place
 
 
-def choose_project(told: str | None, environ: Mapping[str, str] = os.environ) -> Chosen:
-    """Returns the project. Raises BadInput when nobody names one."""
+def choose_project(
+    told: str | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    how: str = "write project: in the target, give --project",
+) -> Chosen:
+    """Returns the project. Raises BadInput when nobody names one; `how` says where to."""
     chosen = _choose(told, _PROJECT, ("core", "project"), environ)
     if chosen is None:
         raise BadInput(
             "no Google Cloud project is named",
-            fix=f"write project: in the target, give --project, or set {_PROJECT[0]}",
+            fix=f"{how}, or set {_PROJECT[0]}",
         )
     return chosen
 

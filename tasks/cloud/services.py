@@ -71,5 +71,16 @@ def lacking(project: str, permissions: Iterable[str], timing: Timing) -> list[st
     return found
 
 
+def lacking_on_subnetwork(scope: str, permissions: Sequence[str], timing: Timing) -> list[str]:
+    """Returns those of the permissions that the caller does not have on a subnetwork, by whatever it has them.
+
+    `scope` is "project/regions/region/subnetworks/name". Raises ContainerError.
+    """
+    path = f"compute/v1/projects/{scope}/testIamPermissions"
+    asked = {"permissions": list(permissions)}
+    told = Rest("compute.googleapis.com", timing=timing).ask("POST", "ask what you may do", path, asked)
+    return [one for one in permissions if one not in told.get("permissions", ())]
+
+
 def _parts(names: Sequence[str], size: int = _AT_ONCE) -> list[Sequence[str]]:
     return [names[begin : begin + size] for begin in range(0, len(names), size)]

@@ -202,6 +202,16 @@ class ServiceAccounts:
         """See Sort."""
         self.rest.send("DELETE", f"delete service account {name}", self._path(scope, name))
 
+    def keys(self, scope: str, name: str) -> Sequence[Document]:
+        """Returns the keys of an account that people made; Google's own, which nobody has, are not among them."""
+        doing, path = f"list keys of service account {name}", f"{self._path(scope, name)}/keys"
+        try:
+            told = self.rest.get(doing, f"{path}?keyTypes=USER_MANAGED")
+        except NotFound:
+            return ()
+        keys: Sequence[Document] = told.get("keys", ())
+        return keys
+
     def _path(self, scope: str, name: str) -> str:
         return f"v1/projects/{scope}/serviceAccounts/{name}@{scope}.iam.gserviceaccount.com"
 

@@ -30,7 +30,7 @@ class _Wait:
         now = time.monotonic()
         left_s = max(0.0, self.until - now)
         why = f"; the last try: {self.why}" if self.why else ""
-        return f"still waiting after {now - self.since:.0f} s, for {_words(left_s)} more at most: {self.what}{why}"
+        return f"still waiting after {now - self.since:.0f} s, for {in_words(left_s)} more at most: {self.what}{why}"
 
 
 class _Watch:
@@ -157,7 +157,8 @@ def untold() -> Iterator[None]:
         _outer.set(None)
 
 
-def _words(length_s: float) -> str:
+def in_words(length_s: float) -> str:
+    """Returns a length of time for people."""
     return f"{length_s:.0f} s" if length_s < 300 else f"{length_s / 60:.0f} min"
 
 

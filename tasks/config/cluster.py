@@ -151,7 +151,7 @@ class ClusterConfig(ClusterMake):
         if shape is not None and shape.kind == "tpu" and shape.hosts == 1 and self.slices > 1:
             what = f"{self.slices} slices of {self.type} cannot work together: multislice needs slices of several hosts"
             found.append(Problem("warning", None, what, fix="they serve workloads of one slice each"))
-        if self.private and not self.authorized_networks:
+        if self.private and not (self.authorized_networks or self.by_dns):
             what = "nobody outside the network reaches the control plane of a private cluster"
             found.append(Problem("warning", None, what, fix="name who does with --authorized-network"))
         if self.joins_gpus:

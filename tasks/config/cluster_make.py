@@ -17,6 +17,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+|default")
 _NETWORK = re.compile(
     r"(projects/[^/\s]+/(global/networks|regions/[^/\s]+/subnetworks)/)?[a-z]([-a-z0-9]*[a-z0-9])?"
 )
+_ACCELERATED = re.compile(r"(ct\d\w*|tpu\d\w*|a[2-9]x?|g[2-9])-")
 _DISK_TYPE = re.compile(r"(pd|hyperdisk)-[a-z]+(-[a-z]+)*")
 
 Channel = Literal["rapid", "regular", "stable", "extended"]
@@ -38,6 +39,15 @@ class CpuPool(BaseModel):
     )
     disk_gb: int = Field(100, ge=10, le=65536, description="Boot disk of each")
     disk_type: str | None = Field(None, description="Its type, e.g. pd-balanced; not given: GKE's default")
+
+    @field_validator("machine_type")
+    @classmethod
+    def _has_no_accelerators(cls, given: str) -> str:
+        if _ACCELERATED.match(given):
+            raise ValueError(
+                f"{given} has accelerators, which cost, and which no controller uses: name one without"
+            )
+        return given
 
     @field_validator("disk_type")
     @classmethod

@@ -12,6 +12,7 @@ from runtime.contract.errors import BadInput
 from runtime.contract.nearest import nearest
 from tasks.config import patterns
 from tasks.config.accelerators import Accelerator, accelerator, tpu_machines
+from tasks.config.environment_fields import contradicting
 from tasks.config.environment_parts import (
     Accounts,
     Bucket,
@@ -177,6 +178,7 @@ def crossed(config: EnvironmentConfig) -> Iterator[tuple[Path, str]]:
             ("tensorboard", "location"),
             f"location: Vertex AI is not in {config.tensorboard.location}: leave it out, or take {near}",
         )
+    yield from contradicting(config.cluster, config.tpu)
     yield from wrong_spaces(config.namespace, config.teams)
     yield from _of_teams(config)
 

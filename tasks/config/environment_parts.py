@@ -76,6 +76,11 @@ class Network(BaseModel):
             raise ValueError("host_project: a shared VPC is there already: add existing: true")
         if self.router is not None and self.nat is False:
             raise ValueError("router: nat: false makes none: leave one of them out")
+        if self.pods_range_name == self.services_range_name:
+            raise ValueError(
+                f"services_range_name: {self.services_range_name} is pods_range_name as well: a subnetwork has each "
+                "name once"
+            )
         return self
 
 

@@ -18,8 +18,17 @@ _OF_KUBERNETES = re.compile(r"^(kube-.*|gke-.*|gmp-.*|istio-system|jobset-system
 _EVERYWHERE = ipaddress.IPv4Network("0.0.0.0/0")
 
 
-def risks(network: Network, cluster: ControlPlane, accounts: Accounts, *, has_nat: bool) -> Iterator[str]:
-    """Yields what is allowed, and may not be meant: each with what it leads to."""
+UNASKED = (
+    "network.nat: in a shared VPC no router is made unasked: without a NAT that is there already, private nodes reach "
+    "nothing outside of Google (nat: false says that there is one)"
+)
+"""Of who has not looked whether there is one, or may not."""
+
+
+def risks(
+    network: Network, cluster: ControlPlane, accounts: Accounts, *, has_nat: bool, looks: bool = False
+) -> Iterator[str]:
+    """Yields what is allowed, and may not be meant: each with what it leads to. `looks`: without UNASKED."""
     for whose, roles in (("nodes", accounts.nodes.roles), ("workloads", accounts.workloads.roles)):
         for role in roles:
             if _MIGHTY.match(role) and role not in _ENOUGH:
@@ -35,11 +44,8 @@ def risks(network: Network, cluster: ControlPlane, accounts: Accounts, *, has_na
             "network.nat: private nodes without it reach nothing outside of Google: no image of other registries, no "
             "package"
         )
-    if cluster.private and network.host_project is not None and network.nat is None:
-        yield (
-            "network.nat: in a shared VPC no router is made unasked: without a NAT that is there already, private "
-            "nodes reach nothing outside of Google (nat: false says that there is one)"
-        )
+    if cluster.private and network.host_project is not None and network.nat is None and not looks:
+        yield UNASKED
     if cluster.private and network.existing and network.iap:
         yield (
             "network.iap: in a network that is there no rule is made: let 35.235.240.0/20 reach port 22 there, or SSH "

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from runtime.contract.errors import BadInput, InfrastructureError, Leaked
 from tasks.cloud import services
 from tasks.cloud.buckets import Buckets
-from tasks.cloud.container_errors import ContainerError, Disabled, NotFound, QuotaExhausted
+from tasks.cloud.container_errors import Disabled, NotFound, PermissionDenied, QuotaExhausted
 from tasks.cloud.google_rest import Rest
+from tasks.cloud.waits import in_words
 from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_roles import apis_for, needs_of, permissions_to_give_back
@@ -30,6 +30,7 @@ from tasks.stages.environment_changes import change_cluster, differs
 from tasks.stages.environment_desk import GO_ON, Desk, carry_out, settle
 from tasks.stages.environment_done import Done, Work, done
 from tasks.stages.environment_kept import keeps_network
+from tasks.stages.environment_moved import moved
 from tasks.stages.environment_plan import (
     ASKS,
     Plan,
@@ -42,7 +43,8 @@ from tasks.stages.environment_plan import (
     others_in,
 )
 from tasks.stages.environment_quota import short_of_quota
-from tasks.stages.environment_unnamed import give_back_unnamed
+from tasks.stages.environment_record import about_to, another_cluster, made_so
+from tasks.stages.environment_unnamed import give_back_unnamed, make_way
 from tasks.stages.environment_way_out import one_too_many
 from tasks.targets.cluster_making import NotWhole
 from tasks.targets.environment_diff import Step
@@ -69,11 +71,12 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
     with _left_standing(desk, holding, "not whole: do the same again"):
         holding.stand(None)
         with holding.renewing():
-            if not holding.lease.shape:  # whose the cluster is stands there before there is one
-                holding.describe(_shape(config), None)
+            if against := another_cluster(desk.ledger, config, desk.project):
+                raise BadInput(against)
+            holding.describe(about_to(holding.lease.shape, config), None)
             settle(desk, holding)
             work = _make_all(desk, config, holding)
-            holding.describe(_shape(config), None)
+            holding.describe(made_so(config), None)
             holding.live()
         holding.detach(None)
     return done(work, holding.lease, before, latest(desk.ledger, cluster))
@@ -96,7 +99,7 @@ def down(
     lease, made = (latest(desk.ledger, one) for one in (name, cluster_lease(desk.project, cluster)))
     left = bucket and _own_bucket(desk, config)
     if all(one is None or one.state is State.GONE for one in (lease, made)) and not left:
-        with suppress(ContainerError):  # who may not look at clusters has none that is known
+        with suppress(Disabled, PermissionDenied):  # who may not look at clusters has none that is known
             if lost := lost_record(desk, config):
                 raise BadInput(lost)
         if lease is not None or made is not None:  # it was given back before
@@ -105,6 +108,8 @@ def down(
             f"nothing of environment {config.called} is there: its record is {desk.ledger.uri}",
             fix="name the file, project and record that it was made with",
         )
+    if against := another_cluster(desk.ledger, config, desk.project):
+        raise BadInput(against)
     _refuse_lacking(desk, config, bucket=bucket)
     if left:
         _refuse_full(desk, config)
@@ -145,6 +150,14 @@ def _naming(desk: Desk, name: str, kept: Sequence[str]) -> Iterator[None]:
         raise Leaked(f"{told}: delete that, and do the same again") from None
 
 
+def bucket_left(desk: Desk, config: EnvironmentConfig) -> str:
+    """Returns the bucket that stays when an environment is given back, and costs; empty: it is gone, or another's."""
+    try:
+        return config.bucket.name if _own_bucket(desk, config) else ""
+    except Disabled:
+        return ""
+
+
 def claimed(desk: Desk, name: str, wait_s: float, patience: Patience = USUAL) -> Holding:
     """Takes the record for this process, once whoever works on it is done. Raises Taken when that takes too long.
 
@@ -160,7 +173,7 @@ def claimed(desk: Desk, name: str, wait_s: float, patience: Patience = USUAL) ->
             if time.monotonic() >= until:
                 raise
             if not told:
-                desk.say(f"{error}. Waiting until that is done, {wait_s / 60:.0f} min at most")
+                desk.say(f"{error}. Waiting until that is done, {in_words(wait_s)} at most")
             told = True
         time.sleep(desk.poll_s)
 
@@ -229,11 +242,12 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> Work:
         office.inside.ready(cluster_of(config, desk.project))
     steps = [desk.step(config, one) for one in asked(desk, config)]
     refused = [step for step in steps if step.do == "refuse"]
-    against = [*others_in(office, config, desk), *one_too_many(desk, config)]
+    against = [*(others_in(office, config, desk) or moved(desk, config)), *one_too_many(desk, config)]
     if refused or against:
         raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
     for one in looked_at(desk, config):
         desk.say(f"warning: {one}")
+    gone = make_way(desk, config, holding, steps)
     for step in (one for one in steps if one.wanted.kind not in _AFTER_CLUSTER):
         carry_out(desk, holding, step)
     ended: NotWhole | NotReady | None = None
@@ -246,7 +260,7 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> Work:
     stays = [f"{step.wanted}: {one}" for step in steps for one in step.differences if not one.can]
     differed = differs(desk, config)
     stays += change_cluster(desk, config)
-    gone = give_back_unnamed(desk, config, holding)
+    gone += give_back_unnamed(desk, config, holding)
     if ended is not None:
         raise ended
     return Work(steps, differed, [*stays, *of_others_inside(desk, config)], gone, office.inside)
@@ -337,9 +351,3 @@ def _label_again(desk: Desk, config: EnvironmentConfig, holding: Holding, ref: R
     lost = tuple(one for one in step.differences if one.path.startswith("labels."))
     if step.do == "change" and lost and step.wanted.name == ref.name:
         carry_out(desk, holding, replace(step, differences=lost))
-
-
-def _shape(config: EnvironmentConfig) -> Mapping[str, str]:
-    """Returns what is made, for people, and the file whole."""
-    told = {"made_by": "env up", "cluster": config.cluster.name, "tpu_pools": str(config.tpu_pools)}
-    return {**told, "config": json.dumps(config.model_dump(mode="json", exclude_defaults=True))}

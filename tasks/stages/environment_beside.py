@@ -1,4 +1,4 @@
-"""What others gave beside an environment: roles that its accounts have, or that others have on what is its own.
+"""What others gave beside an environment: roles and keys of its accounts, and roles of others on what is its own.
 
 None of it is taken away, for somebody may need it; all of it is told, as it may let people in whom nobody thought of.
 """
@@ -6,9 +6,12 @@ None of it is taken away, for somebody may need it; all of it is told, as it may
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 
 from tasks.cloud.container_errors import PermissionDenied
+from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Given, Grants, On
+from tasks.cloud.things import ServiceAccounts
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases import environments as kinds
 from tasks.leases.resource import ResourceRef
@@ -49,7 +52,21 @@ def beside(
             given = _given(desk, "account", who)
             where = f"service account {who.partition('@')[0]}"
             found += _told(given, known, kinds.ACCOUNT_ROLE, who, where)
+            found += _keys(desk, who.partition("@")[0])
     return found
+
+
+def _keys(desk: Desk, account: str) -> Iterator[str]:
+    """Yields the keys of an account: by Workload Identity nobody needs one. Nothing where one may not look."""
+    accounts = ServiceAccounts(rest=Rest("iam.googleapis.com", timing=desk.timing))
+    with suppress(PermissionDenied):
+        for one in accounts.keys(desk.project, account):
+            name, until = str(one["name"]).rpartition("/")[2], str(one.get("validBeforeTime", ""))[:10]
+            off = " (disabled)" if one.get("disabled") else ""
+            yield (
+                f"service account {account} has a key {name}{off}, valid before {until}: whoever has it acts as the "
+                "account, from anywhere; not made here, and left"
+            )
 
 
 def _given(desk: Desk, on: On, scope: str) -> list[Given]:

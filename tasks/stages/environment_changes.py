@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from tasks.leases.environments import lease_name
 from tasks.leases.lease import State
 from tasks.leases.ledger import latest
 from tasks.stages.environment_desk import Desk
+from tasks.stages.environment_record import own_windows
 from tasks.stages.environment_sizes import resized, unknown_size
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import keeps_room
@@ -136,9 +136,8 @@ def _dropped_window(
     lease = latest(desk.ledger, lease_name(desk.project, config.called))
     if lease is None or lease.state is State.GONE or "maintenance_policy" in one.fields:
         return None
-    made_with = json.loads(lease.shape.get("config") or "{}").get("cluster", {}).get("maintenance")
     has = value_at(there, _DAILY)
-    return Difference(_DAILY, has, None, can=True) if has and has == made_with else None
+    return Difference(_DAILY, has, None, can=True) if has and has in own_windows(lease.shape) else None
 
 
 def _change(desk: Desk, one: Wanted, part: str) -> None:

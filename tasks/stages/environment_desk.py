@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -188,6 +189,14 @@ class NoRecord:
         return Listing((), ())
 
 
+def project_of(
+    config: EnvironmentConfig, project: str | None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Returns the project that an environment is in. Raises BadInput where none is named."""
+    how = "write project: in the environment's file, give --project"
+    return choose_project(project or config.project, environ, how=how).value
+
+
 def opened(
     config: EnvironmentConfig,
     project: str | None,
@@ -201,7 +210,7 @@ def opened(
     Raises BadInput where no project is named, ContainerError where the record's bucket may not be looked at.
     """
     timing = timing or Timing()
-    chosen = choose_project(project or config.project).value
+    chosen = project_of(config, project)
     bucket = config.record.split("/")[2]
     rest = Rest("storage.googleapis.com", timing=timing)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tasks.cloud.container_errors import ContainerError
+from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.things import OfCompute
 from tasks.config.environment import EnvironmentConfig
@@ -16,8 +16,15 @@ _OF_GKE = ("gke-", "k8s-", "k8s2-")
 """Rules that GKE makes begin so; they go with the network."""
 
 
+_UNSEEN = Disabled, PermissionDenied
+"""By which one learns that there is nothing to see here for whoever asks; all else is a failure to look."""
+
+
 def keeps_network(desk: Desk, config: EnvironmentConfig) -> list[str]:
-    """Returns what others have in the network that was made, in words; none where one may not look."""
+    """Returns what others have in the network that was made, in words; none where one may not look.
+
+    Raises ContainerError where it is not known: what keeps the network must not be found out by waiting for it.
+    """
     lease = latest(desk.ledger, kinds.lease_name(desk.project, config.called))
     mine = lease.resources if lease is not None else ()
     network = next((ref for ref in mine if ref.kind == kinds.NETWORK and ref.ours), None)
@@ -25,7 +32,7 @@ def keeps_network(desk: Desk, config: EnvironmentConfig) -> list[str]:
         return []
     own = {(ref.kind, ref.scope, ref.name) for ref in mine if ref.ours}
     rest, found = Rest("compute.googleapis.com", timing=desk.timing), []
-    with suppress(ContainerError):
+    with suppress(*_UNSEEN):
         there = OfCompute("networks", rest=rest).look(network.scope, network.name)
         for link in there.fields.get("subnetworks") or () if there is not None else ():
             region, _, name = str(link).rpartition("/regions/")[2].partition("/subnetworks/")
@@ -35,7 +42,7 @@ def keeps_network(desk: Desk, config: EnvironmentConfig) -> list[str]:
         (kinds.FIREWALL, "firewalls", network.scope),
         (kinds.ROUTER, "routers", f"{network.scope}/{config.region}"),
     ):
-        with suppress(ContainerError):
+        with suppress(*_UNSEEN):
             for one in OfCompute(part, rest=rest).of_network(scope, network.name):
                 name = str(one["name"])
                 if (kind, scope, name) not in own and not name.startswith(_OF_GKE):

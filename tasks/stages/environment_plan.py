@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from runtime.contract.errors import BadInput, Problem
 from tasks.cloud import services
-from tasks.cloud.google_place import choose_project
 from tasks.cloud.labels import read_labels
 from tasks.cloud.things import Whose
 from tasks.config.environment import EnvironmentConfig
@@ -25,10 +24,12 @@ from tasks.stages.cluster_standing import Office, seen
 from tasks.stages.environment_asked import asked
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_changes import differs, set_by_others
-from tasks.stages.environment_desk import Desk, NoRecord
+from tasks.stages.environment_desk import Desk, NoRecord, project_of
 from tasks.stages.environment_inside import EnvironmentInside, put_in
 from tasks.stages.environment_kept import keeps_network
+from tasks.stages.environment_moved import moved
 from tasks.stages.environment_quota import short_of_quota
+from tasks.stages.environment_record import another_cluster
 from tasks.stages.environment_shared import missing_in_host
 from tasks.stages.environment_unnamed import Unnamed, unnamed
 from tasks.stages.environment_way_out import nat_of_others, no_way_out, one_too_many
@@ -57,7 +58,7 @@ ASKS = "cloudresourcemanager.googleapis.com"
 
 @dataclass(frozen=True)
 class Preview:
-    """An environment as it is to be. `price_per_hour` is of its TPUs, in US dollars; None: not known."""
+    """An environment as it is to be. `price_per_hour` is of all its TPUs, in US dollars; None: not known."""
 
     name: str
     project: str
@@ -68,6 +69,8 @@ class Preview:
     chips: int
     price_per_hour: float | None
     warnings: Sequence[str] = ()
+    comes_and_goes: bool = False
+    """Whether its TPUs are there, and cost, only while pods ask for them."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ def preview(
     config: EnvironmentConfig, project: str | None = None, environ: Mapping[str, str] = os.environ
 ) -> Preview:
     """Returns what an environment would be. Asks nobody. Raises BadInput where no project is named."""
-    chosen = choose_project(project or config.project, environ).value
+    chosen = project_of(config, project, environ)
     shape = config.shape
     return Preview(
         name=config.called,
@@ -142,14 +145,15 @@ def preview(
         hosts_per_pool=shape.hosts,
         chips=shape.chips * config.tpu_pools,
         price_per_hour=price_of(cluster_of(config, chosen)) if config.tpu_pools else 0.0,
+        comes_and_goes=config.tpu.autoscaling or config.tpu.capacity == "flex_start",
         warnings=warnings(config),
     )
 
 
-def warnings(config: EnvironmentConfig) -> tuple[str, ...]:
-    """Returns what is allowed, and may not be what is meant."""
+def warnings(config: EnvironmentConfig, *, looks: bool = False) -> tuple[str, ...]:
+    """Returns what is allowed, and may not be what is meant. `looks`: without that of which `looked_at` knows more."""
     found = [one.what for one in cluster_of(config).warnings()]
-    found += risks(config.network, config.cluster, config.accounts, has_nat=config.has_nat)
+    found += risks(config.network, config.cluster, config.accounts, has_nat=config.has_nat, looks=looks)
     own = sum(team.slices or 0 for team in config.teams)
     if config.tpu_pools and own > config.tpu_pools:
         found.append(
@@ -193,7 +197,8 @@ def _planned(desk: Desk, config: EnvironmentConfig) -> Plan:
         return Plan(record, off, missing, steps, todo, {}, beyond, others, warnings=warned)
     office, name = desk.office(config, soon=True), config.cluster.name
     planned, taken = _cluster_steps(office, config, desk)
-    against = [*taken, *one_too_many(desk, config)]
+    others_way = [*(taken or moved(desk, config)), *one_too_many(desk, config)]
+    against = [*another_cluster(desk.ledger, config, desk.project), *others_way]
     todo = [str(one) for one in planned]
     short = "" if "compute.googleapis.com" in off else short_of_quota(desk, config)
     if any(

@@ -6,7 +6,7 @@ Quotas of TPUs are kept elsewhere, and are told by GKE when the pools are made.
 from __future__ import annotations
 
 from tasks.cloud.compute import Compute
-from tasks.cloud.container_errors import ContainerError
+from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.environment_desk import Desk
 from tasks.targets.cluster_find import find
@@ -18,7 +18,7 @@ _COMMON = ("n1", "e2", "f1", "g1", "m1")
 def short_of_quota(desk: Desk, config: EnvironmentConfig) -> str:
     """Returns which quota is too small for the CPU machines; empty: none is, or nobody knows.
 
-    Of a cluster that is there already, it has what it needs.
+    Of a cluster that is there already, it has what it needs. Raises ContainerError where nobody answers.
     """
     pool, location = config.cpu_pool, config.region if config.cluster.regional else config.zone
     if Compute.is_left_out() or find(desk.container, config.cluster.name, location) is not None:
@@ -27,7 +27,7 @@ def short_of_quota(desk: Desk, config: EnvironmentConfig) -> str:
     try:
         machine = compute.machine_type(config.zone, pool.machine_type)
         left = compute.quotas(config.region)
-    except ContainerError:
+    except (Disabled, PermissionDenied):
         return ""
     series = pool.machine_type.partition("-")[0]
     metric = "CPUS" if series in _COMMON else f"{series.upper()}_CPUS"

@@ -1,4 +1,4 @@
-"""What a cluster in a shared VPC needs that only the host project's people can give: looked for, and told; never given.
+"""What a cluster in a shared VPC needs that only its host project's people can give: looked for, told; never given.
 
 GKE's own accounts of the service project make machines in the host project's subnetwork, and rules in its firewall:
 https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-shared-vpc.
@@ -7,14 +7,17 @@ https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-shared-vpc.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from tasks.cloud.container_errors import Disabled, PermissionDenied
+from tasks.cloud import services
+from tasks.cloud.container_errors import Disabled, NotFound, PermissionDenied
 from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Given, Grants, On
 from tasks.config.environment import EnvironmentConfig
 from tasks.stages.environment_desk import Desk
 
 _USER, _AGENT = "roles/compute.networkUser", "roles/container.hostServiceAgentUser"
+_USE = "compute.subnetworks.use"
 _MORE = {
     _USER: ("roles/compute.networkAdmin", "roles/editor", "roles/owner"),
     _AGENT: ("roles/owner",),
@@ -23,7 +26,7 @@ _MORE = {
 
 
 def missing_in_host(desk: Desk, config: EnvironmentConfig) -> Iterator[str]:
-    """Yields which roles GKE's accounts do not seem to have in the host project, each with what gives it.
+    """Yields which roles GKE's accounts, and who asks, seem to lack in the host project, each with what gives it.
 
     They may have them from above (a folder, an organisation, a group), so this stops nothing; where policies may not be
     read, it is said what must be there. Nothing without a shared VPC.
@@ -38,8 +41,13 @@ def missing_in_host(desk: Desk, config: EnvironmentConfig) -> Iterator[str]:
     place = f"--project {host} --region {config.region}"
     on_subnet = f"gcloud compute networks subnets add-iam-policy-binding {subnet} {place}"
     on_host = f"gcloud projects add-iam-policy-binding {host}"
-    in_host = _seen(desk, "project", host)
-    of_subnet = _seen(desk, "subnetwork", f"{host}/regions/{config.region}/subnetworks/{subnet}")
+    shared = f"{host}/regions/{config.region}/subnetworks/{subnet}"
+    in_host, of_subnet = _seen(desk, "project", host), _seen(desk, "subnetwork", shared)
+    if _may_not_use(desk, shared):
+        yield (
+            f"network.host_project: you may not use subnetwork {subnet} in {host} ({_USE}): Google may let nobody make "
+            f"machines there who may not: {on_subnet} --member user:YOU --role {_USER}"
+        )
     for role, member, where, gives, seen in (
         (_USER, agent, f"on subnetwork {subnet}", on_subnet, (in_host, of_subnet)),
         (_USER, services, f"on subnetwork {subnet}", on_subnet, (in_host, of_subnet)),
@@ -56,6 +64,13 @@ def missing_in_host(desk: Desk, config: EnvironmentConfig) -> Iterator[str]:
                 f"{who} does not have {role} {where} in {host}, unless from a folder, organisation or group: GKE makes "
                 f"no cluster there without: {fix}"
             )
+
+
+def _may_not_use(desk: Desk, subnet: str) -> bool:
+    """Whether whoever asks may not use a subnetwork; of one that cannot be asked about, others tell."""
+    with suppress(Disabled, NotFound, PermissionDenied):
+        return bool(services.lacking_on_subnetwork(subnet, [_USE], desk.timing))
+    return False
 
 
 def _has(role: str, member: str, given: Given) -> bool:

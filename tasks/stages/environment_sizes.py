@@ -9,7 +9,7 @@ from tasks.cloud.compute import Compute
 from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.stages.environment_desk import Desk
 from tasks.targets.environment_diff import Difference
-from tasks.targets.environment_sizes import least_of, unlike_size
+from tasks.targets.environment_sizes import most_of, unlike_size
 from tasks.targets.environment_wanted import Wanted
 
 _SETTLED = "RUNNING"
@@ -21,29 +21,25 @@ def resized(desk: Desk, one: Wanted, there: Mapping[str, Any]) -> Difference | N
 
     Nor has one of which nobody here may look at that, see `unknown_size`, or on which GKE works.
     """
-    if one.kind != "node pool" or there.get("status") != _SETTLED or _is_any(one) or Compute.is_left_out():
+    if one.kind != "node pool" or there.get("status") != _SETTLED or Compute.is_left_out():
         return None
     try:
         sizes = _sizes(desk, there)
     except (Disabled, PermissionDenied):
         return None
-    return unlike_size(one, sizes) if sizes else None
+    most = max((some for each in (there, one.fields) if (some := most_of(each, len(sizes)))), default=None)
+    return unlike_size(one, sizes, most) if sizes else None
 
 
 def unknown_size(desk: Desk, one: Wanted, there: Mapping[str, Any]) -> str:
     """Returns that how many nodes a pool has is not known, as whoever asks may not look; empty: it is."""
-    if one.kind != "node pool" or _is_any(one) or Compute.is_left_out():
+    if one.kind != "node pool" or Compute.is_left_out():
         return ""
     try:
         _sizes(desk, there)
     except (Disabled, PermissionDenied) as error:
         return f"whether somebody resized {one} is not known ({error})"
     return ""
-
-
-def _is_any(one: Wanted) -> bool:
-    """Whether a pool may have any size: it grows by itself, from nothing."""
-    return least_of(one) == 0
 
 
 def _sizes(desk: Desk, there: Mapping[str, Any]) -> Mapping[str, int]:

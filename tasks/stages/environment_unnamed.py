@@ -7,7 +7,7 @@ roles of that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tasks.cloud.grants import parts
@@ -18,6 +18,7 @@ from tasks.leases.lease import Lease, State
 from tasks.leases.ledger import latest
 from tasks.leases.resource import ResourceRef
 from tasks.stages.environment_desk import KIND_OF, Desk
+from tasks.targets.environment_diff import Step
 from tasks.targets.environment_wanted import email, wanted
 
 _WAYS = (kinds.FIREWALL, kinds.ROUTER)
@@ -43,13 +44,26 @@ def unnamed(desk: Desk, config: EnvironmentConfig) -> list[Unnamed]:
 
 def give_back_unnamed(desk: Desk, config: EnvironmentConfig, holding: Holding) -> list[str]:
     """Gives back of it what may go, and returns that. Raises Leaked for what cannot be seen to be gone."""
-    gone: list[str] = []
+    return list(_give_back(desk, config, holding, lambda one: True))
+
+
+def make_way(desk: Desk, config: EnvironmentConfig, holding: Holding, steps: Sequence[Step]) -> list[str]:
+    """Gives back what must be gone before another of its kind can be made: of NATs for all there is one in a network.
+
+    Returns that. Raises Leaked.
+    """
+    made = {KIND_OF[one.wanted.kind] for one in steps if one.do == "make"}
+    return list(_give_back(desk, config, holding, lambda one: one.ref.kind in made & {kinds.ROUTER}))
+
+
+def _give_back(
+    desk: Desk, config: EnvironmentConfig, holding: Holding, meant: Callable[[Unnamed], bool]
+) -> Iterator[str]:
     for one in list(_beyond(desk, config, holding.lease)):
-        if one.goes:
+        if one.goes and meant(one):
             desk.say(f"give back {one}: the file does not name it any more")
             holding.discard(one.ref)
-            gone.append(str(one))
-    return gone
+            yield str(one)
 
 
 def _beyond(desk: Desk, config: EnvironmentConfig, lease: Lease) -> Iterator[Unnamed]:

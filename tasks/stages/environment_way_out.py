@@ -10,6 +10,7 @@ from tasks.cloud.container_errors import Disabled, PermissionDenied
 from tasks.cloud.google_rest import Document, Rest
 from tasks.cloud.things import OfCompute
 from tasks.config.environment import EnvironmentConfig
+from tasks.config.environment_risks import UNASKED
 from tasks.stages.environment_desk import Desk
 from tasks.targets.environment_wanted import wanted
 
@@ -35,7 +36,7 @@ def nat_of_others(desk: Desk, config: EnvironmentConfig) -> str:
 def no_way_out(desk: Desk, config: EnvironmentConfig) -> str:
     """Returns that private nodes in a network that is there have no NAT, where none is made; empty: they have one.
 
-    Whoever may not look at the network's routers, as may be in a shared VPC, learns nothing here.
+    Whoever may not look at the network's routers, as may be in a shared VPC, learns that there is to be one.
     """
     network = config.network
     if not (config.cluster.private and network.existing) or config.has_nat:
@@ -43,7 +44,7 @@ def no_way_out(desk: Desk, config: EnvironmentConfig) -> str:
     try:
         there = _routers(desk, config)
     except (Disabled, PermissionDenied):
-        return ""
+        return UNASKED if network.host_project is not None and network.nat is None else ""
     if any(_lets_out(nat, network.subnet) for one in there for nat in one.get("nats", ())):
         return ""
     others = [str(one["name"]) for one in there if one.get("nats")]

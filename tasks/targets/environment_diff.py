@@ -84,12 +84,12 @@ def differences(wanted: Wanted, there: Mapping[str, Any], in_place: Sequence[str
         if path not in _OTHERS_TOO and isinstance(has, list | tuple) and len(has) > len(value):
             can = _can(path, in_place)
             yield Difference(path, has, value, can, "" if can else _instead(wanted, path))
-    there = _in_order(there, wanted.fields)
+    before, there = there, _in_order(there, wanted.fields)
     for path, value in leaves(wanted.fields):
         has = value_at(there, path)
         if same(path, has, value) or has in wanted.also.get(path, ()) or _has_room(wanted, path, has):
             continue
-        can = _can(path, in_place) and _may_become(path, has, value)
+        can = _can(path, in_place) and _may_become(path, has, value) and not _taken(wanted, before, path)
         yield Difference(path, has, value, can, "" if can else _instead(wanted, path))
 
 
@@ -183,6 +183,21 @@ def _may_become(path: str, has: Any, wanted: Any) -> bool:
     if path == "ipCidrRange":
         return bool(has) and ipaddress.IPv4Network(wanted).supernet_of(ipaddress.IPv4Network(has))
     return True
+
+
+def _taken(wanted: Wanted, there: Mapping[str, Any], path: str) -> bool:
+    """Whether addresses of a range that is missing are those of another one that the subnetwork has."""
+    part, _, rest = path.partition(".")
+    if part != "secondaryIpRanges":
+        return False
+    mine = wanted.fields[part][int(rest.partition(".")[0])]
+    addresses = ipaddress.ip_network(mine["ipCidrRange"])
+    others = [
+        one.get("ipCidrRange") for one in there.get(part) or () if one.get("rangeName") != mine["rangeName"]
+    ]
+    return any(
+        addresses.overlaps(ipaddress.ip_network(one)) for one in (there.get("ipCidrRange"), *others) if one
+    )
 
 
 def _said(value: Any) -> str:

@@ -146,11 +146,7 @@ def export(config: EnvironmentConfig, project: str) -> Exported:
     all_of_it = wanted(config, project)
     for one in all_of_it:
         if one.kind in _IN_CLUSTER or one.existing:
-            where = (
-                "is there already"
-                if one.existing
-                else "is inside the cluster: slicebench env up puts it there"
-            )
+            where = "is there already" if one.existing else "is inside the cluster, where `env up` puts it"
             left.append(f"{one} {where}")
             continue
         block = BLOCKS[one.kind]

@@ -203,7 +203,7 @@ def _inside(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
     for space in namespaces(config):
         member = f"serviceAccount:{project}.svc.id.goog[{space}/{account.kubernetes}]"
         yield _grant("account role", whom, WORKLOAD_IDENTITY_ROLE, member)
-    for space in namespaces(config):
+    for space in namespaces(config) if config.queueing.install else ():
         yield Wanted("namespace", inside, space)
         annotations = {"iam.gke.io/gcp-service-account": whom}
         at = f"{inside}/{space}"

@@ -109,6 +109,28 @@ def test_killed_while_a_pool_gets_its_size_again(project: Gke) -> None:
     assert outcome(unmake) == 0
 
 
+def test_killed_while_its_window_is_set_it_is_its_own(project: Gke) -> None:
+    """Whose a maintenance window is nothing but the record knows."""
+    late = environment(cluster={"name": "mine", "private": True, "maintenance": "04:00"})
+    assert outcome(make) == 0
+    whole = everything(project)
+    for moment in MOMENTS:
+        project.forget()
+        killed_at(project, 1, moment, lambda: up(desk(), late) and None)
+        assert [one["method"] for one in project.requests() if one["mutating"]] == ["SetMaintenancePolicy"]
+        assert outcome(make) == 0, moment
+        assert window(project) == "", moment
+        assert outcome(_is_empty) == 0, moment
+        assert everything(project) == whole, moment
+    assert outcome(unmake) == 0
+
+
+def window(project: Gke) -> str:
+    [cluster] = project.store.read()["clusters"].values()
+    policy = cluster["spec"].get("maintenance_policy", {}).get("window", {})
+    return str(policy.get("daily_maintenance_window", {}).get("start_time", ""))
+
+
 def _is_empty() -> None:
     planned = plan(desk(), environment())
     assert planned.empty, planned

@@ -26,4 +26,7 @@ if __name__ == "__main__":
     known = stand_ins()
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         sys.exit(f"usage: python -m tests.cloud {{{','.join(sorted(known))}}} …")
-    sys.exit(importlib.import_module(known[sys.argv[1]]).main(sys.argv[2:]))
+    try:
+        sys.exit(importlib.import_module(known[sys.argv[1]]).main(sys.argv[2:]))
+    except ModuleNotFoundError as missing:
+        sys.exit(f"{missing}: stand-ins need what tests need, which `make .venv/dev.stamp` installs")

@@ -35,6 +35,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(
         flows, "down", lambda desk, config, bucket, wait_s: done.append(f"down {bucket} {wait_s:.0f}") or []
     )
+    monkeypatch.setattr(flows, "bucket_left", lambda desk, config: "" if "down True 1800" in done else "b")
     yield done
 
 
@@ -45,6 +46,8 @@ def test_it_is_made_with_what_is_said_in_place_of_the_file_and_given_back(
     assert (state.is_completed(), played) == (True, ["bootstrap", "up 3 0"])
     but = "but for what cannot be changed on what is there: cluster c: description"
     assert str(state.message) == f"environment tpu-cluster is as {FILE} says, {but}"
+    state = give_back(FILE, return_state=True)
+    assert str(state.message) == "environment tpu-cluster is gone: nothing is left but bucket b"
     state = give_back(FILE, bucket=True, wait="30m", return_state=True)
     assert str(state.message) == "environment tpu-cluster is gone: nothing is left"
     assert played[-1] == "down True 1800"

@@ -7,6 +7,7 @@ is said with --set and --fault; both are in DIR/world.json as well, and may be c
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import signal
 import textwrap
@@ -149,6 +150,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     settings = dict(_setting(parser, one) for one in options.set)
     faults = [_fault(parser, one) for one in options.fault]
+    if options.kubernetes:  # a process of its own serves that: what it lacks is known now
+        importlib.import_module("tests.cloud.kubernetes.serve")
     store = Store(options.state)
     with store.changing() as world:
         world["settings"] |= settings

@@ -101,6 +101,10 @@ def asked_by(
     if who is not None and name == "TestIamPermissions":
         project = path.split("/")[2].partition(":")[0]
         return {"permissions": iam.tested(world, who, project, body["permissions"])}
+    if who is not None and name == "TestIamPermissionsSubnetwork":
+        subnet = path.removeprefix("compute/v1/").removesuffix("/testIamPermissions")
+        places = [f"projects/{subnet.split('/')[1]}", subnet]
+        return {"permissions": [one for one in body["permissions"] if iam.has(world, who, one, places)]}
     return answer(world, host, verb, path, query, body, raw)
 
 

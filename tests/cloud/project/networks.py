@@ -60,6 +60,9 @@ def answer(world: World, verb: str, path: str, query: dict[str, str], body: dict
     if match["verb"] == "getIamPolicy":
         allowed(world, f"compute.{match['kind']}.getIamPolicy", path)
         return policies.policy(world, f"{folder}/{match['kind']}/{match['name']}")
+    if match["verb"] == "testIamPermissions":
+        lacking = world["settings"]["forbidden"]
+        return {"permissions": [one for one in body["permissions"] if one not in lacking]}
     part = world["project"][match["kind"]]
     key = f"{folder}/{match['kind']}/{match['name'] or body.get('name', '')}"
     acts = {"GET": "get", "POST": "create", "PATCH": "update", "DELETE": "delete"}

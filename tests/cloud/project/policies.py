@@ -10,7 +10,9 @@ from tests.cloud.project.memory import Refused, World, allowed, bad, exists, mis
 
 _OF_PROJECTS = ".iam.gserviceaccount.com"
 OWNER = {"role": "roles/owner", "members": ["user:owner@example.com"]}
-_ACCOUNT = re.compile(r"v1/projects/(?P<project>[^/]+)/serviceAccounts(/(?P<email>[^/:]+))?(:(?P<verb>\w+))?")
+_ACCOUNT = re.compile(
+    r"v1/projects/(?P<project>[^/]+)/serviceAccounts(/(?P<email>[^/:]+))?(?P<keys>/keys)?(:(?P<verb>\w+))?"
+)
 _PROJECT = re.compile(r"v3/projects/(?P<project>[^/:]+)(:(?P<verb>\w+))?")
 
 
@@ -33,6 +35,8 @@ def method_of(host: str, verb: str, path: str) -> str:
     }
     if match["verb"]:
         return words.get(match["verb"], "Unknown")
+    if match["keys"]:
+        return {"GET": "ListServiceAccountKeys"}.get(verb, "Unknown")
     return {"GET": "Get", "POST": "Create", "PATCH": "Patch", "DELETE": "Delete"}[verb] + "ServiceAccount"
 
 
@@ -125,6 +129,13 @@ def of_accounts(
         raise Refused(403, "PERMISSION_DENIED", f"Permission denied on {what} (or it may not exist).")
     if email not in accounts:
         raise Refused(404, "NOT_FOUND", f"Unknown service account: {email}")
+    if match["keys"]:
+        allowed(world, "iam.serviceAccountKeys.list", what)
+        own = {"name": f"{what}/keys/0", "keyType": "SYSTEM_MANAGED"}
+        some = query.get("keyTypes", "")
+        return {
+            "keys": [one for one in (own, *accounts[email].get("keys", ())) if some in ("", one["keyType"])]
+        }
     if match["verb"] == "getIamPolicy":
         return policy(world, email)
     if match["verb"] == "setIamPolicy":
@@ -172,4 +183,4 @@ def _delete(world: World, email: str) -> None:
 
 
 def _told(account: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in account.items() if name != "made_at"}
+    return {name: value for name, value in account.items() if name not in ("made_at", "keys")}

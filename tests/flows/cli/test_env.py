@@ -41,6 +41,20 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.parametrize("word", ["plan", "up", "down"])
+def test_what_is_interrupted_says_so_and_gives_one_object(
+    project: Gke, file: str, word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flows.cli.env.desk", interrupted)
+    assert main(["env", word, file, "--json"]) == 130
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"error": "interrupted", "exit_code": 130}
+    assert told.err.endswith("slicebench: interrupted\n")
+
+
 def test_a_plan_says_what_is_missing_and_what_it_costs_and_makes_nothing(
     project: Gke, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +200,7 @@ def test_an_interrupt_says_what_stays_and_what_goes_on(
         main(["env", *words[:1], file, *words[1:]])
     assert ended.value.code == 130
     more = " --set tpu_pools=2" if len(words) > 1 else ""
-    stays = "1 thing of environment mine (gce_network net) stay, are recorded, and may cost"
+    stays = "1 thing of environment mine (gce_network net) stays, is recorded, and may cost"
     told = f"{stays}: `slicebench env up {file}{more}` goes on, `slicebench env down {file}{more}` ends it"
     assert told in capsys.readouterr().err
 
@@ -218,6 +232,9 @@ def test_made_found_as_it_is_without_tpus_and_given_back(
     assert main(["env", "down", file]) == 0
     told = capsys.readouterr().err
     assert "bucket artifacts stays: --bucket gives it back as well" in told
+    assert "nothing is left but bucket artifacts\n" in told
+    again = as_json(capsys, "env", "down", file)
+    assert (again["deleted"], again["stays"]) == (0, ["bucket artifacts"])
     assert main(["env", "down", file, "--bucket"]) == 0
     assert "nothing is left" in capsys.readouterr().err
     assert project.inventory() == []

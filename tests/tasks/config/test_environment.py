@@ -226,6 +226,16 @@ WRONG = {
     "need 1088: take a /21, or leave it out",
     "network.host_project=other": "host_project: a shared VPC is there already: add existing: true",
     "network={name: net, subnet: sub, nat: false, router: r}": "router: nat: false makes none",
+    "network.services_range_name=pods": "services_range_name: pods is pods_range_name as well",
+    "cluster.fields={network: other}": "fields: network is said by network.name: leave it out",
+    "cluster.fields={private_cluster_config.enable_private_nodes: false}": "is said by cluster.private",
+    "cluster.fields={private_cluster_config: {}}": "fields: private_cluster_config is said by cluster.private",
+    "cluster.fields={release_channel.channel: RAPID}": "is said by cluster.channel",
+    "cluster={name: mine, version: '1.33', fields: {initial_cluster_version: '1.32'}}": "is said by cluster.version",
+    "tpu.fields={config.labels.multislice-group: b}": "is said by tpu.multislice_group",
+    "tpu.fields={config.reservation_affinity.key: k}": "is said by tpu.capacity and tpu.reservations",
+    "cpu_pool.machine_type=ct5p-hightpu-4t": "machine_type: ct5p-hightpu-4t has accelerators",
+    "cpu_pool.machine_type=a3-highgpu-8g": "a3-highgpu-8g has accelerators",
     "network.nmae=x": "--set network.nmae=x: unknown key 'nmae', did you mean 'name'?",
     "record=2024-01-01": "not 2024-01-01, a date: in quotes it is text",
     "record=gs://records": "record must be a folder of a bucket",
@@ -317,6 +327,13 @@ def test_nodes_without_addresses_get_a_way_out(tmp_path: Path) -> None:
     assert router.name == "net-router" and router.fields["nats"][0]["natIpAllocateOption"] == "AUTO_ONLY"
     without = loaded(tmp_path, LEAST, "cluster.private=true", "network.nat=false")
     assert "router" not in {one.kind for one in wanted(without, "proj")}
+
+
+def test_where_nothing_is_installed_nothing_inside_the_cluster_is_promised(tmp_path: Path) -> None:
+    inside = {"namespace", "kubernetes account", "queue"}
+    assert inside <= {one.kind for one in wanted(loaded(tmp_path, LEAST), "proj")}
+    config = loaded(tmp_path, LEAST, "queueing.install=false")
+    assert not inside & {one.kind for one in wanted(config, "proj")}
 
 
 def test_quotas_of_teams_that_nobody_keeps_are_told(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,27 @@ def test_a_path_is_taken_as_it_is(here: Path) -> None:
 def test_a_miss_names_the_nearest(here: Path) -> None:
     with pytest.raises(BadInput, match="no target 'locl'.*did you mean local"):
         locate("locl", "targets")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("x" * 252, "there is no target"),
+        ("x" * 300, f"{'x' * 80}… cannot be looked for: File name too long"),
+        ("a\0b", "cannot be looked for: embedded null byte"),
+        ("~nobody-of-this-name/a.yaml", "cannot be looked for"),
+        ("loop.yaml", "there is no target 'loop.yaml'"),
+        ("pipe", "pipe is there, and no file"),
+        ("/dev/null", "/dev/null is there, and no file"),
+        ("", "the name of a file of configs/targets is empty"),
+    ],
+)
+def test_what_is_no_file_is_refused_in_a_line(here: Path, word: str, told: str) -> None:
+    (here / "loop.yaml").symlink_to("loop.yaml")
+    os.mkfifo(here / "pipe")
+    with pytest.raises(BadInput, match=re.escape(told)) as refused:
+        locate(word, "targets")
+    assert "\n" not in str(refused.value)
 
 
 def test_a_folder_is_no_config(here: Path) -> None:

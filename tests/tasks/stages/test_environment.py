@@ -108,9 +108,14 @@ def test_what_is_changed_by_hand_shows_as_that_and_nothing_else(project: Gke) ->
         [cluster] = state["clusters"].values()
         slices = cluster["pools"]["tpu-node-pool-0"]["spec"]["config"]
         slices["taints"] = [{"key": "a", "value": "b", "effect": "NO_SCHEDULE"}]
+        key = "projects/proj/serviceAccounts/gke-sa@proj.iam.gserviceaccount.com/keys/0abc"
+        made = {"name": key, "keyType": "USER_MANAGED", "validBeforeTime": "9999-12-31T23:59:59Z"}
+        state["project"]["accounts"]["gke-sa@proj.iam.gserviceaccount.com"]["keys"] = [made]
     beside = [
         f"{nodes} has roles/owner on the project: not given here, and left",
         "everybody (allUsers) has roles/storage.objectViewer on bucket artifacts: not given here, and left",
+        "service account gke-sa has a key 0abc, valid before 9999-12-31: whoever has it acts as the account, from "
+        "anywhere; not made here, and left",
         "router net-router logs connections of its NAT nat: not asked for, and left",
         'bucket artifacts has lifecycle rules, which may delete objects ([{"action": {"type": "Delete"}}]): not asked '
         "for, and left",

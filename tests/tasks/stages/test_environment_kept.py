@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.contract.errors import Leaked
+from tasks.cloud.container_errors import Refused
 from tasks.cloud.google_rest import Rest
 from tasks.leases.claim import claim
 from tasks.leases.ledger import latest
@@ -39,6 +40,13 @@ def test_what_others_have_in_the_network_is_told_and_not_waited_for(
     others = ["subnetwork alien in us-west1", "firewall byhand"]
     told = [f"{one} is in the network, which cannot go before it: left" for one in others]
     assert plan(desk(), environment()).beside == told
+    project.forget()
+    project.fault("ListFirewall", "error", code="INVALID_ARGUMENT", message="no answer", times=1_000)
+    for act in (plan, down):
+        with pytest.raises(Refused, match="no answer"):
+            act(desk(), environment())
+    assert project.mutations() == [], "what keeps the network is known before anything goes"
+    project.no_faults()
     monkeypatch.setattr("tasks.stages.environment.KEPT_S", 0.0)
     said: list[str] = []
     for _ in range(3):  # the rule goes first, then it is looked at, then the network is all that is left

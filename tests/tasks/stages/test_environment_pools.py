@@ -16,9 +16,10 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.leases.claim import claim
 from tasks.stages.clusters import create, delete, preview
-from tasks.stages.environment import _shape, down
+from tasks.stages.environment import down, up
 from tasks.stages.environment_changes import change_cluster, differs, set_by_others
-from tasks.stages.environment_plan import lost_record, others_in
+from tasks.stages.environment_plan import lost_record, others_in, plan
+from tasks.stages.environment_record import about_to, another_cluster, made_so
 from tasks.targets.cluster_plan import Step
 from tasks.targets.cluster_soon import as_planned
 from tasks.targets.kube_room import held_in
@@ -94,7 +95,7 @@ def test_a_pool_that_somebody_resized_shows_as_that_alone_and_has_its_nodes_agai
     """GKE tells with how many nodes a pool began, whatever becomes of it; an autoscaler's doing is nobody's."""
 
     make()
-    for pool, nodes, shown in (("cpu", 1, "1 → 3"), ("cpu", 9, ""), ("tpu-node-pool-0", 0, "0 → 4")):
+    for pool, nodes, shown in (("cpu", 1, "1 → 3"), ("cpu", 4, ""), ("tpu-node-pool-0", 0, "0 → 4")):
         gke.resize("mine", pool, nodes)
         gke.no_faults()
         assert told(environment()) == [f"node pool {pool}: size: {shown}"] * bool(shown)
@@ -107,9 +108,24 @@ def test_a_pool_that_somebody_resized_shows_as_that_alone_and_has_its_nodes_agai
         assert told(environment()) == []
     pools = gke.store.read()["clusters"][CLUSTER]["pools"]
     assert {name: (one["nodes"], one["spec"]["initial_node_count"]) for name, one in pools.items()} == {
-        "cpu": (9, 3),
+        "cpu": (4, 3),
         "tpu-node-pool-0": (4, 4),
     }
+
+
+def test_nodes_that_are_too_many_are_told_and_stay_with_what_runs_on_them(gke: Gke) -> None:
+    make()
+    gke.resize("mine", "cpu", 9)
+    gke.forget()
+    by_hand = "gcloud container clusters resize mine --location us-east5 --node-pool cpu --num-nodes 4"
+    instead = f"its autoscaler takes away nodes that nobody uses; `{by_hand}` takes nodes away with what runs on them"
+    assert told(environment()) == [f"node pool cpu: size: 9 → 4 ({instead})"]
+    assert change_cluster(desk(), environment()) == ["node pool cpu: size: 9 → 4"]
+    assert gke.mutations() == []
+    changed = "node pool cpu: autoscaling.total_max_node_count: 4 → 9"
+    assert told(environment(cpu_pool={"most": 9})) == [changed]
+    assert change_cluster(desk(), environment(cpu_pool={"most": 9})) == []
+    assert told(environment(cpu_pool={"most": 9})) == []
 
 
 def test_who_may_not_look_is_told_that_sizes_are_not_known(gke: Gke) -> None:
@@ -181,16 +197,20 @@ def test_a_window_goes_with_the_file_and_what_others_excluded_from_it_stays(gke:
     create(office(), "mine", cluster_of(early, "proj"), lasting=True)
     held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
     held.stand(None)
-    held.describe(_shape(early), None)
+    held.describe(made_so(early), None)
     by_hand(**window(), maintenance_exclusions=FREEZE)
     gke.set(faster_updates=2)  # and meanwhile others change it as well
+    held.describe(about_to(held.lease.shape, late), None)
     change_cluster(desk(), late)
-    held.describe(_shape(late), None)
+    start = "maintenance_policy.window.daily_maintenance_window.start_time"
+    assert told(none) == [f'cluster mine: {start}: "04:00" → nothing'], (
+        "killed before it is written down as done"
+    )
+    held.describe(made_so(late), None)
     assert window() == {"daily_maintenance_window": {"start_time": "04:00"}, "maintenance_exclusions": FREEZE}
     by_hand(recurring_window={"recurrence": "FREQ=DAILY"}, maintenance_exclusions=FREEZE)
     change_cluster(desk(), late)
     assert window() == {"daily_maintenance_window": {"start_time": "04:00"}, "maintenance_exclusions": FREEZE}
-    start = "maintenance_policy.window.daily_maintenance_window.start_time"
     assert told(none) == [f'cluster mine: {start}: "04:00" → nothing']
     assert not [one for one in set_by_others(desk(), none) if "is upgraded from" in one]
     assert (change_cluster(desk(), none), told(none)) == ([], [])
@@ -295,6 +315,30 @@ def test_a_record_that_has_lost_what_was_made_says_so(project: Gke) -> None:
     with pytest.raises(BadInput, match=words):
         down(desk(), environment())
     assert project.mutations() == []
+
+
+def test_no_other_cluster_is_made_or_given_back_while_that_of_the_record_stands(project: Gke) -> None:
+    """A file that names another one knows nothing of the first, which would stay, and cost."""
+    project.set(whole=False)
+    lab, renamed = (
+        environment(name="lab"),
+        environment(name="lab", cluster={"name": "other", "private": True}),
+    )
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-lab_proj", None)
+    held.stand(None)
+    held.describe(about_to({}, lab), None)
+    held.detach(None)
+    assert another_cluster(a_ledger(), renamed, "proj") == [], "there is none yet"
+    create(office(), "mine", cluster_of(lab, "proj"), lasting=True)
+    project.forget()
+    words = "environment lab has cluster mine, and the file names other"
+    for act in (up, down):
+        with pytest.raises(BadInput, match=f"{words}.*env down FILE --set cluster.name=mine"):
+            act(desk(), renamed)
+    assert project.mutations() == []
+    assert [one for one in plan(desk(), renamed).problems if words in one.what]
+    delete(office(), "mine")
+    assert another_cluster(a_ledger(), renamed, "proj") == []
 
 
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,12 @@ def test_it_is_made_and_given_back_and_the_host_project_stays_as_it_was(host: Gk
     )
     host.set(forbidden=["compute.subnetworks.getIamPolicy"])
     assert ["you may not see" in one for one in plan(desk(), SHARED).warnings] == [True, True, False]
+    host.set(forbidden=["compute.subnetworks.use"])
+    mine = plan(desk(), SHARED).warnings[0]
+    assert "you may not use subnetwork sub in host (compute.subnetworks.use)" in mine
+    assert mine.endswith(
+        f"add-iam-policy-binding sub --project host --region us-east5 --member user:YOU --role {USER}"
+    )
     host.set(forbidden=[])
     told: list[str] = []
     with pytest.raises(SlicebenchError, match=f"lacks {USER} in the host project"):

@@ -6,9 +6,10 @@ from tasks.cloud.grants import Grants
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases.claim import claim
 from tasks.stages.environment import down
+from tasks.stages.environment_asked import asked
 from tasks.stages.environment_beside import beside
 from tasks.stages.environment_desk import KIND_OF, carry_out
-from tasks.stages.environment_unnamed import give_back_unnamed, unnamed
+from tasks.stages.environment_unnamed import give_back_unnamed, make_way, unnamed
 from tasks.targets.environment_wanted import wanted
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.leasing import a_ledger
@@ -65,6 +66,21 @@ def test_what_the_file_does_not_name_any_more_goes_or_is_told(project: Gke) -> N
     assert "bucket artifacts stays: the file does not name it any more" in said
     assert project.project_inventory()["buckets"] == ["artifacts"]
     assert project.store.read()["project"]["objects"]
+
+
+def test_a_router_of_another_name_takes_the_place_of_the_one_before(project: Gke) -> None:
+    """Two NATs for the same subnetworks are refused: the one before goes first."""
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-mine_proj", None)
+    held.stand(None)
+    renamed = environment(network={"name": "net", "subnet": "sub", "router": "other"})
+    for config, gone in ((environment(), []), (renamed, ["router net-router"]), (renamed, [])):
+        steps = [
+            desk().step(config, one) for one in asked(desk(), config) if one.kind in ("network", "router")
+        ]
+        assert make_way(desk(), config, held, steps) == gone
+        for step in steps:
+            carry_out(desk(), held, step)
+    assert [one.partition("/routers/")[2] for one in project.store.read()["project"]["routers"]] == ["other"]
 
 
 def test_a_role_that_somebody_else_had_given_hides_none_of_those_that_go(project: Gke) -> None:

@@ -53,6 +53,19 @@ def test_named_ranges_are_compared_by_their_names(there: Any, told: list[str]) -
     assert [str(one) for one in differences(wanted, {"secondaryIpRanges": there}, ())] == told
 
 
+def test_a_range_is_not_added_where_its_addresses_are_of_another() -> None:
+    """A range that the file calls otherwise by now is no new one: the subnetwork has its addresses already."""
+    wanted = Wanted("subnetwork", "proj/region", "sub", {"secondaryIpRanges": [PODS, SERVICES]})
+    renamed = [{**PODS, "rangeName": "before"}, OTHER]
+    found = differences(wanted, {"secondaryIpRanges": renamed}, ("secondaryIpRanges",))
+    assert [(one.path.partition(".")[2], one.can) for one in found] == [
+        ("0.rangeName", False),
+        ("0.ipCidrRange", False),
+        ("1.rangeName", True),
+        ("1.ipCidrRange", True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("there", "said", "enough"),
     [

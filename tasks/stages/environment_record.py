@@ -1,0 +1,59 @@
+"""What an environment's record says beside its things: by it alone its cluster and window are known.
+
+So it is written before they are made: whoever is killed between the two leaves nothing that seems others'.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from runtime.contract.errors import Problem
+from tasks.config.environment import EnvironmentConfig
+from tasks.leases.clusters import lease_name as cluster_lease
+from tasks.leases.environments import lease_name
+from tasks.leases.lease import State
+from tasks.leases.ledger import Ledger, latest
+
+_WINDOWS = "windows"
+"""Maintenance windows (times of UTC) that were about to be set, beside that of the file which was carried out last."""
+
+
+def made_so(config: EnvironmentConfig) -> Mapping[str, str]:
+    """Returns what is said once all is as a file says: what is made, for people, and the file.
+
+    Where the manifests lie on the machine of whoever made it leads nobody else anywhere: they stand there by name.
+    """
+    told = {"made_by": "env up", "cluster": config.cluster.name, "tpu_pools": str(config.tpu_pools)}
+    written = config.model_dump(mode="json", exclude_defaults=True)
+    for controller in written.get("queueing", {}).values():
+        if isinstance(controller, dict) and "://" not in (address := str(controller.get("manifests") or "")):
+            controller |= {"manifests": PurePath(address).name} if address else {}
+    return {**told, "config": json.dumps(written)}
+
+
+def about_to(shape: Mapping[str, str], config: EnvironmentConfig) -> Mapping[str, str]:
+    """Returns what is said before anything is made as a file says; `shape` is what is said by now."""
+    before, now = shape or made_so(config), config.cluster.maintenance
+    windows = own_windows(before) | ({now} if now else set())
+    return {**before, "cluster": config.cluster.name, _WINDOWS: ",".join(sorted(windows))}
+
+
+def own_windows(shape: Mapping[str, str]) -> set[str]:
+    """Returns the maintenance windows that an environment's cluster may have of `env up`, and of nobody else."""
+    carried_out = json.loads(shape.get("config") or "{}").get("cluster", {}).get("maintenance")
+    return {one for one in (carried_out, *shape.get(_WINDOWS, "").split(",")) if one}
+
+
+def another_cluster(ledger: Ledger, config: EnvironmentConfig, project: str) -> list[Problem]:
+    """Returns that a file names another cluster than the one that its environment has, which nothing gave back."""
+    lease = latest(ledger, lease_name(project, config.called))
+    has = lease.shape.get("cluster", "") if lease is not None and lease.state is not State.GONE else ""
+    made = latest(ledger, cluster_lease(project, has)) if has not in ("", config.cluster.name) else None
+    if made is None or made.state is State.GONE:
+        return []
+    what = f"cluster.name: environment {config.called} has cluster {has}, and the file names {config.cluster.name}"
+    back = f"slicebench env down FILE --set cluster.name={has}"
+    fix = f"give it back first: {back}; or give the other environment a name of its own"
+    return [Problem("error", None, f"{what}: nothing was changed, for {has} would stay, and cost", fix)]
