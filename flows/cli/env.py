@@ -269,7 +269,11 @@ def _steps(planned: Plan) -> Iterator[str]:
         yield from (f"      {_told(one)}" for one in fields)
     for each in planned.unnamed:
         why = "the file does not name it any more"
-        yield f"  give back {each}: {why}" if each.goes else f"  {each}: {why}; it stays until `env down`"
+        yield (
+            f"  give back {each.told}: {why}"
+            if each.goes
+            else f"  {each.told}: {why}; it stays until `env down`"
+        )
     yield from (f"  beside it: {one}" for one in planned.beside)
     alike = sum(step.do == "keep" for step in planned.steps)
     used = sum(step.do == "use" for step in planned.steps)
@@ -302,4 +306,4 @@ def _flat(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{above}{name}.")
         else:
-            yield f"{above}{name}", plain_json.dumps(value)
+            yield f"{above}{name}", plain_json.dumps(value, ensure_ascii=False)

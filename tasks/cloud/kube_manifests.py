@@ -20,6 +20,7 @@ from urllib.parse import urljoin, urlsplit
 
 from runtime.contract.errors import BadInput, InfrastructureError
 from tasks.cloud.calls import UNANSWERED, calling
+from tasks.cloud.disk import on_disk
 from tasks.cloud.kubernetes_kinds import Object
 from tasks.cloud.timing import Timing, pauses
 from tasks.cloud.waits import tried
@@ -27,6 +28,7 @@ from tasks.cloud.waits import tried
 LARGEST = 32 << 20
 """Bytes that manifests may have; those of Kueue are about two million."""
 _REDIRECTS = 5
+_ELSEWHERE = "set SLICEBENCH_HOME to a folder on another disk"
 _TIMING = Timing(try_s=60.0, total_s=60.0, first_pause_s=0.5, longest_pause_s=5.0)
 
 
@@ -198,16 +200,22 @@ def _objects(content: bytes, wanted: Wanted) -> list[Object]:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+    with on_disk("read what manifests hashed to", _ELSEWHERE):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 def _write(path: Path, content: bytes) -> None:
     """Writes a file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    Path(name).replace(path)
+    with on_disk(f"keep manifests in {path.parent}", _ELSEWHERE):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -254,6 +254,9 @@ def carry_out(desk: Desk, holding: Holding, step: Step) -> None:
         return
     if known is None or known.uid != there.uid:  # of an earlier epoch, or found again after it had been left
         holding.create(kind, wanted.scope, wanted.name, lambda: there.uid)
+    for ref in holding.lease.resources:
+        if kind in kinds.NAMELESS and (ref.kind, ref.uid) == (kind, there.uid) and ref.name != wanted.name:
+            holding.forget(ref)  # the same, by the name that it had before
     for one in step.differences:
         if not one.can:
             desk.say(

@@ -35,6 +35,12 @@ class Unnamed:
     def __str__(self) -> str:
         return f"{_CALLED[self.ref.kind]} {self.ref.name}"
 
+    @property
+    def told(self) -> str:
+        """It with where it is, by which alone it may be told from what the file names."""
+        place = self.ref.scope if self.ref.kind == kinds.BUCKET_ROLE else self.ref.scope.partition("/")[2]
+        return f"{self}{f' in {place}' if place else ''}"
+
 
 def unnamed(desk: Desk, config: EnvironmentConfig) -> list[Unnamed]:
     """Returns what the record has beyond what the file names."""
@@ -61,7 +67,7 @@ def _give_back(
 ) -> Iterator[str]:
     for one in list(_beyond(desk, config, holding.lease)):
         if one.goes and meant(one):
-            desk.say(f"give back {one}: the file does not name it any more")
+            desk.say(f"give back {one.told}: the file does not name it any more")
             holding.discard(one.ref)
             yield str(one)
 
@@ -72,6 +78,9 @@ def _beyond(desk: Desk, config: EnvironmentConfig, lease: Lease) -> Iterator[Unn
         for one in wanted(config, desk.project)
         if one.kind in KIND_OF
     }
+    kept = {
+        (kind, scope) for kind, scope, _ in asked if kind in kinds.NAMELESS
+    }  # only called otherwise by now
     named = {email(one.name, desk.project) for one in (config.accounts.nodes, config.accounts.workloads)}
     for ref in lease.resources:
         if (
@@ -79,6 +88,7 @@ def _beyond(desk: Desk, config: EnvironmentConfig, lease: Lease) -> Iterator[Unn
             and ref.uid is not None
             and ref.kind in _CALLED
             and (ref.kind, ref.scope, ref.name) not in asked
+            and (ref.kind, ref.scope) not in kept
         ):
             yield Unnamed(ref, ref.kind in _WAYS or (ref.kind in kinds.ROLES and _whose(ref) in named))
 

@@ -203,4 +203,4 @@ def _taken(wanted: Wanted, there: Mapping[str, Any], path: str) -> bool:
 def _said(value: Any) -> str:
     import json
 
-    return "nothing" if value is None else json.dumps(value)
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)

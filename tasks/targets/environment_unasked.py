@@ -119,4 +119,4 @@ def _of_nats(nats: Any) -> Iterator[str]:
 
 
 def _said(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

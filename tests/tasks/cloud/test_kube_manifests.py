@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,3 +104,21 @@ def test_what_are_no_manifests_is_refused_and_not_known(tmp_path: Path, content:
     with pytest.raises(BadInput, match=match):
         fetch(Wanted("jobset", "v0.12.0", str(file)), known, QUICK)
     assert not known.exists()
+
+
+def test_where_they_cannot_be_kept_it_is_said_and_nothing_half_written_is_left(
+    releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*words: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(InfrastructureError, match=r"cannot read what manifests hashed to: Not a directory"):
+        fetch(wanted(releases), tmp_path / "file")
+    known = tmp_path / "known"
+    monkeypatch.setattr(kube_manifests.Path, "replace", full)
+    with pytest.raises(
+        InfrastructureError, match=r"cannot keep manifests in .*known: No space.*: free some space"
+    ):
+        fetch(wanted(releases), known)
+    assert list(known.iterdir()) == []
