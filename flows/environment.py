@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ class _Over(BaseException):
 def make(
     file: str,
     set: list[str] | None = None,  # the word of the command
+    force: bool = False,
     limit: str = "2h",
     wait: str = "0s",
 ) -> State[Any]:
@@ -52,13 +53,20 @@ def make(
     Args:
         file: The environment: a path, or a name in configs/environments/
         set: KEY=VALUE in place of what the file says, e.g. tpu_pools=0
+        force: End what runs on node pools that go; else it is refused
         limit: It ends after so long, whatever it has come to: 90m, 2h
         wait: For whoever works on it, at most so long, within the limit; else it is refused
     """
 
+    def agree(in_use: Sequence[str]) -> bool:
+        if not force:
+            what = f"{' and '.join(in_use)} would go, and what runs there would end with it"
+            raise BadInput(what, fix="force: true lets it end; nothing was changed")
+        return True
+
     def made(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
         bootstrap(desk(), config)
-        done = up(desk(), config, wait_s=wait_s)  # from now on with its record
+        done = up(desk(), config, agree=agree, wait_s=wait_s)  # from now on with its record
         return f"environment {config.called} is as {file} says{but_for(done.stays)}"
 
     return _unattended(made, file, set, limit, wait)

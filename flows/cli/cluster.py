@@ -209,6 +209,16 @@ def agreeing_to_end(name: str, force: bool) -> Callable[[Sequence[str]], bool]:
     return agree
 
 
+def agreeing_to_lose(force: bool) -> Callable[[Sequence[str]], bool]:
+    """Returns what shows which node pools go while they are in use, and asks; `force`: it does not ask."""
+
+    def agree(in_use: Sequence[str]) -> bool:
+        say(f"{' and '.join(in_use)} would go, and what runs there, whosever it is, would end with it")
+        return _asked(force, f"{counted(len(in_use), 'node pool')} in use would go")
+
+    return agree
+
+
 def _asked(anyway: bool, what: str) -> bool:
     if anyway:
         return True

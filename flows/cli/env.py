@@ -84,6 +84,10 @@ def up(
     /,
     *,
     set: Set = (),
+    force: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="End what runs on node pools that go without asking"),
+    ] = False,
     wait: Wait = None,
     project: Project = None,
     json: Json = False,
@@ -92,6 +96,7 @@ def up(
     """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
     show_calls(verbose)
     config, wait_s = read(file, set), _seconds(wait)
+    from flows.cli.cluster import agreeing_to_lose
     from flows.cli.env_words import as_said, left_behind, links
     from flows.signals import interrupting
     from tasks.stages.environment import bootstrap
@@ -102,7 +107,7 @@ def up(
     with left_behind(lambda: desk(config, project), config, file), interrupting(say, meanwhile=_STAYS):
         bootstrap(desk(config, project), config)
         made = desk(config, project)  # from now on with its record
-        done = make(made, config, wait_s=wait_s)
+        done = make(made, config, agree=agreeing_to_lose(force), wait_s=wait_s)
     if json:
         told = {"name": config.called, "project": made.project, "record": config.record}
         found = {"resources": [_ref(one) for one in done.resources], "links": links(config, made.project)}

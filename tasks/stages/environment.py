@@ -29,6 +29,7 @@ from tasks.stages.environment_asked import asked
 from tasks.stages.environment_changes import change_cluster, differs
 from tasks.stages.environment_desk import GO_ON, Desk, carry_out, settle
 from tasks.stages.environment_done import Done, Work, done
+from tasks.stages.environment_ending import ended_by
 from tasks.stages.environment_kept import keeps_network
 from tasks.stages.environment_moved import moved
 from tasks.stages.environment_plan import (
@@ -58,11 +59,18 @@ _AFTER_CLUSTER = frozenset({"account role"})
 """What names the cluster's pool of identities, which must be there."""
 
 
-def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
+def up(
+    desk: Desk,
+    config: EnvironmentConfig,
+    *,
+    agree: Callable[[Sequence[str]], bool] = lambda in_use: True,
+    wait_s: float = 0.0,
+) -> Done:
     """Makes an environment as it is wanted, or makes it so. Called again it goes on where it ended.
 
     Somebody else who works on it is waited for so long. The record must be there, see `bootstrap`. What was made stays,
-    whatever goes wrong. Raises BadInput, Taken, ContainerError, NotWhole, NotReady.
+    whatever goes wrong. `agree` is shown the node pools that go while something runs on them, if there are any. Raises
+    BadInput, Declined, Taken, ContainerError, NotWhole, NotReady.
     """
     name = kinds.lease_name(desk.project, config.called)
     cluster = cluster_lease(desk.project, config.cluster.name)
@@ -75,7 +83,7 @@ def up(desk: Desk, config: EnvironmentConfig, *, wait_s: float = 0.0) -> Done:
                 raise BadInput(against)
             holding.describe(about_to(holding.lease.shape, config), None)
             settle(desk, holding)
-            work = _make_all(desk, config, holding)
+            work = _make_all(desk, config, holding, agree)
             holding.describe(made_so(config), None)
             holding.live()
         holding.detach(None)
@@ -231,7 +239,9 @@ def _left_standing(desk: Desk, holding: Holding, note: str) -> Iterator[None]:
         raise
 
 
-def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> Work:
+def _make_all(
+    desk: Desk, config: EnvironmentConfig, holding: Holding, agree: Callable[[Sequence[str]], bool]
+) -> Work:
     _turn_on(desk, config)
     office = desk.office(config)
     with in_words_of_files():
@@ -245,6 +255,8 @@ def _make_all(desk: Desk, config: EnvironmentConfig, holding: Holding) -> Work:
     against = [*(others_in(office, config, desk) or moved(desk, config)), *one_too_many(desk, config)]
     if refused or against:
         raise BadInput(Plan("", (), (), refused, (), {}, against=against).problems)
+    if (in_use := ended_by(desk, config)) and not agree(in_use):
+        raise clusters.Declined(f"environment {config.called} stays as it is: nobody agreed")
     for one in looked_at(desk, config):
         desk.say(f"warning: {one}")
     gone = make_way(desk, config, holding, steps)

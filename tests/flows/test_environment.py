@@ -28,7 +28,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(
         flows,
         "up",
-        lambda desk, config, wait_s: (
+        lambda desk, config, agree, wait_s: (
             done.append(f"up {config.tpu_pools} {wait_s:.0f}") or Done([], [], [], stays)
         ),
     )
