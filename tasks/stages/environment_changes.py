@@ -16,6 +16,7 @@ from tasks.cloud.container_update import (
     change,
     change_pool,
 )
+from tasks.cloud.labels import read_labels
 from tasks.cloud.things import value_at
 from tasks.config.cluster import ClusterConfig
 from tasks.config.environment import EnvironmentConfig
@@ -28,7 +29,7 @@ from tasks.stages.environment_record import own_windows
 from tasks.stages.environment_sizes import resized, unknown_size
 from tasks.targets.cluster_requests import CPU_POOL
 from tasks.targets.cluster_size import keeps_room
-from tasks.targets.environment_diff import Difference, differences
+from tasks.targets.environment_diff import ANEW, Difference, differences
 from tasks.targets.environment_sizes import nodes_a_zone
 from tasks.targets.environment_unasked import unasked
 from tasks.targets.environment_wanted import Wanted, wanted
@@ -97,6 +98,8 @@ def _compared(
         ]
         if one.kind == "cluster" and (dropped := _dropped_window(desk, config, one, seen)):
             unlike.append(dropped)
+        if misnamed := _misnamed(one, config):
+            unlike.append(misnamed)
         if size := resized(desk, one, seen):
             unlike.append(size)
         if unlike:
@@ -109,11 +112,31 @@ def _standing(desk: Desk, config: EnvironmentConfig) -> Iterator[tuple[Wanted, M
     there = document(desk.project, location, config.cluster.name, desk.timing)
     if there is None:
         return
+    asked = wanted(config, desk.project)
+    yield from ((one, there) for one in asked if one.kind == "cluster")
     pools = {str(one["name"]): one for one in there.get("node_pools", ())}
-    for one in wanted(config, desk.project):
-        seen = there if one.kind == "cluster" else pools.get(one.name) if one.kind == "node pool" else None
-        if seen is not None:
-            yield one, seen
+    named = [one for one in asked if one.kind == "node pool"]
+    # Slices that are there are kept by whatever name: of others than the file's, they are told by their own.
+    names = {one.name for one in named}
+    others = iter([name for name, pool in pools.items() if name not in names and _is_own(desk, pool)])
+    for one in named:
+        if one.name in pools:
+            yield one, pools[one.name]
+        elif one.name != CPU_POOL and (other := next(others, None)) is not None:
+            yield replace(one, name=other), pools[other]
+
+
+def _is_own(desk: Desk, pool: Mapping[str, Any]) -> bool:
+    """Whether a node pool was made under a lease of the record."""
+    labelled = read_labels((pool.get("config") or {}).get("resource_labels") or {})
+    return labelled is not None and labelled.ledger_id == desk.ledger.id
+
+
+def _misnamed(one: Wanted, config: EnvironmentConfig) -> Difference | None:
+    """Returns that a slice is not called as the file has slices called; which number it has is of no matter."""
+    if one.kind != "node pool" or one.name == CPU_POOL or one.name.startswith(f"{config.tpu.pool_prefix}-"):
+        return None
+    return Difference("name", one.name, f"{config.tpu.pool_prefix}-N", can=False, instead=ANEW)
 
 
 def _in_place(one: Wanted) -> Sequence[str]:

@@ -19,6 +19,10 @@ _OTHERS_TOO = ("secondaryIpRanges", "nats")
 """Lists of which others may have parts as well."""
 
 
+ANEW = "`env up` with --set tpu_pools=0, then without it, makes the pools anew"
+"""What gives slices what is not changed on those that are there."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """A field that is not as wanted. `can`: the API changes it on what is there."""
@@ -66,7 +70,7 @@ def step_for(
     found = tuple(differences(wanted, there.fields, in_place))
     if ours:
         return Step("change" if found else "keep", wanted, found, there=there)
-    if whose:
+    if whose and not wanted.existing:
         return Step("refuse", wanted, found, f"it was made by lease {whose}: choose another name")
     if found and wanted.existing:
         return Step(
@@ -122,7 +126,7 @@ def _instead(wanted: Wanted, path: str) -> str:
     if wanted.kind == "node pool" and wanted.name == CPU_POOL:
         return f"delete node pool {wanted.name} in GKE, and `env up` makes it anew"
     if wanted.kind == "node pool":
-        return "`env up` with --set tpu_pools=0, then without it, makes the pools anew"
+        return ANEW
     if path == "initial_cluster_version":
         return "GKE upgrades it (gcloud container clusters upgrade), and never goes back; or leave cluster.version out"
     if wanted.kind == "cluster":

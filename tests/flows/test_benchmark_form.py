@@ -126,7 +126,9 @@ def test_every_deployment_starts_a_flow_that_exists_with_parameters_that_it_has(
         parameters = set(inspect.signature(flow.fn).parameters)
         assert set(deployment.get("parameters", {})) <= parameters
         forms[deployment["name"]] = parameters
-    assert forms["up"] == {"file", "set", "force", "limit", "wait"}, "a form asks for what its deployment can do"
+    assert forms["up"] == {"file", "set", "force", "limit", "wait"}, (
+        "a form asks for what its deployment can do"
+    )
     assert forms["down"] == {"file", "set", "bucket", "limit", "wait"}
     assert names == {
         "acceptance/adhoc",

@@ -113,6 +113,22 @@ def test_a_pool_that_somebody_resized_shows_as_that_alone_and_has_its_nodes_agai
     }
 
 
+def test_slices_of_another_name_are_compared_and_their_name_is_told(gke: Gke) -> None:
+    """They are kept whatever they are called: nothing of them may go unseen."""
+    make(tpu_pools=2)
+    gke.vanish("mine", "tpu-node-pool-0")
+    gke.resize("mine", "tpu-node-pool-1", 0)
+    assert told(environment()) == ["node pool tpu-node-pool-1: size: 0 → 4"]
+    tpu = {"machine_type": "ct5lp-hightpu-4t", "topology": "4x4", "pool_prefix": "other"}
+    again = "`env up` with --set tpu_pools=0, then without it, makes the pools anew"
+    assert told(environment(tpu=tpu)) == [
+        f'node pool tpu-node-pool-1: name: "tpu-node-pool-1" → "other-N" ({again})',
+        "node pool tpu-node-pool-1: size: 0 → 4",
+    ]
+    assert len(change_cluster(desk(), environment(tpu=tpu))) == 1
+    assert gke.store.read()["clusters"][CLUSTER]["pools"]["tpu-node-pool-1"]["nodes"] == 4
+
+
 def test_nodes_that_are_too_many_are_told_and_stay_with_what_runs_on_them(gke: Gke) -> None:
     make()
     gke.resize("mine", "cpu", 9)

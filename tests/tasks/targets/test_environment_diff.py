@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tasks.cloud.things import Thing
 from tasks.config.environment_file import load_environment
 from tasks.stages.environment_changes import _enough
 from tasks.targets.cluster_requests import CPU_POOL
-from tasks.targets.environment_diff import Difference, differences, leaves
+from tasks.targets.environment_diff import Difference, differences, leaves, step_for
 from tasks.targets.environment_wanted import Wanted, wanted
 
 ROOT = Path(__file__).parents[3]
@@ -51,6 +52,12 @@ OTHER = {"rangeName": "of-others", "ipCidrRange": "10.12.0.0/14"}
 def test_named_ranges_are_compared_by_their_names(there: Any, told: list[str]) -> None:
     wanted = Wanted("subnetwork", "proj/region", "sub", {"secondaryIpRanges": [PODS, SERVICES]})
     assert [str(one) for one in differences(wanted, {"secondaryIpRanges": there}, ())] == told
+
+
+@pytest.mark.parametrize(("existing", "do"), [(True, "use"), (False, "refuse")])
+def test_what_is_named_as_being_there_is_used_whoever_made_it(existing: bool, do: str) -> None:
+    one = Wanted("network", "proj", "net", existing=existing)
+    assert step_for(one, Thing("1", {}), ours=False, in_place=(), whose="environment-other_proj-e1").do == do
 
 
 def test_a_range_is_not_added_where_its_addresses_are_of_another() -> None:
