@@ -12,13 +12,19 @@ from tasks.stages.environment_desk import Desk
 from tasks.targets.cluster_find import find
 
 
+def _unheard(line: str) -> None:
+    """Says it to nobody."""
+
+
 def ended_by(desk: Desk, config: EnvironmentConfig) -> Sequence[str]:
     """Returns the node pools that would go and on which something runs, as far as one can look. Raises as `preview`."""
     cluster, name = cluster_of(config, desk.project), config.cluster.name
     there = find(desk.container, name, cluster.location)
-    office = replace(desk.office(config), say=lambda line: None)
+    office = desk.office(config)
     if there is None or office.inside is None or not there.endpoint:
         return ()
+    inside = replace(office.inside, say=_unheard)  # whoever makes it so says what cannot be seen
+    office = replace(office, say=_unheard, inside=inside)
     goes = sorted(one.name for one in clusters.preview(office, name, cluster).steps if one.disturbs)
-    busy = office.inside.busy(there) if goes else {}
+    busy = inside.busy(there) if goes else {}
     return [f"node pool {pool}" for pool in goes if busy.get(pool)]

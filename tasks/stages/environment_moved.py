@@ -34,7 +34,7 @@ def moved(desk: Desk, config: EnvironmentConfig) -> list[Problem]:
     )
     return [
         Problem("error", None, f"{what}: nothing was changed", fix=fix)
-        for what in (*_of_cluster(desk, config), *_of_subnetwork(desk, config))
+        for what in list(_of_cluster(desk, config)) or _of_subnetwork(desk, config)
     ]
 
 
