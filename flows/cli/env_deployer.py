@@ -31,6 +31,7 @@ def deployer(
     from tasks.targets.environment_wanted import email
 
     where = project_of(config, project)
+    was_there = False
     if remove:
         was_there = accounts.remove(where, name)
         who = email(name, where)
@@ -44,5 +45,5 @@ def deployer(
             "--member=user:YOU"
         )
     if json:
-        print_json({"account": who, "removed": remove})
+        print_json({"account": who, "removed": was_there})
     return ExitCode.DONE

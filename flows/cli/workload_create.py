@@ -49,11 +49,11 @@ def create(words: Sequence[str]) -> int:
     stage.check_offline(config, asked)
     if told.dry_run:
         return _show_manifest(config, asked, as_json=told.json)
-    kube, gke = _cluster(config)
+    kube, gke, grows = _cluster(config)
     ledger, intent = the_ledger(), workload_lease.intent(kube, config, gke, asked, time.time())
     stage.clear(kube, ledger, intent, say)
     try:
-        stage.check(kube, config, asked, say)
+        stage.check(kube, config, asked, say, grows)
     except BadInput as error:
         from flows.cli.workload_model import in_flags
 
@@ -125,10 +125,12 @@ def _command(told: Namespace, config: GkeTargetConfig) -> Sequence[str]:
     return words
 
 
-def _cluster(config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
+def _cluster(config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None, bool | None]:
+    """Returns the cluster, its name at GKE, and whether GKE adds machines to it by itself; None: nobody here knows."""
     from tasks.cloud.kubernetes import Kubernetes
     from tasks.cloud.kubernetes_plain import PlainWire, plain_enough
 
+    grows = None
     if config.context is not None:
         from tasks.cloud.kubernetes_config import by_context
 
@@ -138,9 +140,13 @@ def _cluster(config: GkeTargetConfig) -> tuple[Kubernetes, GkeName | None]:
 
         reached = reach_target(config)
         access, gke = reached.access, reached.gke
+        if reached.there is not None:
+            from tasks.targets.gke_fits import grows as grows_by_itself
+
+            grows = grows_by_itself(config, reached.there)
     if plain_enough(access):
-        return Kubernetes(access, wire=PlainWire), gke
-    return Kubernetes(access), gke
+        return Kubernetes(access, wire=PlainWire), gke, grows
+    return Kubernetes(access), gke, grows
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from runtime.contract.errors import Problem
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases.clusters import lease_name as cluster_lease
-from tasks.leases.environments import lease_name
+from tasks.leases.environments import called, lease_name
 from tasks.leases.lease import State
 from tasks.leases.ledger import Ledger, latest
 
@@ -47,13 +47,34 @@ def own_windows(shape: Mapping[str, str]) -> set[str]:
 
 
 def another_cluster(ledger: Ledger, config: EnvironmentConfig, project: str) -> list[Problem]:
-    """Returns that a file names another cluster than the one that its environment has, which nothing gave back."""
-    lease = latest(ledger, lease_name(project, config.called))
+    """Returns that a file names a cluster of another environment in this record, or another one than its own has.
+
+    Both would be worked on, or given back, as if they were what the file says.
+    """
+    name, mine = config.cluster.name, lease_name(project, config.called)
+    if owners := _owners(ledger, project, name, but=mine):
+        what = f"cluster.name: cluster {name} is environment {owners[0]}'s, which is in this record as well"
+        return [
+            Problem(
+                "error", None, f"{what}: nothing was changed", fix="name another cluster, or that environment"
+            )
+        ]
+    lease = latest(ledger, mine)
     has = lease.shape.get("cluster", "") if lease is not None and lease.state is not State.GONE else ""
-    made = latest(ledger, cluster_lease(project, has)) if has not in ("", config.cluster.name) else None
-    if made is None or made.state is State.GONE:
+    made = latest(ledger, cluster_lease(project, has)) if has not in ("", name) else None
+    if made is None or made.state is State.GONE or _owners(ledger, project, has, but=mine):
         return []
-    what = f"cluster.name: environment {config.called} has cluster {has}, and the file names {config.cluster.name}"
+    what = f"cluster.name: environment {config.called} has cluster {has}, and the file names {name}"
     back = f"slicebench env down FILE --set cluster.name={has}"
     fix = f"give it back first: {back}; or give the other environment a name of its own"
     return [Problem("error", None, f"{what}: nothing was changed, for {has} would stay, and cost", fix)]
+
+
+def _owners(ledger: Ledger, project: str, cluster: str, *, but: str) -> list[str]:
+    """Returns the other environments of a project that have, or are about to make, a cluster of this name."""
+    return sorted(
+        environment
+        for lease in ledger.listing().leases
+        if lease.name != but and lease.state is not State.GONE and lease.shape.get("cluster") == cluster
+        if (environment := called(lease.name, project))
+    )

@@ -112,8 +112,12 @@ def check_offline(config: GkeTargetConfig, asked: Submission) -> None:
         raise BadInput(wrong)
 
 
-def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say) -> None:
+def check(
+    kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say, grows: bool | None = None
+) -> None:
     """Raises BadInput with what the cluster lacks or refuses, having waited for an earlier one of the name to end.
+
+    `grows`: whether GKE adds such machines by itself; None: the cluster is asked.
 
     Nothing is made: a Job of each kind in the JobSet is tried on the server only, for JobSet does not look at its pods.
     """
@@ -131,7 +135,7 @@ def check(kube: Kubernetes, config: GkeTargetConfig, asked: Submission, say: Say
     await_earlier(kube, asked.name, say, secret=asked.secret_name if asked.kept else "")
     try:
         problems = [one for one in refused(kube, config, asked, jobs_only=True) if one.severity == "error"]
-        fits = list(never(kube, config, whole, local=queue[0] if queue else None))
+        fits = list(never(kube, config, whole, grows, local=queue[0] if queue else None))
     except (NotServed, NotFound) as error:
         raise BadInput(list(foundations(kube, config)) or str(error)) from None
     if problems := [*problems, *(one for one in fits if one.severity == "error")]:

@@ -26,7 +26,7 @@ from tasks.leases.shares import shared_by
 from tasks.targets import gke_cluster, gke_plan, gke_preflight, gke_smoke, kube_own_queue
 from tasks.targets.beside import beside
 from tasks.targets.cluster_sharing import is_half_made
-from tasks.targets.gke_fits import never
+from tasks.targets.gke_fits import grows, never
 from tasks.targets.gke_follow import Following, Limits
 from tasks.targets.gke_send import send_code, send_job
 from tasks.targets.gke_submit import name_of_attempt, new_token, submission, submit
@@ -252,7 +252,7 @@ class GkeTarget:
         if there is None:
             yield from never(cluster, self._config, made)
         elif not gke_cluster.is_short(self._config, there):
-            yield from never(cluster, self._config, made, gke_cluster.grows(self._config, there))
+            yield from never(cluster, self._config, made, grows(self._config, there))
 
     def _run(self, ref: WorkloadRef) -> Folder:
         return open_folder(ref.scratch[0])

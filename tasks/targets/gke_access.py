@@ -24,6 +24,8 @@ class Reached:
 
     access: Access
     gke: GkeName | None = None
+    there: Cluster | None = None
+    """The cluster as GKE has it, where it was looked for by its name."""
 
 
 def reach_target(config: GkeTargetConfig) -> Reached:
@@ -63,7 +65,7 @@ def reach_cluster(
     """
     found = _cluster(choose_project(project).value, location, name, create or "see slicebench cluster list")
     place = GkeName(found.project, found.location, found.name)
-    return Reached(access_of(found, namespace), place)
+    return Reached(access_of(found, namespace), place, found)
 
 
 def _cluster(project: str, location: str | None, name: str, fix: str) -> Cluster:

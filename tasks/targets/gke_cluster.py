@@ -144,14 +144,6 @@ def is_short(config: GkeTargetConfig, there: Cluster) -> bool:
     return bool(short_of(there.pools, need_of(config)).count) and not there.autoprovisions
 
 
-def grows(config: GkeTargetConfig, there: Cluster) -> bool:
-    """Whether GKE itself adds machines on which the target's pods could be."""
-    kind = config.shape.machine_type
-    return there.autoprovisions or any(
-        pool.autoscaled and kind in ("", pool.machine_type) for pool in there.pools
-    )
-
-
 def never_fits_what_is_made(
     config: GkeTargetConfig, there: Cluster | None, jobset: Mapping[str, Any], container: Container
 ) -> list[Problem]:

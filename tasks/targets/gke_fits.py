@@ -25,6 +25,7 @@ from tasks.targets.kube_homes import homeless, kinds_of
 from tasks.targets.kube_objects import metadata, name, spec
 
 if TYPE_CHECKING:
+    from tasks.cloud.container_model import Cluster
     from tasks.config.gke_target import GkeTargetConfig
 
 _AUTOSCALER = ("cluster-autoscaler-status", "kube-system")
@@ -69,6 +70,14 @@ def never(
         yield from _homes(cluster, asked, tolerated, grows)
     except PermissionDenied:
         return
+
+
+def grows(config: GkeTargetConfig, there: Cluster) -> bool:
+    """Whether GKE itself adds machines on which the target's pods could be."""
+    kind = config.shape.machine_type
+    return there.autoprovisions or any(
+        pool.autoscaled and kind in ("", pool.machine_type) for pool in there.pools
+    )
 
 
 def _queue(cluster: Kubernetes, queue: str, local: Object | None) -> tuple[Object | None, Sequence[Object]]:

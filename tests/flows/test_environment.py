@@ -76,7 +76,7 @@ def test_what_is_wrong_fails_the_flow_run_with_why(
 def test_it_ends_when_its_time_is_up(
     prefect: None, played: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows, "up", lambda desk, config, wait_s: time.sleep(600))
+    monkeypatch.setattr(flows, "up", lambda desk, config, agree, wait_s: time.sleep(600))
     monkeypatch.setattr(flows, "_seconds", lambda said, what: 0.2)
     state: Any = make(FILE, return_state=True)
     assert str(state.message).startswith(

@@ -116,9 +116,13 @@ def test_all_of_it_is_shown_field_by_field_and_exported_without_asking_anybody(
     assert '      ipCidrRange: "10.129.0.0/20"' in told
     assert "who makes it needs roles/serviceusage.serviceUsageAdmin" in told
     to = tmp_path / "main.tf.json"
-    assert main(["env", "export", file, "--to", str(to), "--project", "proj"]) == 0
+    inside = ["--set", "queueing.install=true"]
+    assert main(["env", "export", file, "--to", str(to), "--project", "proj", *inside]) == 0
     assert json.loads(to.read_text())["resource"]["google_compute_network"]["net"]["name"] == "net"
-    assert "not in it: queue multislice-queue is inside the cluster" in capsys.readouterr().err
+    assert (
+        "not in it: queue multislice-queue is inside the cluster, where `env up` puts it\n"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_cannot_be_written_ends_it_in_one_line(
@@ -196,9 +200,7 @@ def test_an_interrupt_says_what_stays_and_what_goes_on(
     main(["env", "plan", file])
     bootstrap(desk_of(read(file, ()), None), read(file, ()))
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(["env", *words[:1], file, *words[1:]])
-    assert ended.value.code == 130
+    assert main(["env", *words[:1], file, *words[1:]]) == 130
     more = " --set tpu_pools=2" if len(words) > 1 else ""
     stays = "1 thing of environment mine (gce_network net) stays, is recorded, and may cost"
     told = f"{stays}: `slicebench env up {file}{more}` goes on, `slicebench env down {file}{more}` ends it"

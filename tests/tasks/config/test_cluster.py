@@ -81,5 +81,6 @@ def test_a_reservation_that_is_named_is_how_it_is_paid_for() -> None:
 def test_what_is_allowed_and_may_not_be_meant() -> None:
     assert config().warnings() == []
     assert "multislice needs slices of several hosts" in str(config(type="v6e-4", slices=2).warnings()[0])
-    assert "nobody outside" in str(config(private=True).warnings()[0])
+    assert "nobody outside" in str(config(private=True, private_endpoint=True).warnings()[0])
+    assert config(private=True).warnings() == [], "it answers at its DNS name"
     assert "--nodes is for GPUs" in str(config(nodes=2).warnings()[0])

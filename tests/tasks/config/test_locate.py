@@ -44,7 +44,7 @@ def test_a_miss_names_the_nearest(here: Path) -> None:
     [
         ("x" * 252, "there is no target"),
         ("x" * 300, f"{'x' * 80}… cannot be looked for: File name too long"),
-        ("a\0b", "cannot be looked for: embedded null byte"),
+        ("a\0b", "there is no target"),
         ("~nobody-of-this-name/a.yaml", "cannot be looked for"),
         ("loop.yaml", "there is no target 'loop.yaml'"),
         ("pipe", "pipe is there, and no file"),

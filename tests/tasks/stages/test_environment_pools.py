@@ -357,6 +357,30 @@ def test_no_other_cluster_is_made_or_given_back_while_that_of_the_record_stands(
     assert another_cluster(a_ledger(), renamed, "proj") == []
 
 
+def test_the_cluster_of_another_environment_in_the_same_record_is_not_touched(project: Gke) -> None:
+    """A file that was copied, and kept the cluster's name, took it over, and gave it back."""
+    project.set(whole=False)
+    first, copied = environment(name="first"), environment(name="copied", bucket={"name": "second"})
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-first_proj", None)
+    held.stand(None)
+    held.describe(about_to({}, first), None)
+    held.detach(None)
+    create(office(), "mine", cluster_of(first, "proj"), lasting=True)
+    project.forget()
+    for act in (up, down):
+        with pytest.raises(
+            BadInput, match="cluster mine is environment first's, which is in this record as well"
+        ):
+            act(desk(), copied)
+    assert project.mutations() == []
+    assert [one for one in plan(desk(), copied).problems if "environment first's" in one.what]
+    assert another_cluster(a_ledger(), first, "proj") == []
+    held = claim(a_ledger(), inventories(a_ledger()), "environment-first_proj", None)
+    held.fall()
+    held.release("it goes")
+    assert another_cluster(a_ledger(), copied, "proj") == []
+
+
 def test_a_change_that_cannot_be_had_in_time_is_told(gke: Gke, monkeypatch: pytest.MonkeyPatch) -> None:
     make()
     words = "Cluster is running incompatible operation"

@@ -10,10 +10,12 @@ import pytest
 
 from runtime.contract.errors import InfrastructureError, Problem
 from tasks.cloud.compute import Compute, MachineType
+from tasks.cloud.container_model import Cluster as GkeCluster
+from tasks.cloud.container_model import Pool
 from tasks.cloud.kubernetes_errors import PermissionDenied
 from tasks.cloud.kubernetes_kinds import Kind
 from tasks.targets import gke_cluster
-from tasks.targets.gke_fits import never
+from tasks.targets.gke_fits import grows, never
 from tasks.targets.gke_machines import never_fits
 from tasks.targets.kube_jobset import jobset
 from tests.tasks.targets.kube_made import PATHWAYS, config, submission
@@ -48,9 +50,28 @@ class Cluster:
             raise PermissionDenied(f"may not look at {kind.name}")
 
 
-def told(cluster: Any, *, grows: bool | None = None, **fields: Any) -> list[Problem]:
+@pytest.mark.parametrize(
+    ("machine_type", "autoscaled", "autoprovisions", "expected"),
+    [
+        ("ct5lp-hightpu-4t", True, False, True),
+        ("ct5lp-hightpu-4t", False, False, False),
+        ("n1-standard-4", True, False, False),
+        ("n1-standard-4", False, True, True),
+    ],
+)
+def test_machines_come_by_themselves_where_gke_adds_some_of_the_type(
+    machine_type: str, autoscaled: bool, autoprovisions: bool, expected: bool
+) -> None:
+    pool = Pool("proj", "us-east5", "mine", "np-0", "1", "RUNNING", machine_type, 0, autoscaled=autoscaled)
+    there = GkeCluster(
+        "proj", "us-east5", "mine", "1", "RUNNING", pools=(pool,), autoprovisions=autoprovisions
+    )
+    assert grows(config(type="v5litepod-16"), there) is expected
+
+
+def told(cluster: Any, *, grown: bool | None = None, **fields: Any) -> list[Problem]:
     target = config(**{**TWO, "queue": None, **fields})
-    return list(never(cluster, target, jobset(target, submission()), grows))
+    return list(never(cluster, target, jobset(target, submission()), grown))
 
 
 SCALES = {"cluster-autoscaler-status": {}}
@@ -65,9 +86,9 @@ TRANSFORMS = {"kueue-manager-config": {"data": {"c.yaml": "resources:\n  transfo
     [
         (Cluster(slices(2)), {}, "", ""),
         (Cluster(slices(1)), {}, "error", "no place on context c: slice-job needs 2 values"),
-        (Cluster(slices(1)), {"grows": True}, "warning", "no place on context c"),
+        (Cluster(slices(1)), {"grown": True}, "warning", "no place on context c"),
         (Cluster(slices(1), maps=SCALES), {}, "warning", "no place on context c"),
-        (Cluster(slices(1), maps=SCALES), {"grows": False}, "error", "no place on context c"),
+        (Cluster(slices(1), maps=SCALES), {"grown": False}, "error", "no place on context c"),
         (Cluster(slices(1), denied=["ConfigMap"]), {}, "warning", "no place on context c"),
         (Cluster(slices(1), denied=["Node"]), {}, "", ""),
         (Cluster([]), {}, "", ""),
