@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from runtime.contract.job import Deadlines
 from runtime.contract.progress import Operation, Stacks, Started
@@ -32,10 +33,11 @@ checkpoint_config:
   spec:
     a: {{dtype: float32, shape: [4096, 1024], sharding: [data, null]}}
 benchmarks:
-  - generator: orbax.checkpoint._src.testing.benchmarks.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark
+  - generator: {generator}
     options:
       use_ocdbt: [true, false]
 """
+OF_ORBAX = "orbax.checkpoint._src.testing.benchmarks.pytree_checkpoint_benchmark.PyTreeCheckpointBenchmark"
 
 
 @pytest.fixture
@@ -47,13 +49,18 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
         "devices_per_worker": 2,
         "deadlines": Deadlines(init_s=PATIENCE_S, operation_s=PATIENCE_S),
     }
-    write_suite(made, repeats=3)
+    (tmp_path / "suite.yaml").write_text(SUITE.format(repeats=3, generator=OF_ORBAX))
     yield made
     made.end()
 
 
-def write_suite(crew: Crew, repeats: int) -> None:
-    (crew.folder / "suite.yaml").write_text(SUITE.format(repeats=repeats))
+def hold(crew: Crew, worker: int, repeat: int) -> Path:
+    """Has a worker stay in the save of a repeat of the first point; returns the file that says that it is there."""
+    held = crew.folder / "held"
+    suite = yaml.safe_load(SUITE.format(repeats=repeat + 2, generator="tests.system.held.Held"))
+    suite["benchmarks"][0]["options"] |= {"held": str(held), "worker": worker, "repeat": repeat}
+    (crew.folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    return held
 
 
 def in_save(crew: Crew, worker: int, repeat: int) -> bool:
@@ -76,9 +83,9 @@ def test_two_workers_run_a_suite(crew: Crew) -> None:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_killed_in_a_save_costs_one_point(crew: Crew, victim: int) -> None:
-    write_suite(crew, repeats=20)
+    held = hold(crew, victim, 2)
     crew.start()
-    until(lambda: in_save(crew, victim, 2), PATIENCE_S)
+    until(lambda: held.exists() and in_save(crew, victim, 2), PATIENCE_S)
     os.kill(crew.bodies(Started, victim)[0].pid, signal.SIGKILL)
     assert crew.wait(PATIENCE_S) == [1, 1]
     for worker in range(2):
@@ -91,10 +98,10 @@ def test_a_worker_killed_in_a_save_costs_one_point(crew: Crew, victim: int) -> N
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_worker_stopped_in_a_save_is_named(crew: Crew, victim: int) -> None:
-    write_suite(crew, repeats=20)
+    held = hold(crew, victim, 2)
     crew.job["deadlines"] = Deadlines(init_s=PATIENCE_S, operation_s=STUCK_S)
     crew.start()
-    until(lambda: in_save(crew, victim, 2), PATIENCE_S)
+    until(lambda: held.exists() and in_save(crew, victim, 2), PATIENCE_S)
     os.kill(crew.bodies(Started, victim)[0].pid, signal.SIGSTOP)
     assert crew.wait(PATIENCE_S) == [1, 1]
     for worker in range(2):
@@ -114,9 +121,9 @@ def test_a_worker_stopped_in_a_save_is_named(crew: Crew, victim: int) -> None:
 def test_finished_samples_of_a_killed_worker_are_kept(crew: Crew) -> None:
     import pyarrow.parquet as pq
 
-    write_suite(crew, repeats=20)
+    held = hold(crew, 1, 3)
     crew.start()
-    until(lambda: in_save(crew, 1, 3), PATIENCE_S)
+    until(lambda: held.exists() and in_save(crew, 1, 3), PATIENCE_S)
     crew.started[1].kill()
     assert crew.wait(PATIENCE_S) == [3, -signal.SIGKILL]
     table = pq.read_table(crew.folder / "run" / "results" / "samples-a1-w0000.parquet").to_pylist()

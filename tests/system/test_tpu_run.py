@@ -121,7 +121,7 @@ def test_made_run_collected_and_given_back(
         outcome = run_workload(run, uploaded, holding)
         results = collect(run)
     finally:
-        teardown(run, holding, patience=Patience(deadline_s=180.0))
+        teardown(run, holding, patience=Patience(deadline_s=600.0))
     assert exit_code_of(outcome) == ExitCode.DONE, said
     assert (results.passed, len(results.points), results.troubles) == (2, 2, [])
     samples = pd.read_parquet(io.BytesIO(run.folder.read("samples.parquet") or b""))
