@@ -46,6 +46,14 @@ _VERBS = {
 """What is done by POST with an object, and what the path has behind it; "" is any name."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{0,221}")
 _BATCHES = (["batch"], ["batch", "storage", "v1"])
+OF_BUCKETS = frozenset(
+    f"/{word}"
+    for word in (
+        *("acl", "defaultObjectAcl", "iam", "notificationConfigs", "lockRetentionPolicy", "storageLayout"),
+        *("anywhereCaches", "folders", "managedFolders", "operations", "restore", "relocate"),
+    )
+)
+"""What the JSON API has below a bucket besides its objects: the `verb` of what is about that."""
 RESERVED = frozenset(("storage", "upload", "download", "batch", "resumable", "discovery", "$discovery"))
 
 
@@ -194,7 +202,9 @@ def _objects(
     if parts[1:2] != ["o"] and _may_be(parts[1:2], "o"):
         raise invalid("this is no path of the JSON API, version 1")
     if len(parts) < 2 or parts[1] != "o":
-        return Route("plain", bucket, query=query)
+        if download:
+            raise invalid("this is no path of the JSON API, version 1")
+        return Route("plain", bucket, query=query, verb=f"/{parts[1]}" if len(parts) > 1 else "")
     if len(parts) == 2:
         return Route("list" if method in ("GET", "HEAD") else "other", bucket, query=query, verb="insert")
     name = parts[2]

@@ -26,7 +26,15 @@ from runtime.gcs_proxy.peers import Peers
 from runtime.gcs_proxy.reads import read
 from runtime.gcs_proxy.refusal import Refused, invalid, unsupported
 from runtime.gcs_proxy.resources import JSON, named, of_objects, one_name, parse_clients
-from runtime.gcs_proxy.routes import Route, as_read, check_bucket, object_path, route, with_query
+from runtime.gcs_proxy.routes import (
+    OF_BUCKETS,
+    Route,
+    as_read,
+    check_bucket,
+    object_path,
+    route,
+    with_query,
+)
 from runtime.gcs_proxy.server import Client
 from runtime.gcs_proxy.sessions import begin
 from runtime.gcs_proxy.uploads import opened_multipart, upload_media, upload_multipart, upload_xml
@@ -60,6 +68,10 @@ def answer(gate: Gateway, client: Client, peers: Peers | None = None) -> None:
     elif about.kind == "batch":
         answer_batch(gate, client, answer)
     elif about.kind == "plain" or not gate.key_map.touches(about.bucket):
+        if gate.key_map.touches(about.bucket) and about.verb.startswith("/") and about.verb not in OF_BUCKETS:
+            raise unsupported(
+                "what may be asked below a bucket with encrypted objects does not go by this path"
+            )
         pass_through(gate, client)
     elif about.kind == "session":
         holder = peers.holder(about.get("upload_id")) if peers else None
