@@ -110,6 +110,8 @@ def measure(one: CellRun, hands: Hands, watch: Watch, say: Say) -> RunEnd:
         if _goes_on(folder, one.run_id, hands):
             say(f"{one.run_id}: goes on already; waiting for it")
             child = _await(folder, one.run_id, hands, watch, until)
+        elif (ended := settled(one)) is not None:  # it came to its end between our looks
+            return ended
         elif watch.stop.is_set():
             return _never(one, folder, ExitCode.INTERRUPTED, f"the {watch.what} was interrupted", "stopped")
         else:

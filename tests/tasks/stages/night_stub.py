@@ -55,8 +55,9 @@ def main() -> None:
 def _write(folder: str, name: str, content: object) -> None:
     path = os.path.join(folder, name)  # noqa: PTH118
     os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
-    with open(path, "w") as file:  # noqa: PTH123
+    with open(f"{path}.new", "w") as file:  # noqa: PTH123
         json.dump(content, file)
+    os.rename(f"{path}.new", path)  # noqa: PTH104 (whoever reads it reads all of it)
 
 
 if __name__ == "__main__":

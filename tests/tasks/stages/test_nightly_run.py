@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,22 @@ def test_one_that_another_process_has_is_waited_for_and_not_made_twice(
     monkeypatch.setattr("tasks.stages.nightly_run.wait_for", is_over)
     assert measure(one, nights.hands(), nights.watch(), lambda line: None).status == "passed"
     assert (looks, nights.calls) == (1, [])
+
+
+def test_one_that_ends_while_it_is_looked_for_is_not_gone_on_with(nights: Nights) -> None:
+    """Who had it wrote down how it ended after we looked for that, and was gone before we looked for its process."""
+    one = _only_run(nights)
+    folder = Path(str(one.request.output)) / one.run_id
+
+    def is_held(run_id: str, name: str) -> bool:
+        folder.mkdir(parents=True)
+        outcome = {"exit_code": 0, "finished_at": time.time(), "took_s": 1.0, "verdict": "PASS"}
+        (folder / "outcome.json").write_text(json.dumps(outcome))
+        return False
+
+    hands = replace(nights.hands(), is_held=is_held)
+    assert measure(one, hands, nights.watch(), lambda line: None).status == "passed"
+    assert nights.calls == []
 
 
 def test_nothing_begins_once_the_night_is_stopped(nights: Nights) -> None:
