@@ -31,7 +31,7 @@ class Part:
 def stream(
     gate: Gateway, client: Client, route: Route, response: Response, known: Known, part: Part, headers: Fields
 ) -> None:
-    """Sends a part of a plaintext; the answer begins when its first segments were right. Raises Refused, Closed.
+    """Sends a part of a plaintext; the answer begins with its first byte that is right. Raises Refused, Closed.
 
     What is wrong further on cuts the answer, and clients ask again as after any cut: it is noted for these.
     """
@@ -58,12 +58,18 @@ def _send(
             sealed = loan.buffer[: min(behind * size, known.sealed_size) - index * size]
             _fill(client, response, sealed)
             for begin, plain in opening.opened(sealed, loan.beside):
-                if not client.status:
-                    client.begin(206 if not part.checked else 200, headers, part.last - part.first + 1)
                 wanted = plain[max(0, part.first - begin) : max(0, part.last + 1 - begin)]
+                if wanted and not client.status:
+                    _begin(client, part, headers)
                 if wanted:
                     client.write(wanted)
             index, at_once = behind, len(loan.buffer) // size
+    if not client.status:  # of an object of nothing
+        _begin(client, part, headers)
+
+
+def _begin(client: Client, part: Part, headers: Fields) -> None:
+    client.begin(200 if part.checked else 206, headers, part.last - part.first + 1)
 
 
 class _Opening:

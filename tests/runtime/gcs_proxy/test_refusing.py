@@ -103,6 +103,22 @@ def test_no_range_of_an_object_that_was_cut_is_said_not_to_be(
     assert told.status == 422 or told.content == CONTENT[:10], told
 
 
+@pytest.mark.parametrize("more", [1, 1000, S, 3 * S])
+def test_an_object_that_was_extended_gives_nothing_beyond_its_plaintext(
+    proxy: Proxy, store: Store, bucket: str, more: int
+) -> None:
+    """Nor what lies behind it sealed: of its trailer, one part is in the segment before the last one here."""
+    content = CONTENT[: C - 5]
+    proxy.upload(bucket, "x", content)
+    sealed = store.raw(bucket, "x")
+    store.spoil(bucket, "x", sealed + bytes(more))
+    assert proxy.read(bucket, "x", "0-9").content == content[:10]
+    for wanted in (f"{C - 8}-{C - 1}", f"{C - 5}-", "-5", f"{C}-{C + 1}"):
+        told = proxy.read(bucket, "x", wanted)
+        assert told.status == 422, (wanted, told.status, told.content)
+    assert cut_answer(proxy, f"{path(bucket, 'x')}?alt=media") == content[: C - 12]
+
+
 def test_an_object_in_anothers_place_is_refused(proxy: Proxy, store: Store, bucket: str) -> None:
     for name in ("a", "b", "c"):
         proxy.upload(bucket, name, CONTENT)
