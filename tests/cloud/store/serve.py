@@ -77,7 +77,8 @@ class Handler(BaseHTTPRequestHandler):
             self._control()
             return
         fault = self.server.due(self.command, self.path)
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        # One that is given twice is what HTTP makes of it: the last one alone would hide the other.
+        headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in self.headers}
         with self.server.lock:
             self.server.calls.append({"method": self.command, "target": self.path, "headers": headers})
         time.sleep(fault.get("seconds", 0))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from runtime.gcs_proxy.upload_state import Session, parse_chunk
 from tests.cloud.store.running import Store
 from tests.runtime.gcs_proxy.asking import Proxy, Told, decrypted, serving
 from tests.runtime.gcs_proxy.test_whole import crc32c
+from tests.waiting import PATIENCE_S
 
 C = 65508
 BLOCK = 4 * C
@@ -369,3 +370,21 @@ def test_two_clients_on_one_upload_take_turns(proxy: Proxy, store: Store, bucket
     again = Upload(proxy, bucket)
     ahead = again.put(content[BLOCK:], f"bytes {BLOCK}-{len(content) - 1}/{len(content)}")
     assert ahead.status == 400 and "0 bytes were received" in ahead.message
+
+
+def test_who_comes_amid_another_request_of_an_upload_waits_for_its_end(proxy: Proxy, bucket: str) -> None:
+    upload, content = Upload(proxy, bucket), data(2 * BLOCK + 9)
+    parts = urlsplit(proxy.url)
+    head = f"PUT {upload.target} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\nExpect: 100-continue\r\n\r\n"
+    with (
+        ThreadPoolExecutor(1) as others,
+        socket.create_connection((parts.hostname or "", parts.port or 0), PATIENCE_S) as writing,
+    ):
+        writing.sendall(head.encode())
+        assert writing.recv(65536).startswith(b"HTTP/1.1 100"), "it has its turn"
+        asked = others.submit(upload.status)
+        assert not wait([asked], 0.3).done, "it was answered amid the other"
+        writing.sendall(content)
+        assert writing.recv(65536).startswith(b"HTTP/1.1 200")
+        told = asked.result(PATIENCE_S)
+    assert (told.status, told.json["size"]) == (200, str(len(content)))

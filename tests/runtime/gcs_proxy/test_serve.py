@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,11 +20,12 @@ import pytest
 
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef
+from runtime.gcs_proxy import serve
 from runtime.gcs_proxy.__main__ import main
 from runtime.gcs_proxy.options import Settings, add_options, settings
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy, path
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 KEY = "projects/p/locations/global/keyRings/r/cryptoKeys/k"
 
@@ -173,6 +175,39 @@ def test_the_process_serves_until_it_is_told_to_end(
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     assert not list(certificates.iterdir()), "they trust nobody any more"
+
+
+def test_what_is_under_way_is_answered_before_it_ends(
+    store: Store, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody else is: who is silent between requests is cut off, and no more connections are taken."""
+    monkeypatch.setattr(serve, "_GRACE_S", PATIENCE_S)
+    reverse, over = serve.listening(("127.0.0.1", 0)), threading.Event()
+    place = reverse.getsockname()
+    settings = told("--no-encryption", "--users", "all", "--upstream", store.url)
+    working = threading.Thread(
+        target=serve._work, args=(settings, serve.Sockets(reverse, None, None, []), None, 0, over)
+    )
+    working.start()
+    with socket.create_connection(place) as silent, socket.create_connection(place) as writing:
+        silent.settimeout(PATIENCE_S)
+        writing.settimeout(PATIENCE_S)
+        silent.sendall(f"GET /storage/v1/b/{bucket}/o HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert silent.recv(65536).startswith(b"HTTP/1.1 200")
+        target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name=x"
+        head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+        writing.sendall(head.encode())
+        assert writing.recv(65536).startswith(b"HTTP/1.1 100")
+        over.set()
+        until(lambda: reverse.fileno() < 0)
+        while silent.recv(65536):
+            pass
+        working.join(0.3)
+        assert working.is_alive(), "it ended amid an upload"
+        writing.sendall(b"12345")
+        assert writing.recv(65536).startswith(b"HTTP/1.1 200")
+    working.join(PATIENCE_S)
+    assert not working.is_alive() and store.raw(bucket, "x") == b"12345"
 
 
 def test_a_store_of_no_address_is_refused(tmp_path: Path) -> None:

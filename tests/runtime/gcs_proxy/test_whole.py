@@ -203,6 +203,18 @@ def test_a_newer_generation_is_found_though_an_older_one_is_known(proxy: Proxy, 
         assert proxy.read(bucket, "x", "-2").content == content[-2:] or not content
 
 
+def test_a_generation_that_is_asked_for_is_answered_and_no_other(
+    proxy: Proxy, store: Store, bucket: str
+) -> None:
+    """Of its bytes, too, the store is asked by generation: where it keeps older ones, others would be the newest's."""
+    first, second = (proxy.upload(bucket, "x", data(size)).json["generation"] for size in (70_000, 5))
+    for wanted, content in ((None, data(5)), ("1-2", data(5)[1:3]), ("-2", data(5)[-2:])):
+        assert proxy.read(bucket, "x", wanted, f"&generation={second}").content == content
+        assert proxy.read(bucket, "x", wanted, f"&generation={first}").status == 404, "it is gone"
+    asked = [call["target"] for call in store.calls(bucket) if "alt=media" in call["target"]]
+    assert asked and all("generation=" in target for target in asked)
+
+
 @pytest.mark.parametrize(
     "headers, told",
     [
