@@ -45,10 +45,17 @@ def stopped(run: Run) -> dict[str, Any]:
     return json.loads(content)  # type: ignore[no-any-return]
 
 
-def test_it_is_stopped_once_and_goes_on_from_the_newest_on_the_same_hardware(tmp_path: Path) -> None:
+def test_it_is_stopped_once_and_goes_on_from_the_newest_on_the_same_hardware(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     run, uploaded, holding = begun(tmp_path, said)
+    graces, stop = list[float](), run.target.stop
+    monkeypatch.setattr(
+        type(run.target), "stop", lambda _, ref, grace_s: (graces.append(grace_s), stop(ref, grace_s))
+    )
     outcome = run_workload(run, uploaded, holding)
+    assert graces[0] == 0.0, "with time to save it is not stopped the hard way"
     assert ends(run) == [(1, "preempted", True), (2, "succeeded", False)]
     assert exit_code_of(outcome) is ExitCode.DONE and outcome_of(run) == outcome
     there = stopped(run)
