@@ -28,7 +28,7 @@ def join(membership: Membership) -> None:
     import jax
 
     assert membership.coordinator is not None
-    _keep_proxies_out_of(membership.coordinator)
+    keep_proxies_out_of(membership.coordinator)
     deadline = threading.Timer(membership.init_deadline_s, _give_up, [membership])
     deadline.daemon = True
     deadline.start()
@@ -140,7 +140,7 @@ def _bind_address(coordinator: str) -> str | None:
     return None
 
 
-def _keep_proxies_out_of(coordinator: str) -> None:
+def keep_proxies_out_of(coordinator: str) -> None:
     """Workers talk to each other directly: gRPC would otherwise ask an HTTP proxy to, and hang."""
     host = coordinator.rpartition(":")[0].strip("[]")
     if not any(name.lower().endswith("_proxy") for name in os.environ):

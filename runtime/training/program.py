@@ -16,6 +16,7 @@ from runtime.contract.counting import counted
 from runtime.contract.errors import BadInput
 from runtime.contract.options_training import TransformerOptions
 from runtime.contract.pod import number_told, place_in_pods
+from runtime.distributed import keep_proxies_out_of
 from runtime.measure import Block, Operation
 from runtime.steps import NotResumed
 from runtime.training.checkpoints import opened
@@ -93,6 +94,7 @@ def join(environ: Mapping[str, str] = os.environ) -> None:
     if address and environ.get("JAX_PROCESS_COUNT"):
         if (count := number_told(environ, "JAX_PROCESS_COUNT")) > 1:
             port, (number, _) = number_told(environ, "JAX_COORDINATOR_PORT"), place_in_pods(environ)
+            keep_proxies_out_of(f"{address}:{port}")
             jax.distributed.initialize(
                 f"{address}:{port}", count, number, cluster_detection_method="deactivate"
             )
@@ -103,8 +105,11 @@ def join(environ: Mapping[str, str] = os.environ) -> None:
                 f"JAX_PROCESS_ID {told!r} of JAX_NUM_PROCESSES {of!r} is none",
                 fix="set both beside JAX_COORDINATOR_ADDRESS",
             )
+        keep_proxies_out_of(address)
         jax.distributed.initialize(address, int(of), int(told), cluster_detection_method="deactivate")
     elif "," in environ.get("TPU_WORKER_HOSTNAMES", "") or environ.get("MEGASCALE_NUM_SLICES", "1") != "1":
+        first = environ.get("MEGASCALE_COORDINATOR_ADDRESS") or environ.get("TPU_WORKER_HOSTNAMES", "")
+        keep_proxies_out_of(f"{first.partition(',')[0].partition(':')[0]}:0")  # where JAX itself looks
         jax.distributed.initialize()
 
 

@@ -66,7 +66,7 @@ def test_workers_do_not_talk_through_a_proxy(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NO_PROXY", "")  # so that it is put back as well, where it was not set
     monkeypatch.delenv("NO_PROXY")
     monkeypatch.setenv("https_proxy", "http://proxy:1")
-    distributed._keep_proxies_out_of("10.0.0.2:5")
+    distributed.keep_proxies_out_of("10.0.0.2:5")
     assert os.environ["no_proxy"] == "other,10.0.0.2"
     assert os.environ["NO_PROXY"] == "10.0.0.2"
 

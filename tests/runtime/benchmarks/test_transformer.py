@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -268,3 +269,24 @@ def test_in_pods_of_a_workload_each_process_knows_which_it_is(
     place = {"JAX_COORDINATOR_ADDRESS": "h", "JAX_COORDINATOR_PORT": "6002", "PROCESSES_IN_JOB": "2", **more}
     program.join(place)
     assert found == met
+
+
+@pytest.mark.parametrize(
+    ("place", "host"),
+    [
+        ({"JAX_COORDINATOR_ADDRESS": "h", "JAX_COORDINATOR_PORT": "6002", "JAX_PROCESS_COUNT": "2"}, "h"),
+        ({"JAX_COORDINATOR_ADDRESS": "h:5", "JAX_PROCESS_ID": "0", "JAX_NUM_PROCESSES": "2"}, "h"),
+        ({"TPU_WORKER_HOSTNAMES": "t-0,t-1"}, "t-0"),
+        ({"MEGASCALE_NUM_SLICES": "2", "MEGASCALE_COORDINATOR_ADDRESS": "m:8080"}, "m"),
+    ],
+)
+def test_processes_do_not_meet_through_a_proxy(
+    place: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that stands before Cloud Storage refuses to lead there, and JAX would wait for long."""
+    monkeypatch.setattr("jax.distributed.initialize", lambda *told, **more: None)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9080")
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(variable, "127.0.0.1")
+    program.join(place)
+    assert (os.environ["no_proxy"], os.environ["NO_PROXY"]) == (f"127.0.0.1,{host}", f"127.0.0.1,{host}")
