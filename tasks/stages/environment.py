@@ -189,8 +189,8 @@ def claimed(desk: Desk, name: str, wait_s: float, patience: Patience = USUAL) ->
 def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
     """Makes the bucket in which the record is, where it is missing; returns whether it did. It is never taken away.
 
-    Raises BadInput before it does where a permission is lacking for what follows, or the place lacks the machines;
-    ContainerError.
+    Raises BadInput before it does where a permission is lacking for what follows, or the place lacks the machines, and
+    InfrastructureError where what is put into the cluster cannot be had; ContainerError.
     """
     bucket, api = config.record.split("/")[2], "storage.googleapis.com"
     sort = Buckets(rest=Rest(api, timing=desk.timing))
@@ -209,6 +209,8 @@ def bootstrap(desk: Desk, config: EnvironmentConfig) -> bool:
         raise BadInput([may_not(missing, needs_of(config))])
     with suppress(Disabled), in_words_of_files():  # where the APIs are off, `up` knows once they are on
         clusters.check_place(desk.office(config), cluster_of(config, desk.project))
+    if (inside := desk.office(config).inside) is not None:
+        inside.ready(cluster_of(config, desk.project))
     desk.say(f"bootstrap: make bucket {bucket} for the record, which stays when the environment goes")
     fields = {
         "location": config.region.upper(),

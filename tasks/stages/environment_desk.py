@@ -157,8 +157,12 @@ class Desk:
         labelled = read_labels(there.labels or {})
         if labelled is None:
             return False, ""
-        mine = self.whose(config).made(there.labels)
-        return mine, "" if mine else f"{labelled.lease_id} of {labelled.owner}"
+        if self.whose(config).made(there.labels):
+            return True, ""
+        here = labelled.ledger_id == self.ledger.id
+        other = kinds.called(labelled.lease_name, self.project) if here else ""
+        known = f" (environment {other} of this record)" if other else ""
+        return False, f"{labelled.lease_id} of {labelled.owner}{known}"
 
 
 class NoRecord:

@@ -69,3 +69,6 @@ def test_no_second_subnetwork_is_made_with_the_addresses_of_the_first(project: G
         "network.subnet: network net has subnetwork sub, whose addresses other would have"
     )
     assert moved(desk(), environment(network={"name": "another", "subnet": "other"})) == []
+    renamed = environment(name="renamed")
+    step = desk().step(renamed, asked(desk(), renamed)[0])
+    assert step.do == "refuse" and "(environment mine of this record): choose another name" in step.why
