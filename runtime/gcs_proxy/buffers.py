@@ -72,9 +72,14 @@ class Budget:
         try:
             # Not of the heap: it is there only where it is used, and all of it goes back at the end. Without flags it
             # would be memory that processes share, and that a pod counts as such.
-            whole = memoryview(mmap.mmap(-1, loan.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            memory = mmap.mmap(-1, loan.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            whole = memoryview(memory)
             loan.buffer, loan.beside = whole[: count * SEGMENT_BYTES], whole[count * SEGMENT_BYTES :]
-            yield loan
+            try:
+                yield loan
+            finally:
+                # What broke off holds its buffer until its error is dealt with, and the next one has its own by then.
+                memory.madvise(mmap.MADV_DONTNEED)
         finally:
             with self._freed:
                 self._used -= loan.size

@@ -41,3 +41,12 @@ def test_the_more_come_the_less_each_has_and_there_is_room_for_many(wire: Wire) 
         assert sum(sizes) == budget.used <= total
         assert len(sizes) >= 48 and sizes[2] >= 2 << 20
     assert not budget.used
+
+
+def test_what_is_given_back_takes_no_memory_though_somebody_holds_it_yet(wire: Wire) -> None:
+    """An error holds the buffers of what it broke off, until it is dealt with: the next one has its own by then."""
+    budget = Budget(4 << 20)
+    with budget.take(wire, 4, buffers=2) as loan:
+        loan.buffer[:] = b"x" * len(loan.buffer)
+        held = loan.buffer
+    assert not budget.used and not any(held), "its pages are gone"
