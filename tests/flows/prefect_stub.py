@@ -8,9 +8,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-AUTHORIZATION = "Basic dXNlcjpwYXNz"
-"""What `user:pass` becomes."""
-
 
 class PrefectStub:
     """Answers on `url`. `on_start` and `on_cancel` are called with a flow run when it is created or cancelled.

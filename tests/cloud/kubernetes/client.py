@@ -17,7 +17,6 @@ WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"
 EVENTS = "/api/v1/namespaces/default/events"
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 Obj = dict[str, Any]
 

@@ -16,7 +16,6 @@ Schema = Any
 """A class with annotated fields, a typing form (`list[X]`, `dict[str, X]`), a dict of fields, or a JSON type's name."""
 
 _STRINGS, _MAP = typing.List[str], typing.Dict[str, str]  # noqa: UP006 - as the models have them
-_REFERENCE = {"group": str, "kind": str, "name": str}
 _QUOTA = {"name": str, "nominalQuota": "scalar", "borrowingLimit": "scalar", "lendingLimit": "scalar"}
 
 

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.cloud.container.store import MUTATING, Store, World
 from tests.cloud.faults import due, kill_peer
 from tests.cloud.project import iam, metrics, networks, policies, stores
+from tests.cloud.project.call import Call, split
 from tests.cloud.project.memory import Refused
 
 _HTTP = {
@@ -26,14 +27,6 @@ _HTTP = {
     "INTERNAL": 500,
     "ABORTED": 409,
 }
-
-
-def split(path: str) -> tuple[str, str]:
-    """Returns host and path of a request; Cloud Storage's own client names no host."""
-    parts = path.lstrip("/").split("/", 1)
-    if parts[0].endswith(".googleapis.com"):
-        return parts[0], parts[1] if len(parts) > 1 else ""
-    return "storage.googleapis.com", path.lstrip("/")
 
 
 def method_of(host: str, verb: str, path: str) -> str:
@@ -47,14 +40,8 @@ def method_of(host: str, verb: str, path: str) -> str:
     return stores.method_of(host, verb, path)
 
 
-def api_of(host: str) -> str:
-    """Returns the API that a host serves, whatever its region."""
-    return "aiplatform.googleapis.com" if "aiplatform" in host else host
-
-
-def refuse_if_off(world: World, host: str) -> None:
+def refuse_if_off(world: World, api: str) -> None:
     """Refuses calls to an API that is not on, or not everywhere yet."""
-    api = api_of(host)
     late = time.time() < world["project"]["services"].get(api, 0.0)
     if late or api in world["settings"]["apis_off"]:  # Service Usage too: while it is off it turns none on
         words = (
@@ -63,13 +50,10 @@ def refuse_if_off(world: World, host: str) -> None:
         raise Refused(403, "PERMISSION_DENIED", words, "accessNotConfigured")
 
 
-def answer(
-    world: World, host: str, verb: str, path: str, query: dict[str, str], body: dict[str, Any], raw: bytes
-) -> stores.Reply:
+def answer(world: World, call: Call) -> stores.Reply:
     """Returns the reply to a request, and changes the world as it asks."""
-    api = api_of(host)
-    if api.startswith("storage"):
-        return stores.of_storage(world, verb, path, query, body, raw)
+    if call.api.startswith("storage"):
+        return stores.of_storage(world, call)
     parts = {
         "compute": networks.answer,
         "iam": policies.of_accounts,
@@ -79,33 +63,22 @@ def answer(
         "serviceusage": stores.of_services,
         "monitoring": metrics.answer,
     }
-    return parts[api.partition(".")[0]](world, verb, path, query, body)
+    return parts[call.api.partition(".")[0]](world, call.verb, call.path, call.query, call.body)
 
 
-def asked_by(
-    who: str | None,
-    world: World,
-    name: str,
-    host: str,
-    verb: str,
-    path: str,
-    query: dict[str, str],
-    body: dict[str, Any],
-    raw: bytes,
-) -> stores.Reply:
+def asked_by(who: str | None, world: World, call: Call) -> stores.Reply:
     """Returns the reply to a request of somebody; None: of whoever it is."""
-    api = api_of(host).partition(".")[0]
-    about = f"{path}/projects/{query['project']}" if "project" in query else path
-    refuse_if_off(world, host)
-    iam.check(world, who, api, name, about, body)
-    if who is not None and name == "TestIamPermissions":
-        project = path.split("/")[2].partition(":")[0]
-        return {"permissions": iam.tested(world, who, project, body["permissions"])}
-    if who is not None and name == "TestIamPermissionsSubnetwork":
-        subnet = path.removeprefix("compute/v1/").removesuffix("/testIamPermissions")
+    about = f"{call.path}/projects/{call.query['project']}" if "project" in call.query else call.path
+    refuse_if_off(world, call.api)
+    iam.check(world, who, call.api.partition(".")[0], call.name, about, call.body)
+    if who is not None and call.name == "TestIamPermissions":
+        project = call.path.split("/")[2].partition(":")[0]
+        return {"permissions": iam.tested(world, who, project, call.body["permissions"])}
+    if who is not None and call.name == "TestIamPermissionsSubnetwork":
+        subnet = call.path.removeprefix("compute/v1/").removesuffix("/testIamPermissions")
         places = [f"projects/{subnet.split('/')[1]}", subnet]
-        return {"permissions": [one for one in body["permissions"] if iam.has(world, who, one, places)]}
-    return answer(world, host, verb, path, query, body, raw)
+        return {"permissions": [one for one in call.body["permissions"] if iam.has(world, who, one, places)]}
+    return answer(world, call)
 
 
 def handler(store: Store) -> type[BaseHTTPRequestHandler]:
@@ -123,7 +96,7 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing: requests are logged in the store."""
 
-        def _serve(self) -> None:
+        def _call(self) -> Call:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             parts = urlsplit(self.path)
             host, path = split(parts.path)
@@ -132,10 +105,14 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
             query = {**dict(parse_qsl(parts.query)), **({"names": ",".join(names)} if names else {})}
             plain = "json" in self.headers.get("content-type", "") and not path.startswith("upload/")
             body = json.loads(raw) if raw and plain else {}
-            name = method_of(host, self.command, path)
-            fault, _ = due(store, name, MUTATING)
-            action, mutating = fault.get("action"), name in MUTATING
-            entry = {"method": name, "request": {**body, "path": path}, "fault": action, "mutating": mutating}
+            return Call(method_of(host, self.command, path), host, self.command, path, query, body, raw)
+
+        def _serve(self) -> None:
+            call = self._call()
+            fault, _ = due(store, call.name, MUTATING)
+            action, mutating = fault.get("action"), call.name in MUTATING
+            request = {**call.body, "path": call.path}
+            entry = {"method": call.name, "request": request, "fault": action, "mutating": mutating}
             peer = f"ipv4:127.0.0.1:{self.client_address[1]}"
             if action == "kill_before":
                 store.log(**entry, outcome="never")
@@ -153,7 +130,7 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
             try:
                 with store.changing() as world:
                     who = iam.caller(world, self.headers.get("authorization"))
-                    told = asked_by(who, world, name, host, self.command, path, query, body, raw)
+                    told = asked_by(who, world, call)
             except Refused as refused:
                 store.log(**entry, outcome=refused.status, message=refused.message)
                 self._refuse(refused)

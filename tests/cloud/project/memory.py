@@ -6,8 +6,6 @@ import time
 from typing import Any
 
 World = dict[str, Any]
-Part = dict[str, Any]
-"""A collection of things by their full names, as the API tells them."""
 
 PARTS: dict[str, Any] = {
     "networks": {},

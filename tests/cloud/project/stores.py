@@ -9,6 +9,7 @@ import time
 from typing import Any
 from urllib.parse import unquote
 
+from tests.cloud.project.call import Call
 from tests.cloud.project.memory import Refused, World, allowed, bad, begun, exists, is_done, missing, number
 from tests.cloud.project.policies import policy, set_policy
 
@@ -44,18 +45,17 @@ def method_of(host: str, verb: str, path: str) -> str:
     return f"{words[verb]}Bucket"
 
 
-def of_storage(
-    world: World, verb: str, path: str, query: dict[str, str], body: dict[str, Any], raw: bytes = b""
-) -> Reply:
+def of_storage(world: World, call: Call) -> Reply:
     """Answers for Cloud Storage."""
-    if path == "storage/v1/b":
-        allowed(world, "storage.buckets.create", query.get("project", ""))
-        return _make_bucket(world, query.get("project", ""), body)
-    if match := _OBJECT.fullmatch(path):
-        return _object(world, verb, path, match["bucket"], unquote(match["name"] or ""), query, raw)
-    match = _BUCKET.fullmatch(path)
+    verb, body = call.verb, call.body
+    if call.path == "storage/v1/b":
+        allowed(world, "storage.buckets.create", call.query.get("project", ""))
+        return _make_bucket(world, call.query.get("project", ""), body)
+    if match := _OBJECT.fullmatch(call.path):
+        return _object(world, call, match["bucket"], unquote(match["name"] or ""))
+    match = _BUCKET.fullmatch(call.path)
     if match is None:
-        raise missing(path)
+        raise missing(call.path)
     name = match["bucket"]
     bucket = _found(world, name)
     if match["part"] == "storageLayout":
@@ -129,13 +129,12 @@ def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:
             into[name] = value
 
 
-def _object(
-    world: World, verb: str, path: str, bucket: str, name: str, query: dict[str, str], raw: bytes
-) -> Reply:
+def _object(world: World, call: Call, bucket: str, name: str) -> Reply:
+    query = call.query
     _found(world, bucket)
     objects = world["project"]["objects"]
-    if path.startswith("upload/"):
-        meta, content = _parts(raw)
+    if call.path.startswith("upload/"):
+        meta, content = _parts(call.raw)
         name = meta.get("name") or query.get("name", "")
         _condition(objects.get(f"{bucket}/{name}"), query)
         stored = {
@@ -155,7 +154,7 @@ def _object(
     found = objects.get(f"{bucket}/{name}")
     if found is None:
         raise Refused(404, "NOT_FOUND", f"No such object: {bucket}/{name}", "notFound")
-    if verb == "DELETE":
+    if call.verb == "DELETE":
         _condition(found, query)
         del objects[f"{bucket}/{name}"]
         return {}

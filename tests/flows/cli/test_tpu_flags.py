@@ -20,7 +20,6 @@ from tests.flows.cli.test_tpu import quick
 
 PLAIN = ("--type", "v6e-4", "--zone", "us-east5-b")
 RESERVATION = "projects/proj/locations/us-east5-b/reservations/r"
-PARENT = "projects/proj/locations/us-east5-b"
 SPEC = "queued_resource.tpu.node_spec.0"
 
 # there → the words here, the call they lead to, and what stands where in its request.

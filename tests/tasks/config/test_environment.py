@@ -16,32 +16,17 @@ from tasks.config.environment import EnvironmentConfig
 from tasks.config.environment_cluster import cluster_of
 from tasks.config.environment_file import load_environment
 from tasks.config.environment_ranges import Sizes, ranges_of
-from tasks.config.environment_roles import APIS, NEEDS, ROLES_OF_ACCOUNTS, apis_for, needs_of, permissions_of
+from tasks.config.environment_roles import needs_of
 from tasks.config.gke_target import GkeTargetConfig
 from tasks.config.load import load_target
 from tasks.config.schemas import environment_schema
 from tasks.stages.environment_plan import preview
 from tasks.targets.environment_wanted import Wanted, wanted
+from tests.tasks.config.least_environment import LEAST, loaded
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "configs" / "environments").glob("*.yaml"))
-DOCS = (ROOT / "docs" / "environment.md").read_text()
 SCHEMA = jsonschema.Draft202012Validator(environment_schema())
-
-LEAST = """\
-region: us-central2
-zone: us-central2-b
-record: gs://records/environments
-network: {name: net, subnet: sub}
-cluster: {name: mine}
-bucket: {name: artifacts}
-"""
-
-
-def loaded(tmp_path: Path, text: str, *overrides: str) -> EnvironmentConfig:
-    path = tmp_path / "e.yaml"
-    path.write_text(text)
-    return load_environment(path, overrides)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
@@ -367,50 +352,6 @@ def test_pools_grow_by_whole_slices(
     assert pool["initial_node_count"] == nodes
     assert pool.get("autoscaling", {}).get("max_node_count") == most
     assert pool.get("placement_policy", {}).get("tpu_topology") == topology
-
-
-def test_docs_explain_every_api_role_and_permission() -> None:
-    for api in APIS:
-        assert f"| `{api.name}` | {api.why} |" in DOCS
-    for need in NEEDS:
-        words = ", ".join(f"`{one}`" for one in need.permissions)
-        assert f"| `{need.role}` | {need.why} | {words} |" in DOCS
-    for role, why in ROLES_OF_ACCOUNTS.items():
-        assert f"| `{role}` | {why} |" in DOCS
-
-
-def test_each_role_that_is_given_unasked_is_explained(tmp_path: Path) -> None:
-    config = loaded(tmp_path, LEAST)
-    given = {one.fields["role"] for one in wanted(config, "proj") if "role" in one.fields}
-    assert given == set(ROLES_OF_ACCOUNTS)
-
-
-def test_what_is_left_out_needs_no_api_and_no_role(tmp_path: Path) -> None:
-    config = loaded(tmp_path, LEAST, "tensorboard=null", "registry=null", "network.iap=false")
-    left = {api.name for api in APIS} - set(apis_for(config))
-    assert left == {f"{one}.googleapis.com" for one in ("aiplatform", "artifactregistry", "iap")}
-    unneeded = {need.part for need in NEEDS} - {need.part for need in needs_of(config)}
-    assert unneeded == {"registry", "tensorboard", "existing", "router", "placement", "reservations"}
-
-
-@pytest.mark.parametrize(
-    ("network", "where", "used", "routed"),
-    [
-        ("existing: true", "proj", True, True),
-        ("existing: true, nat: false", "proj", True, False),
-        ("existing: true, host_project: host", "host", False, False),
-        ("existing: true, nat: true", "proj", True, True),
-        ("existing: true, nat: true, host_project: host", "host", False, True),
-    ],
-)
-def test_a_network_that_is_there_needs_what_is_done_with_it(
-    tmp_path: Path, network: str, where: str, used: bool, routed: bool
-) -> None:
-    config = loaded(tmp_path, LEAST, f"network={{name: net, subnet: sub, {network}}}", "cluster.private=true")
-    needed = permissions_of(config, "proj")
-    assert ("compute.subnetworks.use" in needed.get(where, ())) is used
-    assert ("compute.routers.create" in needed.get(where, ())) is routed
-    assert "compute.networks.create" not in {one for some in needed.values() for one in some}
 
 
 def test_manifests_lie_beside_the_file_that_names_them(

@@ -15,7 +15,6 @@ from runtime.contract.suite_reader import SUITE_KEYS, inspect_suite
 from tasks.config.schemas import suite_schema, target_schema
 
 ROOT = Path(__file__).parents[3]
-CONTRACT_TESTS = ROOT / "tests" / "runtime" / "contract"
 SUITES = sorted((ROOT / "configs" / "suites").glob("*.yaml"))
 TARGETS = sorted((ROOT / "configs" / "targets").glob("*.yaml"))
 SUITE = jsonschema.Draft202012Validator(suite_schema())
