@@ -52,7 +52,7 @@ def make(
 
     Args:
         file: The environment: a path, or a name in configs/environments/
-        set: KEY=VALUE in place of what the file says, e.g. tpu_pools=0
+        set: KEY=VALUE overrides what the file says, e.g. tpu_pools=0
         force: End what runs on node pools that go; else it is refused
         limit: It ends after so long, whatever it has come to: 90m, 2h
         wait: For whoever works on it, at most so long, within the limit; else it is refused
@@ -91,7 +91,7 @@ def give_back(
     Args:
         file: The environment: a path, or a name in configs/environments/
         set: KEY=VALUE in place of what the file says, e.g. name=other
-        bucket: Give its bucket back as well, if it may go
+        bucket: Delete its bucket as well: only if empty, or with bucket.force_destroy
         limit: It ends after so long, whatever it has come to: 90m, 2h
         wait: For whoever works on it, at most so long, within the limit; else it is refused
     """

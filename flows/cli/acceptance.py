@@ -22,14 +22,14 @@ def acceptance(
     id: Annotated[
         str | None,
         Parameter(
-            help="Name of this passage; one that was begun is gone on with. Default: the newest of the same file that "
+            help="Name of this acceptance; one that was begun is continued. Default: the newest of the same file that "
             "has not come to its end, else a new one"
         ),
     ] = None,
     direct: Direct = False,
     json: Json = False,
 ) -> int:
-    """Train under each variant, stop it once its checkpoints are complete, start it again, and say what that proves.
+    """Train with each variant, stop it once its checkpoints are complete, restart it, and say what that proves.
 
     Exit code 4: a variant costs more than the limit; 1: one did not resume, or what must be encrypted is not; 3:
     something did not run; docs/acceptance.md has all.

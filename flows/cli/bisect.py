@@ -41,7 +41,7 @@ def bisect(
         str | None, Parameter(help="Folder for the runs; default: $SLICEBENCH_HOME/runs")
     ] = None,
     history: History = None,
-    dry_run: Annotated[bool, Parameter(help="Say which builds there are, and run none", negative="")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only list the builds there are; run none", negative="")] = False,
     direct: Annotated[bool, Parameter(help="Without Prefect", negative="", show_default=False)] = False,
     json: Json = False,
 ) -> int:

@@ -39,7 +39,7 @@ class Checked:
 
 def check(
     *files: Annotated[
-        str, cyclopts.Parameter(help="Suites, targets, nightlies and environments: YAML files")
+        str, cyclopts.Parameter(help="Suites, targets, nightlies, acceptances and environments: YAML files")
     ],
     set_: Annotated[
         tuple[str, ...],
@@ -50,9 +50,9 @@ def check(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Say whether suites, targets, nightlies and environments are right: each problem at its place, a suite's size.
+    """Check files for mistakes: each problem is told at its place, and of each suite how large it is.
 
-    Where suites and targets are given, it is said of each pair whether the suite fits the target.
+    Where suites and targets are given, each suite is checked against each target.
     """
     files = (*files, target) if target is not None else files
     if not files:

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from tasks.stages.clusters import Agree
     from tasks.targets.cluster_plan import ClusterPlan
 
-Project = Annotated[str | None, Parameter(help="Google Cloud project; else from the environment or gcloud")]
+Project = Annotated[
+    str | None, Parameter(help="Google Cloud project; default: from the environment or gcloud")
+]
 Location = Annotated[
     str, Parameter(("--location", "--zone"), help="Region or zone, where several have a cluster of the name")
 ]
 Name = Annotated[str, Parameter(help="Its exact name")]
 Force = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Take away what works without asking")
+    bool, Parameter(negative="", show_default=False, help="Delete what is still in use without asking")
 ]
 DryRun = Annotated[bool, Parameter(negative="", show_default=False, help="Only show what would be done")]
 
@@ -43,7 +45,7 @@ def resize(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Give a cluster that `create` made another number of slices or machines; idle ones go first."""
+    """Change the number of slices or machines of a cluster that `create` made; idle ones are removed first."""
     show_calls(verbose)
     from flows.cli.wrong_flags import checked_range
     from flows.signals import interrupting
@@ -94,7 +96,7 @@ def describe(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say how a cluster stands: of each slice, machines expected, present, healthy and used; whose it is."""
+    """Show the state of a cluster: for each slice, machines expected, present, healthy and in use; and who owns it."""
     show_calls(verbose)
     from tasks.stages.cluster_standing import describe as look
 
@@ -145,7 +147,7 @@ def delete(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Give back what `cluster create` made, half made or not, and look that it is gone. What was there before stays."""
+    """Delete what `cluster create` made, even half made, and verify that it is gone. What was there before stays."""
     show_calls(verbose)
     from tasks.stages.cluster_whose import environment_of
     from tasks.stages.clusters import Declined

@@ -30,7 +30,7 @@ def cache_image(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Pull an image onto the nodes of a cluster, and wait until each has it: the first workload need not."""
+    """Pull an image onto the nodes of a cluster and wait until each has it, so that the first workload need not."""
     show_calls(verbose)
     from flows.cli.tpu import seconds
     from flows.signals import interrupting

@@ -42,7 +42,7 @@ def create(
     json: Annotated[Json, Parameter(group=_LAST)] = False,
     verbose: Annotated[Verbose, Parameter(group=_LAST)] = False,
 ) -> int:
-    """Make a cluster, or finish, repair and resize the one of this name. What works is taken away only if you agree."""
+    """Create a cluster, or finish, repair and resize the one of this name. You are asked before what is in use goes."""
     show_calls(verbose)
     from flows.cli.cluster_flags import config_of
     from flows.cli.tpu import lifetime

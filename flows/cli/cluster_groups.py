@@ -136,7 +136,7 @@ class Controllers(Flags):
     )
     install: Annotated[
         bool,
-        Parameter(negative="--no-install", show_default=True, help="Put JobSet, Kueue and a queue into it"),
+        Parameter(negative="--no-install", show_default=True, help="Install JobSet, Kueue and a queue"),
     ] = True
     jobset_version: Annotated[str | None, Parameter(help="Of JobSet; else the pinned one")] = None
     kueue_version: Annotated[str | None, Parameter(help="Of Kueue; else the pinned one")] = None

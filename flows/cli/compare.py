@@ -34,7 +34,7 @@ def compare(
     output: Output = None,
     history: History = None,
     plot: Annotated[
-        bool, Parameter(help="Draw every repeat of both on a page, too", negative="--no-plot")
+        bool, Parameter(help="Also draw every repeat of both on a page", negative="--no-plot")
     ] = True,
     page: Annotated[
         str | None, Parameter(help="Folder for that page; default: $SLICEBENCH_HOME/comparisons")

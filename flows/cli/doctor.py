@@ -28,7 +28,7 @@ def doctor(
     output: Output = None,
     json: Json = False,
 ) -> int:
-    """Look at what a run needs, here and on a target. Exit code 3: something is wrong."""
+    """Check what a run needs, here and on a target. Exit code 3: something is wrong."""
     from tasks.config.locate import locate
     from tasks.targets.target_file import checked_target
 

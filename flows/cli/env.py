@@ -25,18 +25,22 @@ if TYPE_CHECKING:
 File = Annotated[str, Parameter(help="The environment: a path, or a name in configs/environments/")]
 Set = Annotated[
     tuple[str, ...],
-    Parameter("--set", negative="", help="KEY=VALUE in place of what the file says, e.g. tpu_pools=0"),
+    Parameter("--set", negative="", help="KEY=VALUE overrides what the file says, e.g. tpu_pools=0"),
 ]
 Project = Annotated[
-    str | None, Parameter(help="Google Cloud project; else the file's, the environment's or gcloud's")
+    str | None,
+    Parameter(help="Google Cloud project; default: the file's, the environment variable's or gcloud's"),
 ]
 
 
 Wait = Annotated[
-    str | None, Parameter(help="Wait for whoever works on it, at most so long: 30m; else it is refused")
+    str | None,
+    Parameter(
+        help="How long to wait while somebody else is changing it, such as 30m; default: it is refused at once"
+    ),
 ]
 Force = Annotated[
-    bool, Parameter(negative="", show_default=False, help="End what goes on in it without asking")
+    bool, Parameter(negative="", show_default=False, help="End what still runs in it without asking")
 ]
 
 
@@ -49,13 +53,18 @@ def plan(
     *,
     set: Set = (),
     offline: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Ask nobody: show all of it, field by field")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Do not ask Google; show all that would be asked for, field by field",
+        ),
     ] = False,
     project: Project = None,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say what exists, what is missing, what differs, and what it costs. Makes nothing."""
+    """Show what exists, what is missing, what differs, and what it costs. Creates nothing."""
     show_calls(verbose)
     config = read(file, set)
     from tasks.stages.environment_plan import plan as look
@@ -93,7 +102,7 @@ def up(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Make an environment, or make it as its file says; what is there stays. Safe to repeat, and to go on with."""
+    """Create an environment, or change it to match its file; what others made stays. Safe to repeat after a failure."""
     show_calls(verbose)
     config, wait_s = read(file, set), _seconds(wait)
     from flows.cli.cluster import agreeing_to_lose
@@ -125,7 +134,12 @@ def down(
     *,
     set: Set = (),
     bucket: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Give its bucket back as well, if it may go")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Delete its bucket as well: only if empty, or with bucket.force_destroy",
+        ),
     ] = False,
     force: Force = False,
     wait: Wait = None,
@@ -133,7 +147,7 @@ def down(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Give all of an environment back, in order, and look that it is gone. Its bucket stays unless asked for."""
+    """Delete an environment, in order, and verify that it is gone. Its bucket stays unless asked for."""
     show_calls(verbose)
     config, wait_s = read(file, set), _seconds(wait)
     from flows.cli.cluster import agreeing_to_end
@@ -163,7 +177,7 @@ def export(
     project: Project = None,
     verbose: Verbose = False,
 ) -> int:
-    """Write an environment as a configuration of Terraform (JSON), for those who make it with that. Asks nobody."""
+    """Write an environment as a Terraform configuration (JSON), for those who manage it with that. Asks no service."""
     show_calls(verbose)
     from tasks.cloud.named_file import refuse_there, write_named
 

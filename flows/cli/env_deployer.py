@@ -23,7 +23,7 @@ def deployer(
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
-    """Make an account with just the roles that making an environment needs; it can give no others than it gives."""
+    """Create a service account with just the roles that `up` and `down` need; it can grant only what they grant."""
     show_calls(verbose)
     config = read(file, set)
     from tasks.stages import environment_deployer as accounts

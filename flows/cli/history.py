@@ -34,7 +34,7 @@ def import_(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Take runs, or baselines of Orbax's, into the history. What is in it already is not taken in twice."""
+    """Import runs, or Orbax's baselines, into the history. What is in it already is not imported twice."""
     refuse_empty({"a path": min(paths), "--history": history})
     from tasks.stages.history import take_in
     from tasks.stages.history_place import writable_history

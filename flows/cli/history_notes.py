@@ -30,7 +30,7 @@ def exclude(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Let a night count for nothing: no verdict and no baseline sees it. It stays in the history, with the reason."""
+    """Exclude a night: no verdict and no baseline uses it. It stays in the history, with the reason."""
     return _note("exclude", night, because, series, history, json)
 
 
@@ -43,7 +43,7 @@ def include(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Let a night count that was excluded."""
+    """Include a night that was excluded."""
     return _note("include", night, because, series, history, json)
 
 
@@ -56,7 +56,7 @@ def annotate(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Put a sentence beside a night. It changes no verdict."""
+    """Attach a note to a night. It changes no verdict."""
     refuse_empty({"the text": text})
     return _note("annotate", night, text, series, history, json)
 
@@ -73,7 +73,7 @@ def accept(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Take what a series' values are since a night for what is expected of them: its alert is closed."""
+    """Accept a series' level since a night as the expected one: its alert is closed."""
     refuse_empty({"SERIES": series, "--from": since, "--history": history})
     from tasks.stages.history_notes import accept_level
     from tasks.stages.history_place import writable_history

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compact(*, history: History = None, json: Json = False) -> int:
-    """Make one file of each month's. Readers and writers may go on meanwhile; what was cut off is finished."""
+    """Merge each month's files into one. Readers and writers may go on meanwhile; one that was cut off is finished."""
     refuse_empty({"--history": history})
     from tasks.stages.history import compact_all
     from tasks.stages.history_place import writable_history
@@ -32,7 +32,7 @@ def retain(
     history: History = None,
     json: Json = False,
 ) -> int:
-    """Delete from the history what is older. The runs' own folders stay as they are."""
+    """Delete older runs from the history. The runs' own folders stay as they are."""
     checked_range("--days", days, 1)
     refuse_empty({"--history": history})
     from tasks.stages.history import retain_days

@@ -27,7 +27,7 @@ _ELSEWHERE = "  an environment has a record of its own: `slicebench env plan FIL
 def leases(
     *,
     all: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Show those that are gone as well")
+        bool, Parameter(negative="", show_default=False, help="Show leases that are gone as well")
     ] = False,
     json: Json = False,
 ) -> int:
@@ -68,10 +68,10 @@ def leases(
 def reap(
     *,
     dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only say what would go")
+        bool, Parameter(negative="", show_default=False, help="Only say what would be deleted")
     ] = False,
     lease: Annotated[
-        str | None, Parameter(help="Only this lease, now, though it is kept: its name or id")
+        str | None, Parameter(help="Only this lease, now, even if it is kept: its name or id")
     ] = None,
     forget: Annotated[
         tuple[str, ...],

@@ -23,7 +23,7 @@ def logs(
     /,
     *,
     worker: Annotated[int | None, Parameter(help="Of this worker only")] = None,
-    follow: Annotated[bool, Parameter(negative="", help="Go on until the run has ended")] = False,
+    follow: Annotated[bool, Parameter(negative="", help="Keep following until the run has ended")] = False,
     output: Output = None,
     json: Json = False,
 ) -> int:

@@ -35,12 +35,15 @@ if TYPE_CHECKING:
 # another's libraries; the summary stands here so that --help need not import any.
 COMMANDS = {
     "run": ("flows.cli.run:run", "Run one suite on one target: the whole pipeline."),
-    "check": ("flows.cli.check:check", "Say whether suite and target files are right. Makes nothing."),
-    "plan": ("flows.cli.plan:plan", "Say what a run would make, use and cost. Makes nothing."),
+    "check": (
+        "flows.cli.check:check",
+        "Check suites, targets and other files for mistakes. Creates nothing.",
+    ),
+    "plan": ("flows.cli.plan:plan", "Show what a run would create, use and cost. Creates nothing."),
     "nightly": ("flows.cli.nightly:nightly", "Run a night of suites, targets and versions, and judge it."),
     "acceptance": (
         "flows.cli.acceptance:acceptance",
-        "Say whether training survives a stop with a sidecar beside it, and what that costs.",
+        "Check that training survives a restart with a sidecar beside it, and measure what the sidecar costs.",
     ),
     "runs": ("flows.cli.runs:runs", "List past runs."),
     "report": ("flows.cli.report:report", "Show a run's results and where its report lies."),
@@ -49,11 +52,11 @@ COMMANDS = {
     "explain": ("flows.cli.explain:explain", "Say what state a run is in, why, and what to do next."),
     "doctor": (
         "flows.cli.doctor:doctor",
-        "Look for what would stop a run here or on a target, and how to fix it.",
+        "Find what would stop a run here or on a target, and how to fix it.",
     ),
     "bisect": ("flows.cli.bisect:bisect", "Find the commit or version that made a series slower."),
-    "leases": ("flows.cli.leases:leases", "List what is held on hardware, and by whom."),
-    "reap": ("flows.cli.leases:reap", "Give back what outlived its lease."),
+    "leases": ("flows.cli.leases:leases", "List the hardware that is held, and who holds it."),
+    "reap": ("flows.cli.leases:reap", "Delete hardware that outlived its lease."),
     "up": ("flows.cli.up:up", "Start a Prefect server with UI, deployments, schedule and reaper, here."),
     "down": ("flows.cli.up:down", "Stop what `up` started."),
     "schema": ("flows.cli.schema:schema", "Print the JSON schema of a kind of file, for editors."),
@@ -65,7 +68,7 @@ GROUPS = {
         {
             "build": (
                 "flows.cli.image:build",
-                "Make an image, with an engine or without one, and print its digest.",
+                "Build an image, with or without a container engine, and print its digest.",
             ),
         },
     ),
@@ -74,21 +77,24 @@ GROUPS = {
         {
             "show": ("flows.cli.history:show", "Show the nights of a series."),
             "list": ("flows.cli.history:list_", "List the series that there are."),
-            "import": ("flows.cli.history:import_", "Take in runs that lie in a folder."),
-            "exclude": ("flows.cli.history_notes:exclude", "Let a bad night count for nothing."),
-            "include": ("flows.cli.history_notes:include", "Let an excluded night count again."),
-            "annotate": ("flows.cli.history_notes:annotate", "Put a sentence beside a night."),
-            "accept": ("flows.cli.history_notes:accept", "Take a series' values for what is expected."),
-            "site": ("flows.cli.history_site:site", "Write all series as pages that need no server."),
-            "compact": ("flows.cli.history_upkeep:compact", "Make few large files of many small ones."),
-            "retain": ("flows.cli.history_upkeep:retain", "Let go of what is old."),
+            "import": ("flows.cli.history:import_", "Import runs from a folder."),
+            "exclude": ("flows.cli.history_notes:exclude", "Exclude a bad night from all comparisons."),
+            "include": ("flows.cli.history_notes:include", "Include an excluded night again."),
+            "annotate": ("flows.cli.history_notes:annotate", "Attach a note to a night."),
+            "accept": (
+                "flows.cli.history_notes:accept",
+                "Accept a series' current level as the expected one.",
+            ),
+            "site": ("flows.cli.history_site:site", "Write pages for all series; they need no server."),
+            "compact": ("flows.cli.history_upkeep:compact", "Merge each month's small files into one."),
+            "retain": ("flows.cli.history_upkeep:retain", "Delete what is older than a given age."),
         },
     ),
     "tpu": (
-        "TPU VMs to keep at hand: one face over nodes and queued resources.",
+        "TPU VMs that stay after a run, whether nodes or queued resources.",
         {
-            "create": ("flows.cli.tpu:create", "Make a TPU VM or queued resource, for a limited time."),
-            "status": ("flows.cli.tpu:status", "Say what stands behind a name."),
+            "create": ("flows.cli.tpu:create", "Create a TPU VM or queued resource, for a limited time."),
+            "status": ("flows.cli.tpu:status", "Show what a name stands for, and its state."),
             "list": ("flows.cli.tpu:list_", "List every TPU of the project."),
             "exec": ("flows.cli.tpu_workers:exec_", "Run a command on all or some of its workers."),
             "ssh": ("flows.cli.tpu_workers:ssh", "Open a shell on one of its workers."),
@@ -96,8 +102,11 @@ GROUPS = {
                 "flows.cli.tpu_update:update",
                 "Bring new code to its workers: branch, PR, fork or JAX.",
             ),
-            "discover": ("flows.cli.tpu_update:discover", "Say who its workers are, and who lets us in."),
-            "delete": ("flows.cli.tpu:delete", "Give back what `tpu create` made."),
+            "discover": (
+                "flows.cli.tpu_update:discover",
+                "List its workers, and whether each can be logged in to.",
+            ),
+            "delete": ("flows.cli.tpu:delete", "Delete what `tpu create` made."),
         },
     ),
     "workload": (
@@ -109,37 +118,49 @@ GROUPS = {
             ),
             "list": (
                 "flows.cli.workload:list_",
-                "List workloads: what they need, what runs, which state and why.",
+                "List workloads: what they need, what runs, their state and why.",
             ),
-            "explain": ("flows.cli.workload:explain", "Say what keeps a workload, and what to do next."),
+            "explain": (
+                "flows.cli.workload:explain",
+                "Say why a workload is not running or why it failed, and what to do next.",
+            ),
             "logs": ("flows.cli.workload:logs", "Show what its pods wrote."),
             "inspect": (
                 "flows.cli.workload:inspect",
-                "Write all about it into one archive, without secrets.",
+                "Write all that is known of a workload into one archive, without secrets.",
             ),
             "delete": ("flows.cli.workload:delete", "Delete workloads, and wait until their pods are gone."),
         },
     ),
     "cluster": (
-        "Clusters of GKE to keep, by API alone.",
+        "Create, resize and delete GKE clusters that stay after a run.",
         {
-            "create": ("flows.cli.cluster_create:create", "Make a cluster, or finish, repair and resize it."),
-            "resize": ("flows.cli.cluster:resize", "Give it another number of slices or machines."),
+            "create": (
+                "flows.cli.cluster_create:create",
+                "Create a cluster, or finish, repair and resize it.",
+            ),
+            "resize": ("flows.cli.cluster:resize", "Change the number of slices or machines."),
             "list": ("flows.cli.cluster:list_", "List every cluster of the project."),
-            "describe": ("flows.cli.cluster:describe", "Say how it and its slices stand."),
+            "describe": ("flows.cli.cluster:describe", "Show the state of a cluster and its slices."),
             "cache-image": ("flows.cli.cluster_cache:cache_image", "Pull an image onto its nodes."),
-            "kubeconfig": ("flows.cli.cluster:kubeconfig", "Print a kubeconfig for it alone."),
-            "delete": ("flows.cli.cluster:delete", "Give back what `cluster create` made."),
+            "kubeconfig": ("flows.cli.cluster:kubeconfig", "Print a kubeconfig for this cluster alone."),
+            "delete": ("flows.cli.cluster:delete", "Delete what `cluster create` made."),
         },
     ),
     "env": (
-        "A shared, queued cluster with all that is around it in a project, from one file.",
+        "A shared GKE cluster with its queues, network, accounts and bucket, all from one file.",
         {
-            "plan": ("flows.cli.env:plan", "Say what exists, is missing, differs, and what it costs."),
-            "up": ("flows.cli.env:up", "Make it, or make it as its file says."),
-            "down": ("flows.cli.env:down", "Give all of it back, and look that it is gone."),
-            "deployer": ("flows.cli.env_deployer:deployer", "Make an account that may do just this."),
-            "export": ("flows.cli.env:export", "Write it as a configuration of Terraform."),
+            "plan": (
+                "flows.cli.env:plan",
+                "Show what exists, what is missing, what differs, and what it costs.",
+            ),
+            "up": ("flows.cli.env:up", "Create the environment, or change it to match its file."),
+            "down": ("flows.cli.env:down", "Delete the whole environment, and verify that it is gone."),
+            "deployer": (
+                "flows.cli.env_deployer:deployer",
+                "Create a service account with just the rights that up and down need.",
+            ),
+            "export": ("flows.cli.env:export", "Write it as a Terraform configuration."),
         },
     ),
 }
@@ -153,7 +174,8 @@ def __getattr__(name: str) -> Any:
 
 
 @cache
-def _app() -> cyclopts.App:
+def _app(told_whole: tuple[str, ...] = ()) -> cyclopts.App:
+    """`told_whole`: the command whose help is its function's docstring, which says more than its summary."""
     import cyclopts
 
     made = cyclopts.App(
@@ -163,11 +185,11 @@ def _app() -> cyclopts.App:
         suppress_keyboard_interrupt=False,  # which it would end by itself, with nothing said
     )
     for word, (function, summary) in COMMANDS.items():
-        made.command(function, name=word, help=summary)
+        made.command(function, name=word, help=None if told_whole[:1] == (word,) else summary)
     for word, (summary, commands) in GROUPS.items():
         group = cyclopts.App(name=word, help=summary)
         for name, (function, told) in commands.items():
-            group.command(function, name=name, help=told)
+            group.command(function, name=name, help=None if told_whole == (word, name) else told)
         made.command(group)
     return made
 
@@ -256,12 +278,23 @@ def _through_cyclopts(words: list[str]) -> int:
     import cyclopts
 
     try:
-        code = _app()(words, exit_on_error=False, print_error=False, result_action="return_value")
+        code = _app(_explained(words))(
+            words, exit_on_error=False, print_error=False, result_action="return_value"
+        )
         return int(code or 0)
     except cyclopts.CycloptsError as error:
         from flows.cli.wrong_flags import refusal_of
 
         return _refuse(refusal_of(error), words)
+
+
+def _explained(words: list[str]) -> tuple[str, ...]:
+    """Returns the command that --help is asked of; empty: of none, or of a group. Only it is worth being imported."""
+    own = words[: words.index("--")] if "--" in words else words
+    if not {"--help", "-h"} & set(own) or own[0].startswith("-"):
+        return ()
+    named = tuple(own[:2] if own[0] in GROUPS else own[:1])
+    return () if named[-1].startswith("-") else named
 
 
 def _refuse_unknown_word(words: list[str]) -> None:

@@ -26,7 +26,7 @@ def nightly(
     *,
     night: Annotated[
         str | None,
-        Parameter(help="Its date; one that was begun is gone on with. Default: today, in its time zone"),
+        Parameter(help="Its date; a night that was begun is continued. Default: today, in its time zone"),
     ] = None,
     direct: Direct = False,
     json: Json = False,

@@ -24,7 +24,7 @@ def plan(
     flags: Annotated[Flags, Parameter(name="*", negative="")] = NO_FLAGS,
     json: Json = False,
 ) -> int:
-    """Say what a run would make, use and cost, and whether it builds anew. Makes nothing."""
+    """Show what a run would create, use and cost, and whether it would build anything. Creates nothing."""
     show_calls(flags.verbose)
     from tasks.cloud.permission import may_write
     from tasks.stages.build import explain_build

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tasks.stages.nightly_run import Hands
 
 Direct = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Without Prefect: nothing of it is in any UI")
+    bool, Parameter(negative="", show_default=False, help="Run without Prefect; nothing shows in its UI")
 ]
 
 

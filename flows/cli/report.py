@@ -16,7 +16,7 @@ from tasks.leases.opening import the_ledger
 from tasks.stages.by_lease import find_anywhere
 from tasks.stages.files import REPORT_FILE
 
-Which = Annotated[str, Parameter(help="Id of the run, a beginning that no other has, or: latest")]
+Which = Annotated[str, Parameter(help="Id of the run, the beginning of one, or: latest")]
 
 
 def report(run: Which = "latest", /, *, output: Output = None, json: Json = False) -> int:

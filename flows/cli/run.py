@@ -87,7 +87,7 @@ def run(
     direct: Annotated[
         bool,
         Parameter(
-            help="Without Prefect: the run starts some 10 s sooner, and is in no UI",
+            help="Run without Prefect: starts some 10 s sooner, and does not show in its UI",
             negative="",
             show_default=False,
             group=_LAST,

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tasks.config.tpu_target import TpuVmTargetConfig
     from tasks.stages.tpus import Office, Standing
 
-Project = Annotated[str | None, Parameter(help="Google Cloud project; else from the environment or gcloud")]
+Project = Annotated[
+    str | None, Parameter(help="Google Cloud project; default: from the environment or gcloud")
+]
 Zone = Annotated[str | None, Parameter(help="Zone; not given: wherever it is")]
 Name = Annotated[str, Parameter(help="Its exact name")]
 
@@ -80,7 +82,7 @@ def create(
 
 
 def status(name: Name, /, *, zone: Zone = None, project: Project = None, json: Json = False) -> int:
-    """Say what stands behind a name: state, workers with their addresses, whose it is, what it costs."""
+    """Show what a name stands for: state, workers with their addresses, owner and price."""
     from tasks.stages.tpus import status as look
 
     _show(look(office(project), name, (zone,) if zone else ()), json)
@@ -104,7 +106,7 @@ def list_(*, zone: Zone = None, project: Project = None, json: Json = False) -> 
 
 
 def delete(name: Name, /, *, project: Project = None, json: Json = False) -> int:
-    """Give back what `tpu create` made under this name, and look that it is gone. What others made is left alone."""
+    """Delete what `tpu create` made under this name, and verify that it is gone. What others made is left alone."""
     from tasks.stages.tpus import delete as give_back
 
     return tell_gone(name, give_back(office(project), name), json)

@@ -108,7 +108,7 @@ def discover(
     project: Project = None,
     json: Json = False,
 ) -> int:
-    """Say who the workers of a TPU are, and whether each lets us in; nothing is changed."""
+    """List the workers of a TPU, and whether each can be logged in to; nothing is changed."""
     from tasks.stages.tpu_workers import run_on, workers
 
     places = workers(tpu.office(project), name, (zone,) if zone else (), login.chosen())

@@ -61,7 +61,7 @@ def exec_(
     project: Project = None,
     json: Json = False,
 ) -> int:
-    """Run a command on all or some workers at once; exit code 1 when it fails on one, 3 when one cannot be asked."""
+    """Run a command on all or some workers at once; exit code 1 when it fails on one, 3 when one cannot be reached."""
     from tasks.stages.tpu_workers import run_on, workers
 
     if not command:

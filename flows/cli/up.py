@@ -75,7 +75,7 @@ def _serve(port: int) -> int:
 
 def down(
     *,
-    now: Annotated[bool, Parameter(help="Cancel what runs instead of waiting for it", negative="")] = False,
+    now: Annotated[bool, Parameter(help="Cancel runs instead of waiting for them", negative="")] = False,
 ) -> int:
     """Stop what `slicebench up` started; waits until running benchmarks have ended."""
     found = children.clear_leftovers(say)

@@ -10,7 +10,7 @@ from flows.cli.said import say
 
 Verbose = Annotated[
     bool,
-    Parameter(name="--verbose", negative="", show_default=False, help="Show every call to the outside"),
+    Parameter(name="--verbose", negative="", show_default=False, help="Show every call to a service outside"),
 ]
 
 

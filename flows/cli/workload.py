@@ -45,7 +45,8 @@ def list_(
     ] = "EVERYTHING",
     filter_by_job: Annotated[str, Parameter(help="Regular expression that is looked for in names")] = "",
     all_namespaces: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Those of all teams, whoever has the machines")
+        bool,
+        Parameter(negative="", show_default=False, help="Workloads in all namespaces, those of all teams"),
     ] = False,
     json: Json = False,
     verbose: Verbose = False,
@@ -75,7 +76,7 @@ def list_(
 
 
 def explain(name: Name, /, *, where: Where = NOWHERE, json: Json = False, verbose: Verbose = False) -> int:
-    """Say what a workload is doing, what keeps it, by what evidence, and which command comes next."""
+    """Say what a workload is doing and what holds it up, with the evidence and the next command."""
     show_calls(verbose)
     from tasks.stages.workload_explained import explanation
 
@@ -99,7 +100,9 @@ def logs(
     pod: Annotated[str | None, Parameter(help="Of this pod only, by its exact name")] = None,
     container: Annotated[str | None, Parameter(help="Of this container; else of all")] = None,
     tail: Annotated[int | None, Parameter(help="Only so many last lines of each")] = None,
-    follow: Annotated[bool, Parameter(negative="", help="Go on until the workload has ended")] = False,
+    follow: Annotated[
+        bool, Parameter(negative="", help="Keep following until the workload has ended")
+    ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> int:
@@ -141,7 +144,8 @@ def delete(
     ] = False,
     wait: Annotated[str, Parameter(help="How long to wait for pods to end; 0s: not at all")] = "5m",
     missing_ok: Annotated[
-        bool, Parameter(negative="", show_default=False, help="A name of which there is none is no error")
+        bool,
+        Parameter(negative="", show_default=False, help="Do not fail where there is no workload of a name"),
     ] = False,
     json: Json = False,
     verbose: Verbose = False,

@@ -199,7 +199,7 @@ def _add_ends(add: Any) -> None:
     add("--wait-limit", type=_length, help="Wait no longer than that, with exit code 3; it runs on")
     add("--dry-run", action="store_true", help="Print the JobSet, and make nothing; asks no cluster")
     add("--json", action="store_true", help="Print one JSON object on stdout")
-    add("--verbose", action="store_true", help="Show every call to the outside")
+    add("--verbose", action="store_true", help="Show every call to a service outside")
 
 
 def fields_of(told: argparse.Namespace) -> dict[str, Any]:

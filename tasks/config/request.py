@@ -53,17 +53,17 @@ class RunRequest(BaseModel):
     commit: str | None = Field(None, description="… at this commit")
     jax_version: str = Field("locked", description="locked, newest, nightly or x.y.z")
     jax_index: str | None = Field(None, description="Package index of JAX nightlies")
-    keep: Keep = Field(
-        "never", description="Keep the hardware that was made after the run: its price goes on"
-    )
+    keep: Keep = Field("never", description="Keep the hardware after the run; it goes on costing money")
     keep_for: str = Field(
-        KEEP_FOR, pattern=duration.PATTERN, description="… for so long at most: 90s, 30m, 4h or 2d"
+        KEEP_FOR, pattern=duration.PATTERN, description="Keep it for this long at most: 90s, 30m, 4h or 2d"
     )
     lease: str | None = Field(
         None, description="Use the hardware that an earlier run of this name kept (slicebench leases)"
     )
     wait_for_lock: str = Field(
-        "0s", pattern=duration.PATTERN, description="Wait so long for hardware that another run uses: 10m, 2h"
+        "0s",
+        pattern=duration.PATTERN,
+        description="How long to wait for hardware that another run uses: 10m, 2h",
     )
     workers: int | None = Field(None, description="Workers, where the target lets you choose", gt=0)
     devices_per_worker: int | None = Field(
@@ -85,7 +85,7 @@ class RunRequest(BaseModel):
     )
     stop_after_checkpoints: int | None = Field(
         None,
-        description="Delete the workload once so many checkpoints are complete, and start it again: it has to go on",
+        description="Delete the workload once this many checkpoints are complete, then start it again: it must resume",
         gt=0,
     )
     local_directory: str | None = Field(
@@ -93,12 +93,12 @@ class RunRequest(BaseModel):
         description="Folder on each worker's host for local tiers of checkpoints: absolute, e.g. a RAM disk",
     )
     skip_preflight: bool = Field(
-        False, description="Do not look the target over before the run: what it lacks shows when it is needed"
+        False, description="Do not check the target before the run: what it lacks shows when it is needed"
     )
     debug_dumps: bool = Field(False, description="Write XLA dumps to the run's folder")
     verbose: bool = Field(
         False,
-        description="Tell every call to the outside in run.log; at a terminal, show that and all that workers say",
+        description="Log every call to outside services in run.log; at a terminal, show these and what workers write",
     )
 
 
