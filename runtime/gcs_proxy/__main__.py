@@ -1,4 +1,4 @@
-"""`python -m runtime.gcs_proxy …`: an encrypting proxy for Cloud Storage, and what decrypts objects without it."""
+"""`python -m runtime.gcs_proxy …`: an encrypting proxy for Cloud Storage, and a way to decrypt objects without it."""
 
 from __future__ import annotations
 
@@ -58,15 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m runtime.gcs_proxy",
         description=__doc__,
-        epilog="What it is told when it serves: serve --help. All of it is in docs/gcs_proxy.md.",
+        epilog="`serve --help` lists the options of the proxy; docs/gcs_proxy.md explains all of it.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    proxy = commands.add_parser("serve", help="serve the proxy; so it does without a command")
+    proxy = commands.add_parser("serve", help="serve the proxy; the default command")
     add_options(proxy)
     proxy.set_defaults(parser=proxy, do=lambda given: serve(settings(given, os.environ)))
-    _decrypting(
-        commands.add_parser("decrypt", help="decrypt an object that was downloaded as it lies in the bucket")
-    )
+    _decrypting(commands.add_parser("decrypt", help="decrypt an object that was downloaded past the proxy"))
     new_key = commands.add_parser("new-key", help="write a new key file")
     new_key.add_argument("path", type=Path, metavar="FILE")
     new_key.set_defaults(parser=new_key, do=lambda given: make_key_file(given.path))

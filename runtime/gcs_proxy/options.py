@@ -66,61 +66,64 @@ class Settings:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what `serve` is told by."""
-    _add_keys(parser.add_argument_group("what is encrypted, and by which keys"))
-    _add_sides(parser.add_argument_group("who is answered, and from where"))
-    _add_means(parser.add_argument_group("what it takes"))
-    _add_forward(parser.add_argument_group("for programs that know a proxy alone, by https_proxy"))
+    _add_keys(parser.add_argument_group("what is encrypted, and with which keys"))
+    _add_sides(parser.add_argument_group("who may use the proxy, and where it connects"))
+    _add_means(parser.add_argument_group("resources"))
+    _add_forward(parser.add_argument_group("for programs that only know https_proxy"))
 
 
 def _add_keys(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--key-map",
         metavar="BUCKET[/PREFIX]:KEY,…",
-        help=f"which objects are encrypted, by which key; also {KEY_MAP}. * is any bucket",
+        help=f"which objects are encrypted, with which key (variable: {KEY_MAP}); * is any bucket",
     )
     group.add_argument(
         "--old-key",
         action="append",
         default=[],
         metavar="KEY",
-        help="a key that objects may still be wrapped by; for reading only",
+        help="an earlier key, for reading objects that were written with it",
     )
     group.add_argument(
         "--key-files",
         default=OWN,
         choices=(OWN, MOUNTED),
-        help=f"{OWN}: none that others may read is taken; {MOUNTED}: as a Secret is mounted into a container, where "
-        "nobody else is; %(default)s",
+        help=f"{OWN}: refuse key files that other users may read; {MOUNTED}: accept them, as for a Secret mounted into "
+        "a container (default: %(default)s)",
     )
     group.add_argument(
         "--no-encryption",
         action="store_true",
-        help=f"pass everything through as it is; also {NO_ENCRYPTION}, where it is not empty",
+        help=f"encrypt nothing, pass everything through (variable: {NO_ENCRYPTION}, if not empty)",
     )
-    group.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in of Cloud KMS, without TLS")
+    group.add_argument("--kms-endpoint", metavar="HOST:PORT", help="a stand-in for Cloud KMS, without TLS")
 
 
 def _add_sides(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--listen", default="127.0.0.1:9081", metavar="ADDRESS:PORT", help="on loopback; %(default)s"
+        "--listen",
+        default="127.0.0.1:9081",
+        metavar="ADDRESS:PORT",
+        help="address to serve on, loopback only (default: %(default)s)",
     )
     group.add_argument(
         "--users",
         choices=(OWN, ALL),
         default="",
-        help="whose programs are answered, for they use this user's keys by the proxy; "
-        f"{OWN}: this user's, {ALL}: those of whoever gets through, as in pods; {OWN}, or what --login says",
+        help="whose programs may use the proxy, and so this user's keys; "
+        f"{OWN}: this user's only; {ALL}: anybody's who can connect, as in pods (default: {OWN}, or as --login)",
     )
     group.add_argument(
         "--admin",
         metavar="ADDRESS:PORT",
-        help="where /healthz, /readyz and /metrics are served; nowhere without it",
+        help="serve /healthz, /readyz and /metrics here (default: nowhere)",
     )
-    group.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store; %(default)s")
+    group.add_argument("--upstream", default=GOOGLE, metavar="URL", help="the store (default: %(default)s)")
     group.add_argument(
         "--upstream-ca",
         metavar="FILE",
-        help="certificates of authorities that are trusted besides the system's",
+        help="certificate authorities to trust for the store, besides the system's",
     )
     group.add_argument(
         "--login",
@@ -128,26 +131,30 @@ def _add_sides(group: argparse._ArgumentGroup) -> None:
         const=OWN,
         default="",
         choices=(OWN, ALL),
-        help="requests without a token get this machine's own (application default credentials), where the store is "
-        f"Google's; {OWN}, or no word: those of this user's programs; {ALL}: of whoever gets through",
+        help="give requests without a token this machine's own (application default credentials), if the store is "
+        f"Google's; {OWN}, or no word: requests of this user's programs; {ALL}: of anybody who can connect",
     )
 
 
 def _add_means(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--buffer-mib", type=int, default=40, metavar="N", help="for all transfers together; %(default)s"
+        "--buffer-mib",
+        type=int,
+        default=40,
+        metavar="N",
+        help="memory for all transfers together, MiB (default: %(default)s)",
     )
     group.add_argument(
         "--processes",
         type=int,
         default=1,
         metavar="N",
-        help="that serve together: one seals no faster than one core does; %(default)s",
+        help="how many processes serve; one encrypts as fast as one core can (default: %(default)s)",
     )
     group.add_argument(
         "--md5",
         action="store_true",
-        help="find the MD5 of all uploads, for programs that want it in the answer of resumable ones; it is slow",
+        help="compute the MD5 of all uploads, for programs that need it in answers to resumable ones; slow",
     )
 
 
@@ -155,21 +162,27 @@ def _add_forward(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--certificates",
         metavar="FOLDER",
-        help=f"serve them too, and write {CERTIFICATE} and {BUNDLE} there, by which they trust this proxy; also "
-        f"{CERTIFICATES}",
+        help=f"serve such programs too, and write {CERTIFICATE} and {BUNDLE} there, with which they trust this proxy "
+        f"(variable: {CERTIFICATES})",
     )
     group.add_argument(
-        "--forward", metavar="ADDRESS:PORT", help="where these connect to, on loopback; 127.0.0.1:9080"
+        "--forward",
+        metavar="ADDRESS:PORT",
+        help="where they connect, loopback only (default: 127.0.0.1:9080)",
     )
     group.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="HOST[:PORT]",
-        help=f"connect to this host too, besides {', '.join(NEEDED)}; *.DOMAIN is all below it",
+        help=f"let them connect to this host, besides {', '.join(NEEDED)}; *.DOMAIN: all hosts below it",
     )
     group.add_argument(
-        "--certificate-days", type=int, default=DAYS, metavar="N", help="how long it is trusted; %(default)s"
+        "--certificate-days",
+        type=int,
+        default=DAYS,
+        metavar="N",
+        help="how long the certificates are valid (default: %(default)s)",
     )
 
 

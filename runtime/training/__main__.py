@@ -1,4 +1,4 @@
-"""`python -m runtime.training --directory gs://BUCKET/FOLDER …`: trains a small transformer, and goes on from there."""
+"""`python -m runtime.training --directory gs://BUCKET/FOLDER …`: trains a small transformer, and resumes from there."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from runtime.contract.options_training import TransformerOptions
 
 _KINDS = {"int": int, "float": float, "str": str}
 _HELP = {
-    "directory": "where checkpoints lie: it goes on from the newest complete one there",
-    "resume_from": "folder of a step to begin with while there is no checkpoint in --directory",
-    "train_steps": "steps until it ends",
-    "save_interval_steps": "steps from one checkpoint to the next",
-    "max_to_keep": "checkpoints that stay",
-    "restores": "how often the newest is restored at the end",
-    "layers": "layers of the model",
-    "width": "numbers that stand for a token",
-    "heads": "heads that share them",
-    "vocabulary": "how many tokens there are",
-    "sequence": "tokens of a sequence",
-    "batch": "sequences of a step, for each part of the data",
-    "step_s": "shortest time of a step, seconds",
+    "directory": "folder of the checkpoints; training resumes from the newest complete one",
+    "resume_from": "folder of a step to start from while --directory has no checkpoint",
+    "train_steps": "number of steps to train",
+    "save_interval_steps": "steps between checkpoints",
+    "max_to_keep": "how many checkpoints to keep",
+    "restores": "how often to restore the newest checkpoint at the end",
+    "layers": "number of layers",
+    "width": "size of the embedding",
+    "heads": "number of attention heads",
+    "vocabulary": "size of the vocabulary",
+    "sequence": "tokens in a sequence",
+    "batch": "sequences in a step, for each data-parallel group",
+    "step_s": "shortest duration of a step, seconds",
 }
 
 
@@ -69,8 +69,12 @@ def _parser() -> argparse.ArgumentParser:
                 required=option.name == "directory",
                 help=_HELP[option.name],
             )
-    parser.add_argument("--model-parallel", type=int, default=1, help="devices that share each layer")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of all tokens")
+    parser.add_argument(
+        "--model-parallel", type=int, default=1, help="number of devices that each layer is split over"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the initial weights and of the generated tokens"
+    )
     return parser
 
 
