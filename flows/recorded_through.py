@@ -97,7 +97,7 @@ class _Following:
             return ExitCode.INTERRUPTED, record
         name, _, cause = state.message.partition(": ")
         told = cause if name in ExitCode.__members__ else state.message
-        self._say(told or "the flow run ended without a word")
+        self._say(told or "the flow run ended without saying why")
         return ExitCode.__members__.get(name, ExitCode.INFRASTRUCTURE), record
 
     def _written(self) -> Mapping[str, Any]:

@@ -189,7 +189,7 @@ def agreeing(force: bool) -> Agree:
 
     def agree(planned: ClusterPlan) -> bool:
         say(str(planned))
-        return _asked(force or not planned.disturbs, "something that works would be taken away")
+        return _asked(force or not planned.disturbs, "something in use would be deleted")
 
     return agree
 
@@ -225,7 +225,7 @@ def _asked(anyway: bool, what: str) -> bool:
     if anyway:
         return True
     if not sys.stdin.isatty():
-        raise BadInput(f"{what}, and nobody can be asked", fix="give --force")
+        raise BadInput(f"{what}, and there is no terminal to ask on", fix="give --force")
     say("go on? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

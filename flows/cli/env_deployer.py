@@ -40,7 +40,7 @@ def deployer(
         who = accounts.make(config, where, name, say)
         say(f"use it: gcloud auth application-default login --impersonate-service-account={who}")
         say(
-            f"whoever does that needs roles/iam.serviceAccountTokenCreator on it, as owners do: gcloud iam "
+            f"this takes roles/iam.serviceAccountTokenCreator on it, even for owners: gcloud iam "
             f"service-accounts add-iam-policy-binding {who} --role=roles/iam.serviceAccountTokenCreator "
             "--member=user:YOU"
         )

@@ -42,7 +42,7 @@ def nightly(
     plan_night(opened)  # refused before anything is started, wherever it would be played
     say(*map(str, warnings_of(opened)))
     code, record = play(_recorded(file, opened), lambda hands: play_night(opened, hands, say), direct=direct)
-    again = f"the same command{'' if night else f' and --night {opened.date}'}"
+    again = f"the same command{'' if night else f' with --night {opened.date}'}"
     return tell_end(code, record, opened.uri, list(_lines(record, opened)), again, json=json)
 
 

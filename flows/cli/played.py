@@ -49,7 +49,7 @@ def play(
             return play_through_server(one, say)
         except NoServer as reason:
             if str(reason):
-                say(f"{reason}; the {one.what} is played here")
+                say(f"{reason}; the {one.what} runs here")
     from flows.nights import hands
     from flows.signals import interrupting
     from tasks.cloud.storage import open_folder, read_json
@@ -99,7 +99,7 @@ def tell_end(
 ) -> int:
     """Says how it ended; returns the exit code. `lines`: what it came to; `again`: by what one goes on with it."""
     if code is ExitCode.INTERRUPTED or "left" in record:
-        say(f"interrupted; go on with it by {again}")
+        say(f"interrupted; to go on, run {again}")
         if "left" in record:
             say(f"slicebench: {record['left']}")
     elif record.get("exit_code") is not None:

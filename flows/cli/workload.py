@@ -57,7 +57,7 @@ def list_(
     from tasks.stages.workloads import listing
 
     if all_namespaces and where.namespace is not None:
-        raise BadInput("--all-namespaces and --namespace say where to look each", fix="leave one out")
+        raise BadInput("--all-namespaces and --namespace exclude each other", fix="leave one out")
     desk = office(where)
     found = listing(desk, status, filter_by_job, everywhere=all_namespaces)
     if json:
@@ -223,7 +223,7 @@ def _refuse_leased(found: Sequence[Object]) -> None:
     leased = [f"{name_of(one)} ({whose(one)})" for one in found if whose(one)]
     if leased:
         raise BadInput(
-            f"these belong to runs of slicebench, which give them back themselves: {', '.join(leased)}",
+            f"these belong to runs of slicebench, which delete them themselves: {', '.join(leased)}",
             fix="slicebench reap --lease LEASE, or --force",
         )
 

@@ -170,7 +170,7 @@ def _wait_limit(told: Namespace) -> int | None:
     if told.wait_limit is None:
         return None
     if not told.wait:
-        raise BadInput("--wait-limit says how long --wait waits", fix="say --wait as well")
+        raise BadInput("--wait-limit does nothing without --wait", fix="add --wait")
     if told.wait_limit < 1:
         raise BadInput("--wait-limit must be a second or more", fix="say --no-wait to wait for nothing")
     return int(told.wait_limit)
@@ -229,8 +229,8 @@ def _how_long(deadline_s: int | None) -> str:
 def _unwatched(sidecar: str) -> str:
     """Returns what nobody sees to: Kubernetes starts what is never up again and again, and its pods go on waiting."""
     return (
-        f"it begins once {sidecar} is up; should that never be, it keeps its place until its end: look with the first "
-        "of these commands, or submit with --wait, which tells"
+        f"its program begins once {sidecar} is up; if that never happens, it keeps its hardware all the same: "
+        "check with the first of these commands, or submit with --wait, which reports it"
     )
 
 

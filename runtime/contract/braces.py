@@ -38,8 +38,6 @@ def unknown_word(text: str, known: Collection[str]) -> str:
             continue
         near = difflib.get_close_matches(word, known, 1)
         words = ", ".join(f"{{{one}}}" for one in sorted(known))
-        meant = f"write {{{near[0]}}}" if near else f"the words are {words}"
-        return (
-            f"{{{word}}} is no word that is filled in: {meant}, or write {{{{{word}}}}} for {{{word}}} itself"
-        )
+        meant = f"write {{{near[0]}}}" if near else f"the placeholders are {words}"
+        return f"{{{word}}} is not a placeholder here: {meant}, or write {{{{{word}}}}} for {{{word}}} itself"
     return ""

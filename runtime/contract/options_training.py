@@ -24,7 +24,7 @@ def _no_place(options: Mapping[str, Any]) -> str | None:
         if options[name] == "":
             return f"{name} must name a folder, or gs://BUCKET/FOLDER"
         if is_uri and scheme != "gs":
-            return f"{name} must be a folder, or gs://BUCKET/FOLDER: {scheme}:// is no storage that it knows"
+            return f"{name} must be a folder, or gs://BUCKET/FOLDER: {scheme}:// is not supported"
         if is_uri and not rest.partition("/")[0]:
             return f"{name} must name a bucket: gs://BUCKET/FOLDER"
     return None

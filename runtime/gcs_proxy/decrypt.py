@@ -22,7 +22,7 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
     _refuse_what_is_no_file(sealed, output)
     told = _resource(resource)
     if output.exists() and any(output.samefile(given) for given in (sealed, resource)):
-        raise BadInput(f"the plaintext would take the place of {output}, which it is made of")
+        raise BadInput(f"--output {output} is one of the files to read")
     bucket, name = told["bucket"], told["name"]
     found = envelope.read(told.get("metadata") or {})
     plain = found.layout.plain_size(sealed.stat().st_size)
@@ -44,13 +44,11 @@ def decrypt_file(sealed: Path, resource: Path, output: Path, keys: KeyRing) -> N
 def _refuse_what_is_no_file(sealed: Path, output: Path) -> None:
     """The plaintext takes the place of what has its name: a device or a link would be gone."""
     if not sealed.is_file():
-        raise BadInput(
-            f"{sealed} is no file that is there", fix="download the object as it lies in the bucket"
-        )
+        raise BadInput(f"there is no file {sealed}", fix="download the object as it lies in the bucket")
     if output.is_symlink() or (output.exists() and not output.is_file()):
-        raise BadInput(f"{output} is no file: the plaintext would take its place", fix="--output FILE")
+        raise BadInput(f"--output {output} exists and is not a file", fix="--output FILE")
     if not output.parent.is_dir():
-        raise BadInput(f"there is no folder {output.parent}", fix="--output FILE, in a folder that is there")
+        raise BadInput(f"there is no folder {output.parent}", fix="name a file in a folder that exists")
 
 
 def _segments(source: BinaryIO, size: int) -> Iterator[bytes]:

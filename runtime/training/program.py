@@ -102,8 +102,8 @@ def join(environ: Mapping[str, str] = os.environ) -> None:
         told, of = (environ.get(name, "") for name in ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"))
         if not (told.isdecimal() and of.isdecimal() and int(told) < int(of)):
             raise BadInput(
-                f"JAX_PROCESS_ID {told!r} of JAX_NUM_PROCESSES {of!r} is none",
-                fix="set both beside JAX_COORDINATOR_ADDRESS",
+                f"JAX_PROCESS_ID {told!r} and JAX_NUM_PROCESSES {of!r} do not fit",
+                fix="set both, the id from 0 to the number less one",
             )
         keep_proxies_out_of(address)
         jax.distributed.initialize(address, int(of), int(told), cluster_detection_method="deactivate")

@@ -59,7 +59,7 @@ def change(container: Container, location: str, name: str, part: str, edit: Edit
         if part == "maintenance_policy":
             version = (now.get("maintenance_policy") or {}).get("resource_version", "")
             return client().set_maintenance_policy(
-                _kept_up(full, {**value, "resource_version": version}), **more
+                _of_maintenance(full, {**value, "resource_version": version}), **more
             )
         update = {f"desired_{_CALLED.get(part, part)}": value, "etag": now.get("etag", "")}
         return client().update_cluster({"name": full, "update": update}, **more)
@@ -67,14 +67,11 @@ def change(container: Container, location: str, name: str, part: str, edit: Edit
     _carried_out(container, location, doing, ask)
 
 
-def _kept_up(full: str, policy: Any) -> dict[str, Any]:
+def _of_maintenance(full: str, policy: Any) -> dict[str, Any]:
     """Returns the request for another maintenance policy; `full` is the cluster's whole name."""
     _, project, _, zone, _, cluster = full.split("/")
-    old = {
-        "project_id": project,
-        "zone": zone,
-        "cluster_id": cluster,
-    }  # which the API still wants, beside the name
+    # The API still wants these, beside the name.
+    old = {"project_id": project, "zone": zone, "cluster_id": cluster}
     return {"name": full, **old, "maintenance_policy": policy}
 
 

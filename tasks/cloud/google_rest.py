@@ -174,11 +174,8 @@ def _client(
     if endpoint:
         refuse_far_endpoint(variable, endpoint)
         tokens = (lambda refused: token) if token else None
-        return (
-            f"http://{endpoint}",
-            httpx.Client(trust_env=False),
-            tokens,
-        )  # no proxy between us and ourselves
+        # No proxy between us and ourselves.
+        return f"http://{endpoint}", httpx.Client(trust_env=False), tokens
     from tasks.cloud.kubernetes_access import GoogleTokens
 
     return "", httpx.Client(headers={"User-Agent": "slicebench"}), GoogleTokens()

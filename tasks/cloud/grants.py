@@ -199,9 +199,8 @@ def _account(email: str) -> str:
     With `-` in its place IAM says of one that is not there that one may not look at it.
     """
     name, *above = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com").split(".")
-    project = (
-        f"{'.'.join(above)}:{name}" if above else name
-    )  # example.com:mine is called mine.example.com there
+    # A project example.com:mine is called mine.example.com there.
+    project = f"{'.'.join(above)}:{name}" if above else name
     return f"v1/projects/{project}/serviceAccounts/{email}"
 
 

@@ -119,7 +119,7 @@ class Program(BaseModel):
     def _plain(cls, given: Mapping[str, str]) -> Mapping[str, str]:
         if told := next((name for name in given if looks_secret(name)), None):
             raise ValueError(
-                f"{told} sounds like a secret, which a file keeps: put it into the image's start"
+                f"{told} sounds like a secret, which must not be in a file: set it where the image starts"
             )
         return given
 
@@ -221,11 +221,11 @@ class AcceptanceConfig(BaseModel):
             yield f"variants: two are called {twice}: give each its own name"
         bases = [one.name for one in self.variants if one.is_base]
         if not bases:
-            yield "variants: none is without a sidecar, which the others are held against: add {name: no-proxy}"
+            yield "variants: one must have no sidecar, for the others to be compared with: add {name: no-proxy}"
         if len(bases) > 1:
             yield f"variants: {' and '.join(bases)} are alike: both have no sidecar, and one is enough"
         if len(self.variants) == 1 and bases:
-            yield "variants: there is nothing to hold against the base: add one with encryption: or sidecar:"
+            yield "variants: there is nothing to compare with the base: add one with encryption: or sidecar:"
         seen: dict[str, str] = {}
         if isinstance(self.training, Program) and (self.set or self.env or self.env_file):
             yield "training: is a program, whose environment is its own: leave set:, env: and env_file: out"

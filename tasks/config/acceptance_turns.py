@@ -125,6 +125,7 @@ def checked_id(asked: str) -> str:
     """Returns an id that somebody asks for. Raises BadInput for what cannot be a part of names."""
     if not _ID.fullmatch(asked):
         raise BadInput(
-            f"{asked!r} is no name of a session", fix="use up to 11 lower-case letters, digits and dashes"
+            f"{asked!r} is not a name for an acceptance",
+            fix="use up to 11 lower-case letters, digits and dashes",
         )
     return asked

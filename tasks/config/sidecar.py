@@ -191,7 +191,7 @@ class SidecarConfig(BaseModel):
     @model_validator(mode="after")
     def _is_something(self) -> SidecarConfig:
         if self.image is None and not self.command:
-            raise ValueError("name what it is: command: […], and in pods image: or both")
+            raise ValueError("say what to run: command: […]; in pods image:, or both")
         return self
 
 

@@ -141,7 +141,9 @@ def resized(office: Office, name: str, size: int, unit: Unit | None = None) -> C
         raise BadInput(f"cluster {name} was made without accelerators", fix=fix)
     counted: Unit = "nodes" if config.counts_nodes else "slices"
     if unit not in (None, counted) and config.type is not None:
-        raise BadInput(f"cluster {name} is of {config.type}, counted in {counted}", fix=f"--{counted} {size}")
+        raise BadInput(
+            f"cluster {name} has {config.type}, which is counted in {counted}", fix=f"--{counted} {size}"
+        )
     return checked(ClusterConfig, {**json.loads(written), counted: size}, Flags())
 
 

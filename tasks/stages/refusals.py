@@ -163,7 +163,7 @@ def refuse_unwritable_home(probe: Probe = probe_writable) -> None:
 
 def is_a_run_already(folder: Folder, spec: RunSpec) -> BadInput:
     """Returns the error that a run's name is taken."""
-    fix = f"go on with it by --resume {spec.run_id}, or choose another --run-id"
+    fix = f"continue it with --resume {spec.run_id}, or choose another --run-id"
     return BadInput(f"{folder.uri} is a run already", fix=fix)
 
 

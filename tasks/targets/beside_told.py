@@ -13,7 +13,7 @@ from tasks.config.target import TargetConfig
 from tasks.targets.beside import beside
 from tasks.targets.kube_beside import CERTIFICATES, numbers, ports, requests, shares
 
-_ALL_ELSE = "all else passes through as it is"
+_ALL_ELSE = "everything else passes through as it is"
 _FOR = {"port": "workers", "admin": "health", "forward": "https_proxy"}
 
 
@@ -73,16 +73,16 @@ def lines(one: Standing, output: str) -> Iterator[str]:
     if one.image:
         yield _asks(one.asks)
     for place, key in one.keys.items():
-        yield f"encrypts what is written to {'any other bucket' if place == EVERY else place}, by {key}"
+        yield f"encrypts what is written to {'any other bucket' if place == EVERY else place}, with {key}"
     if one.encrypts is not None and EVERY not in one.keys:
-        yield _ALL_ELSE if one.keys else "encrypts nothing: all passes through as it is"
+        yield _ALL_ELSE if one.keys else "encrypts nothing: everything passes through as it is"
     if one.old_keys:
-        yield f"reads what {', '.join(one.old_keys)} encrypted, too"
+        yield f"also reads what was encrypted with {', '.join(one.old_keys)}"
     if one.encrypts is None:
-        yield "whether it encrypts, nobody knows but itself"
+        yield "whether it encrypts is not known here"
     if not output.startswith("gs://"):
-        yield f"the output, {output}, is no bucket: what lies there went past it"
-    yield f"{_listens(one.ports)}; is up once {one.up_once}"
+        yield f"the output, {output}, is not in a bucket: nothing written there goes through it"
+    yield f"{_listens(one.ports)}; is ready once {one.up_once}"
     if one.certificates:
         yield f"shares the folder {one.certificates} with the workers"
     if one.workload_env:
@@ -97,10 +97,10 @@ def _asks(asked: Mapping[str, str]) -> str:
 
 def _listens(ports: Mapping[str, int | None]) -> str:
     if not ports:
-        return "at which port it listens, nobody knows but itself"
+        return "its port is not known here"
     if not any(ports.values()):
-        return f"listens at free ports of loopback, for {', '.join(ports)}"
-    return f"listens at {', '.join(f'{port} for {whom}' for whom, port in ports.items())}"
+        return f"listens on free loopback ports, for {', '.join(ports)}"
+    return f"listens on {', '.join(f'{port} for {whom}' for whom, port in ports.items())}"
 
 
 def _up_once(sidecar: Sidecar, certificates: str | None) -> str:

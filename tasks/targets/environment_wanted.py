@@ -184,9 +184,8 @@ def _cluster(config: EnvironmentConfig, project: str) -> Iterator[Wanted]:
     fields = {
         key: value for key, value in asked.items() if key not in ("name", "node_pools", "resource_labels")
     }
-    fields.setdefault(
-        "master_authorized_networks_config", {"enabled": False}
-    )  # also of a list that was dropped
+    # Asked for also where the file names none: it may have named some before.
+    fields.setdefault("master_authorized_networks_config", {"enabled": False})
     yield Wanted("cluster", f"{project}/{cluster.location}", name, fields)
     inside = f"{project}/{cluster.location}/{name}"
     yield Wanted("node pool", inside, CPU_POOL, _unnamed(cpu_pool_request(cluster, {})))

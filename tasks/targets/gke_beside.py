@@ -112,7 +112,7 @@ class Beside:
             if why:
                 raise NeverUp(
                     f"JobSet {self._jobset} can never begin: {known.seen.place}: {why}{_last(known, known.seen)}: "
-                    "mend that in the target file, and run again"
+                    "fix that in the target file, and run again"
                 )
 
     @property
@@ -145,7 +145,7 @@ class Beside:
         told = f"{one.place} {one.end}, {counted(one.ends, 'end')} by now: {again}"
         if not one.was_up:
             told = f"{one.place} {one.end} before it was up, {counted(one.ends, 'end')} by now"
-        more = "; of more pods of which it is so it is not told" if number == _TOLD else ""
+        more = "; further pods like this are not reported" if number == _TOLD else ""
         return State(SIDECAR, one.waits or "ended", f"{told}{_last(known, one)}{more}")
 
     def _no_more_awaited(self, uid: str) -> None:

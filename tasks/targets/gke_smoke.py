@@ -186,7 +186,7 @@ def _awaited(
         if now >= give_up:
             raise DoesNotWork(
                 f"{subject.image} could not be tried within {waits.total_s} s: {found.state}: {found.message}: "
-                "mend that, or leave it out with smoke: false in the target file"
+                "fix that, or leave it out with smoke: false in the target file"
             )
         time.sleep(waits.look_s)
 

@@ -26,7 +26,7 @@ _PHASES = {
     KubeState.STARTING: "provisioning_s",
 }
 
-_MENDED = "mend that, or raise the limit in the target file, and go on with --resume"
+_MENDED = "fix that, or raise the limit in the target file, and go on with --resume"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_bad_input_is_refused_with_the_fix(
         ("quickstart --output {here}/file", "file is not writable"),
         (
             "quickstart --run-id taken --output {here}",
-            "taken is a run already, go on with it by --resume taken",
+            "taken is a run already, continue it with --resume taken",
         ),
         ("--resume nosuch --output {here}", "there is no run nosuch in {here}"),
         (

@@ -65,7 +65,7 @@ def test_else_it_is_played_here(
     monkeypatch.setattr("tasks.stages.acceptance.play_acceptance", lambda *given: record)
     assert main(["acceptance", str(file), "--id", "x"]) == 4
     told = capsys.readouterr().err
-    assert "as the files of an acceptance are; the acceptance is played here" in told and "played\n" in told
+    assert "as the files of an acceptance are; the acceptance runs here" in told and "played\n" in told
 
 
 @pytest.mark.parametrize("state", ["live", "releasing", "gone", "kept", "another's"])
@@ -90,7 +90,7 @@ def test_who_does_not_wait_until_all_is_given_back_is_told_what_is_left(
     left = state in ("live", "releasing")
     assert main(["acceptance", str(file), "--id", "x", "--direct", "--json"]) == (5 if left else 130)
     out, err = capsys.readouterr()
-    assert "interrupted; go on with it by the same command" in err
+    assert "interrupted; to go on, run the same command" in err
     told = f"{run} still has 1 resource (directory scratch); see `slicebench leases`, then `slicebench reap`"
     assert (told in err) == left
     assert json.loads(out)["exit_code"] == (5 if left else 130)

@@ -85,7 +85,9 @@ def test_the_cluster_of_an_environment_is_its_commands_to_change_and_delete(
     assert main(["cluster", "delete", "mine"]) == 2
     told = capsys.readouterr().err
     assert "mine is the cluster of environment team: `slicebench env down FILE` gives back all of it" in told
-    assert "the cluster of environment team would be deleted alone, and nobody can be asked" in told
+    assert (
+        "the cluster of environment team would be deleted alone, and there is no terminal to ask on" in told
+    )
     assert gke.mutations() == []
     assert main(["cluster", "delete", "mine", "--force"]) == 0
     assert gke.inventory() == []

@@ -151,7 +151,7 @@ def test_a_record_that_cannot_be_read_for_a_while_is_told_once_and_the_night_fol
     [
         ("FAILED", "BAD_INPUT: the history is not writable", 2, "the history is not writable"),
         ("CRASHED", "its process is gone", 3, "its process is gone"),
-        ("CANCELLED", "", 130, "interrupted; go on with it by the same command"),
+        ("CANCELLED", "", 130, "interrupted; to go on, run the same command"),
     ],
 )
 def test_a_flow_run_that_came_to_nothing_is_told_and_no_earlier_pass_for_it(
@@ -204,7 +204,7 @@ def test_else_it_is_played_here(
     assert _play(file, *(["--direct"] if how == "--direct" else [])) == 3
     err = capsys.readouterr().err
     assert "played\n" in err and not server.flow_run
-    assert ("the night is played here" in err) == (how != "--direct")
+    assert ("the night runs here" in err) == (how != "--direct")
 
 
 def test_what_cannot_start_is_refused_before_a_server_hears_of_it(file: Path, server: PrefectStub) -> None:

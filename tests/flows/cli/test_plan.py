@@ -56,11 +56,11 @@ THEIRS = "sidecar: {name: other, command: [p, '{port}'], ready: {path: /up}, wor
             {"workers": None, "health": None},
             [
                 "encryption, slicebench's own proxy, beside each worker, as a process",
-                f"encrypts what is written to bkt, by {KEY}",
-                "encrypts what is written to bkt/own, by file:",
-                "all else passes through as it is",
-                "is no bucket: what lies there went past it",
-                "listens at free ports of loopback, for workers, health; is up once it answers /readyz",
+                f"encrypts what is written to bkt, with {KEY}",
+                "encrypts what is written to bkt/own, with file:",
+                "everything else passes through as it is",
+                "is not in a bucket: nothing written there goes through it",
+                "listens on free loopback ports, for workers, health; is ready once it answers /readyz",
                 "gives the workers STORAGE_EMULATOR_HOST, TENSORSTORE_GCS_HTTP_URL",
             ],
         ),
@@ -68,7 +68,7 @@ THEIRS = "sidecar: {name: other, command: [p, '{port}'], ready: {path: /up}, wor
             "encryption: {enabled: false, face: forward}",
             False,
             {"workers": None, "health": None, "https_proxy": None},
-            ["encrypts nothing: all passes through as it is"],
+            ["encrypts nothing: everything passes through as it is"],
         ),
         (
             THEIRS,
@@ -76,8 +76,8 @@ THEIRS = "sidecar: {name: other, command: [p, '{port}'], ready: {path: /up}, wor
             {"workers": None},
             [
                 "other, beside each worker, as a process",
-                "whether it encrypts, nobody knows but itself",
-                "is up once it answers /up with 200, within 60 s",
+                "whether it encrypts is not known here",
+                "is ready once it answers /up with 200, within 60 s",
                 "gives the workers https_proxy",
             ],
         ),
@@ -148,7 +148,7 @@ def test_what_a_run_would_be_refused_for_is_refused_and_nothing_is_made(
         (["--output", "/proc/x"], "output /proc/x is not writable, /proc: nobody makes folders"),
         (["--output", f"{tmp_path}/file/x"], f"{tmp_path}/file: Not a directory"),
         (["--output", runs, "--local-directory", "/proc/x"], "--local-directory /proc/x cannot be written"),
-        (["--output", runs, "--run-id", "r1"], "runs/r1 is a run already, go on with it by --resume r1"),
+        (["--output", runs, "--run-id", "r1"], "runs/r1 is a run already, continue it with --resume r1"),
     ):
         assert main(["plan", "quickstart", *words]) == 2
         said = capsys.readouterr()

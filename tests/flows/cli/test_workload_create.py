@@ -148,7 +148,7 @@ def test_who_does_not_wait_is_told_that_nobody_looks_whether_a_sidecar_comes_up(
 ) -> None:
     code, out, said = beside("alone", "import time; time.sleep(99)", "pass", "--no-wait")
     assert (code, out) == (0, "alone\n")
-    assert "it begins once proxy is up" in said and "submit with --wait" in said
+    assert "its program begins once proxy is up" in said and "submit with --wait" in said
 
 
 def test_nobody_waits_longer_than_he_said(api: Plain, create: Any) -> None:
@@ -213,7 +213,7 @@ def test_names_are_made_where_none_is_given(api: Plain, create: Any, monkeypatch
         ("n", ["--env", "KUBERNETES_SERVICE_HOST=h", "--", "x"], "is set by Kubernetes in each pod"),
         ("n", ["--restart-on-exit-codes", "0", "--max-restarts", "1", "--", "x"], "no exit code"),
         ("n", ["--restart-on-user-code-failure", "--", "x"], "nothing is started again"),
-        ("n", ["--wait-limit", "5m", "--", "x"], "say --wait as well"),
+        ("n", ["--wait-limit", "5m", "--", "x"], "add --wait"),
         ("n", ["--mtc-enabled", "--", "x"], "say both"),
         ("n", ["--cluster", "c", "--", "x"], "--context and --cluster name a cluster each"),
         ("n", ["--queue", "nope", "--", "x"], "has no queue nope"),

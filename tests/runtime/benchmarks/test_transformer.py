@@ -192,7 +192,10 @@ def test_the_program_refuses_what_makes_no_sense(
     ("words", "told"),
     [
         (["--directory="], "directory must name a folder, or gs://BUCKET/FOLDER"),
-        (["--directory=s3://b/x"], "directory must be a folder, or gs://BUCKET/FOLDER: s3:// is no storage"),
+        (
+            ["--directory=s3://b/x"],
+            "directory must be a folder, or gs://BUCKET/FOLDER: s3:// is not supported",
+        ),
         (["--directory=gs:///x"], "directory must name a bucket: gs://BUCKET/FOLDER"),
         (["--directory=x", "--resume-from=s3://b/300"], "resume_from must be a folder, or gs://"),
         (
@@ -229,7 +232,7 @@ def test_a_storage_that_does_not_answer_is_told_in_a_line(
 @pytest.mark.parametrize("number", ["", "4", "x"])
 def test_a_process_has_to_be_one_of_all(number: str) -> None:
     told = {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": number}
-    with pytest.raises(BadInput, match=f"JAX_PROCESS_ID '{number}' of JAX_NUM_PROCESSES '4' is none"):
+    with pytest.raises(BadInput, match=f"JAX_PROCESS_ID '{number}' and JAX_NUM_PROCESSES '4' do not fit"):
         program.join(told)
     program.join({"TPU_WORKER_HOSTNAMES": "one"})
 

@@ -41,9 +41,9 @@ def test_what_is_meant_literally_comes_out_as_it_stands(text: str) -> None:
     [
         (
             "{adress}:{port}",
-            "{adress} is no word that is filled in: write {address}, or write {{adress}} for",
+            "{adress} is not a placeholder here: write {address}, or write {{adress}} for",
         ),
-        ("{x}", "the words are {address}, {port}, or write {{x}} for {x} itself"),
+        ("{x}", "the placeholders are {address}, {port}, or write {{x}} for {x} itself"),
         ("{address}:{port}", ""),
         ("{{adress}}", ""),
         ("${adress}", ""),

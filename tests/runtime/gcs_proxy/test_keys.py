@@ -237,21 +237,21 @@ def test_the_command_puts_plaintext_in_the_place_of_files_alone(
     for make in (lambda: os.mkfifo(output), lambda: output.symlink_to("/dev/stdout"), output.mkdir):
         make()
         before = output.lstat()
-        assert main(command) == 2 and "is no file" in capsys.readouterr().err
+        assert main(command) == 2 and "is not a file" in capsys.readouterr().err
         assert output.lstat().st_ino == before.st_ino
         output.rmdir() if output.is_dir() else output.unlink()
     command[command.index("--output") + 1] = f"{tmp_path}/none/plain"
     assert main(command) == 2 and "no folder" in capsys.readouterr().err
     for given in ("sealed", "resource.json"):
         command[command.index("--output") + 1] = f"{tmp_path}/{given}"
-        assert main(command) == 2 and "which it is made of" in capsys.readouterr().err
+        assert main(command) == 2 and "is one of the files to read" in capsys.readouterr().err
     command[command.index("--output") + 1] = f"{output}"
     stored(tmp_path, found, data_key, b"hello" * 9)
     with full_disk():
         assert main(command) == 3
     assert "plain" in capsys.readouterr().err and not output.exists()
     (tmp_path / "sealed").unlink()
-    assert main(command) == 2 and "is no file" in capsys.readouterr().err
+    assert main(command) == 2 and "there is no file" in capsys.readouterr().err
 
 
 def test_the_command_decrypts_by_cloud_kms(tmp_path: Path, kms: Kms) -> None:

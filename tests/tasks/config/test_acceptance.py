@@ -77,7 +77,7 @@ def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:
         ("name: mine", "name: 1", 1, "not 1"),
         ("name: idle", "name: none", 6, "two are called none"),
         ("- name: none", "- {name: none, encryption: {keys: {bkt: x}}}", 7, "key"),
-        ("  - name: none\n", "", 6, "none is without a sidecar"),
+        ("  - name: none\n", "", 6, "one must have no sidecar"),
         (IDLE, "idle", 6, "none and idle are alike"),
         (IDLE, f"idle, encryption: {{keys: {{bkt: {KEY}}}}}", 6, "idle and own are alike"),
         (IDLE, "idle, encrypts: true", 8, "nothing that could encrypt"),
@@ -127,7 +127,7 @@ def test_the_longest_names_are_names_of_runs(tmp_path: Path) -> None:
 def test_ids_are_parts_of_names() -> None:
     assert checked_id(new_id(datetime(2026, 11, 29, 23, 55, 33, tzinfo=UTC))) == "1129-235533"
     for bad in ("", "Up", "a_b", "-a", "a-", "x" * 12, "a/b"):
-        with pytest.raises(BadInput, match="no name"):
+        with pytest.raises(BadInput, match="not a name"):
             checked_id(bad)
 
 

@@ -64,7 +64,7 @@ def test_a_choice_of_workers_leaves_it_as_it_is(tmp_path: Path) -> None:
             f"sidecar:\n{POD}",
             "t.yaml:3:1: target: sidecar: has an image, which only pods can run: add command",
         ),
-        ("sidecar: {name: x}\n", "name what it is: command"),
+        ("sidecar: {name: x}\n", "say what to run: command"),
         (
             "encryption:\n  keys: {bkt: 'file:/k'}\n  memory: 1GiB\n",
             "encryption: cpu: and memory: are asked for in pods",
@@ -81,15 +81,18 @@ def test_a_choice_of_workers_leaves_it_as_it_is(tmp_path: Path) -> None:
         ("sidecar: {name: x, command: [x], ready: {path: y}}\n", "path must be a path of a URL"),
         (
             "sidecar: {name: x, command: [x, 'http://{adress}:1']}\n",
-            ":3:33: command: {adress} is no word that is filled in: write {address}, or write {{adress}} for {adress}",
+            ":3:33: command: {adress} is not a placeholder here: write {address}, or write {{adress}} for {adress}",
         ),
         (
             "sidecar: {name: x, command: [x], env: {AT: '{zone}'}}\n",
-            "{zone} is no word that is filled in: the words are {address}, {admin}, {certificates}, {forward}, {port},",
+            "{zone} is not a placeholder here: the placeholders are {address}, {admin}, {certificates}, {forward},",
         ),
         ("sidecar: {name: x, command: [x], workload_env: {AT: '{part}'}}\n", "write {port}, or"),
-        ("sidecar: {name: x, command: [x], ready: {path: '/{up}'}}\n", "{up} is no word"),
-        ("sidecar: {name: x, command: [x], ready: {file: '{certificates}/{ca}'}}\n", "{ca} is no word"),
+        ("sidecar: {name: x, command: [x], ready: {path: '/{up}'}}\n", "{up} is not a placeholder"),
+        (
+            "sidecar: {name: x, command: [x], ready: {file: '{certificates}/{ca}'}}\n",
+            "{ca} is not a placeholder",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_at_its_place(tmp_path: Path, text: str, told: str) -> None:

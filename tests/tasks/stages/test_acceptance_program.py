@@ -245,7 +245,7 @@ def test_what_does_not_go_well_is_told(own: Programs, does: str, code: int, caus
             {"training": {"command": ["train", "{checkpoint}"]}},
             "write {checkpoints}, or write {{checkpoint}}",
         ),
-        ({"training": {"env": {"AT": "{run}/{step}"}}}, "the words are {checkpoints}, {run}"),
+        ({"training": {"env": {"AT": "{run}/{step}"}}}, "the placeholders are {checkpoints}, {run}"),
         ({"training": {"loss": "loss (.*)"}}, "needs two groups"),
         ({"training": {"loss": "(("}}, "no regular expression"),
         ({"training": {"env": {"MY_TOKEN": "x"}}}, "sounds like a secret"),

@@ -118,7 +118,7 @@ def test_what_does_not_fit_the_target_is_said_once_and_written_down(tmp_path: Pa
 
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     prepare(request(tmp_path, run_id="r-1"), print)
-    with pytest.raises(BadInput, match="go on with it by --resume r-1"):
+    with pytest.raises(BadInput, match="continue it with --resume r-1"):
         prepare(request(tmp_path, run_id="r-1"), print)
 
 

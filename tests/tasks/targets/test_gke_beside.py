@@ -106,7 +106,7 @@ def test_an_image_that_is_missing_for_two_minutes_ends_it_and_one_that_comes_doe
     assert [*beside.beat(), *beside.changed(pod(PULL), False)] == [], "it had come"
     clock.now = 251.0
     with pytest.raises(
-        NeverUp, match="w can never begin: pod p-0: container proxy: ImagePullBackOff: no such image: mend"
+        NeverUp, match="w can never begin: pod p-0: container proxy: ImagePullBackOff: no such image: fix"
     ):
         list(beside.beat())
     list(beside.changed(pod(PULL), True))
@@ -160,4 +160,4 @@ def test_of_many_pods_of_which_it_is_so_three_are_told() -> None:
         for number in range(9)
         for state in beside.changed(pod(LOOPS, ended(1), name=f"p-{number}"), False)
     ]
-    assert len(told) == 3 and "of more pods of which it is so it is not told" in told[-1].evidence
+    assert len(told) == 3 and "further pods like this are not reported" in told[-1].evidence

@@ -232,9 +232,9 @@ def test_a_plan_tells_what_manifests_have(key: Path) -> None:
         assert mounts == ([stands.certificates] if stands.certificates else [])
         assert stands.image == (container["image"] if target.sidecar else "that of the workers")
         text = "\n".join(lines(stands, "gs://b/o"))
-        assert "is up once" in text and "no bucket" not in text
+        assert "is ready once" in text and "not in a bucket" not in text
     for part in (
-        "listens at 9080 for workers; is up once /proxy/certs/ca.pem is there, within 60 s",
+        "listens on 9080 for workers; is ready once /proxy/certs/ca.pem is there, within 60 s",
         "go-gcsproxy, beside each worker, in a container: r/go-gcsproxy:v0.3",
         "shares the folder /proxy/certs with the workers",
     ):
@@ -364,7 +364,7 @@ def test_what_is_never_up_ends_the_run_with_the_reason(
     run.spec.__dict__.update(env={"MY_TOKEN": "s3cret-token"}, secret_env=["MY_TOKEN"])
     try:
         with pytest.raises(
-            NeverUp, match=rf"can never begin: pod \S+: container go-gcsproxy: {why}: mend that"
+            NeverUp, match=rf"can never begin: pod \S+: container go-gcsproxy: {why}: fix that"
         ):
             play(run, holding)
     finally:
