@@ -161,9 +161,8 @@ def _newest(run: Folder, attempt: Attempt, start: Start) -> int | None:
     heard = (attempt.get("reached") or {}).get("saved")
     stop = read_json(run, stopped_file(attempt["n"])) if attempt.get("stopped") else None
     committed = stop.get("committed") or () if isinstance(stop, dict) else ()
-    said = (
-        () if attempt.get("stopped") else start.saved
-    )  # of which a stop may have kept the last from being complete
+    # A stop may have kept the last that it said to have saved from being complete.
+    said = () if attempt.get("stopped") else start.saved
     told = (heard, *committed, start.newest, start.resumed, *said)
     return max((step for step in told if step is not None), default=None)
 

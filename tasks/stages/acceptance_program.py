@@ -85,7 +85,7 @@ class _Heard:
 class Play:
     """A run that is played. `place`: where its checkpoints lie, `id`: what stands for {run}, `name`: its workload's.
 
-    `checkpoints`: after so many saves it is stopped.
+    `number`: how often it was begun, this time too; `checkpoints`: after so many saves it is stopped.
     """
 
     turn: Turn
@@ -94,6 +94,7 @@ class Play:
     watch: Watch
     say: Say
     folder: Folder
+    number: int
     place: str
     id: str
     name: str
@@ -133,13 +134,11 @@ def play_program(session: Session, turn: Turn, hands: Hands, watch: Watch, say: 
     if (ended := settled(turn.run)) is not None:
         say(f"{turn.run.run_id}: ended already, nothing was done")
         return ended
-    folder = open_folder(f"{session.output}/{turn.run.run_id}")
-    number, name = next_pass(folder)
-    run = _play(session, turn, hands, watch, say, folder, number, name)
-    began = time.time()
-    begun = {"passes": number, "workload": name, "checkpoints": run.place, "over": False}
+    run = _play(session, turn, hands, watch, say)
+    folder, began = run.folder, time.time()
+    begun = {"passes": run.number, "workload": run.name, "checkpoints": run.place, "over": False}
     folder.write(_PASSES, json.dumps(begun).encode())
-    if number > 1:
+    if run.number > 1:
         _deleted(run)
     code, cause, gone = ExitCode.DONE, "", False
     try:
@@ -183,10 +182,8 @@ class Earlier:
     """
 
     def __init__(self, session: Session, turn: Turn, hands: Hands, watch: Watch, say: Say) -> None:
-        folder = open_folder(f"{session.output}/{turn.run.run_id}")
-        number, name = next_pass(folder)
-        over = number == 1 or settled(turn.run) is not None
-        self._run = None if over else _play(session, turn, hands, watch, say, folder, number, name)
+        run = _play(session, turn, hands, watch, say)
+        self._run = None if run.number == 1 or settled(turn.run) is not None else run
         self._asked_at = -math.inf
 
     def ends(self) -> None:
@@ -207,20 +204,15 @@ def next_pass(folder: Folder) -> tuple[int, str]:
     return 1, f"accept-{secrets.token_hex(5)}"
 
 
-def _play(
-    session: Session,
-    turn: Turn,
-    hands: Hands,
-    watch: Watch,
-    say: Say,
-    folder: Folder,
-    number: int,
-    name: str,
-) -> Play:
-    program, own = session.config.training, f"{turn.run.run_id}-{number}"
+def _play(session: Session, turn: Turn, hands: Hands, watch: Watch, say: Say) -> Play:
+    """Returns the pass of a run that would begin now."""
+    program, checkpoints = session.config.training, session.config.checkpoints
     assert isinstance(program, Program)
+    folder = open_folder(f"{session.output}/{turn.run.run_id}")
+    number, name = next_pass(folder)
+    own = f"{turn.run.run_id}-{number}"
     place = filled(program.checkpoints, {"run": own})
-    return Play(turn, program, hands, watch, say, folder, place, own, name, session.config.checkpoints)
+    return Play(turn, program, hands, watch, say, folder, number, place, own, name, checkpoints)
 
 
 def _unstopped(run: Play) -> bool:

@@ -33,8 +33,8 @@ def give_back(
     """Gives back all that the lease of a name has; returns what went.
 
     `what` is the thing in words, `listed_by` the command that lists such things, `go_on` says what gives back what is
-    left by an interrupt. Raises BadInput when slicebench did
-    not make it, Taken while somebody is making it or a run uses it, Leaked.
+    left by an interrupt. Raises BadInput when slicebench did not make it, Taken while somebody is making it or a run
+    uses it, Leaked.
     """
     lease = latest(ledger, lease_name)
     if lease is None or lease.state is State.GONE:

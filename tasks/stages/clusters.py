@@ -256,10 +256,8 @@ def _put_back(making: _Making, ended_by: BaseException) -> None:
     """Leaves a cluster that could not be made as `create` says. Raises Leaked; `ended_by` where that goes wrong."""
     office, name = making.office, making.name
     try:
-        if making.lasting and not isinstance(
-            ended_by, Exception
-        ):  # interrupted: whoever goes on finds it as it is
-            _leave(making)
+        if making.lasting and not isinstance(ended_by, Exception):
+            _leave(making)  # it was interrupted: whoever goes on finds it as it is
         else:
             _back_out(making, ended_by)
     except InfrastructureError as error:
