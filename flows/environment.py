@@ -10,10 +10,11 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.states import Completed, Failed
+from prefect.states import Completed
 
 from flows.prefect_log import drop_expected_tracebacks, logged_by, outlive_worker
 from flows.signals import answered
+from flows.states import refused_state
 from runtime.contract.errors import BadInput, InfrastructureError, SlicebenchError
 from tasks.config import duration
 from tasks.config.environment import EnvironmentConfig
@@ -37,7 +38,7 @@ class _Over(BaseException):
 @flow(
     name="environment",
     flow_run_name="up {file}",
-    description="A shared, queued cluster with all that is around it, made as its file says.",
+    description="Creates a shared GKE cluster with queues, network, accounts and bucket, or makes it match its file.",
     retries=0,
     persist_result=False,
 )
@@ -53,9 +54,9 @@ def make(
     Args:
         file: The environment: a path, or a name in configs/environments/
         set: KEY=VALUE overrides what the file says, e.g. tpu_pools=0
-        force: End what runs on node pools that go; else it is refused
-        limit: It ends after so long, whatever it has come to: 90m, 2h
-        wait: For whoever works on it, at most so long, within the limit; else it is refused
+        force: End what runs on node pools that are to be deleted; else it is refused
+        limit: End after this long, whatever has been done by then: 90m, 2h
+        wait: How long to wait, within the limit, while somebody else is changing it; 0s: it is refused at once
     """
 
     def agree(in_use: Sequence[str]) -> bool:
@@ -75,7 +76,7 @@ def make(
 @flow(
     name="environment",
     flow_run_name="down {file}",
-    description="A shared, queued cluster with all that is around it, given back.",
+    description="Deletes a shared GKE cluster with its queues, network and accounts, and verifies that all is gone.",
     retries=0,
     persist_result=False,
 )
@@ -90,10 +91,10 @@ def give_back(
 
     Args:
         file: The environment: a path, or a name in configs/environments/
-        set: KEY=VALUE in place of what the file says, e.g. name=other
+        set: KEY=VALUE overrides what the file says, e.g. name=other
         bucket: Delete its bucket as well: only if empty, or with bucket.force_destroy
-        limit: It ends after so long, whatever it has come to: 90m, 2h
-        wait: For whoever works on it, at most so long, within the limit; else it is refused
+        limit: End after this long, whatever has been done by then: 90m, 2h
+        wait: How long to wait, within the limit, while somebody else is changing it; 0s: it is refused at once
     """
 
     def gone(desk: Callable[[], Desk], config: EnvironmentConfig, wait_s: float) -> str:
@@ -127,7 +128,7 @@ def _unattended(
             )
     except SlicebenchError as error:
         say(str(error))
-        return Failed(message=f"{error.exit_code.name}: {str(error).splitlines()[0]}")
+        return refused_state(error)
 
 
 def _seconds(said: str, what: str) -> float:
