@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import stat
 import threading
@@ -14,6 +13,7 @@ from tink import aead, cleartext_keyset_handle
 
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyRef
+from runtime.contract.loopback import is_loopback
 from runtime.gcs_proxy.envelope import DATA_KEY_BYTES, Envelope, binding, new_data_key, new_object_id
 from runtime.gcs_proxy.format import Layout
 from runtime.gcs_proxy.kms import CloudKms, KeyDenied
@@ -105,11 +105,7 @@ class KeyRing:
 
 
 def _is_here(endpoint: str) -> bool:
-    host = endpoint.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(endpoint.rpartition(":")[0].strip("[]"))
 
 
 def make_key_file(path: Path) -> None:

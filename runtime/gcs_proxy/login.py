@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from runtime.contract.errors import BadInput
+from runtime.contract.loopback import is_loopback
 from runtime.gcs_proxy.refusal import Refused, unavailable
 from runtime.gcs_proxy.wire import Headers
 
@@ -62,8 +62,7 @@ def refuse_pages(headers: Headers, *, here: bool = True) -> None:
 
 def _is_here(authority: str) -> bool:
     try:
-        host = urlsplit(f"//{authority}").hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return is_loopback(urlsplit(f"//{authority}").hostname or "")
     except ValueError:
         return False
 

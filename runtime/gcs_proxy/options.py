@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runtime.contract.errors import BadInput
 from runtime.contract.keymap import KeyMap, KeyRef, parse_key, parse_key_map
+from runtime.contract.loopback import is_loopback
 from runtime.gcs_proxy.authority import BUNDLE, CERTIFICATE, DAYS
 from runtime.gcs_proxy.hosts import NEEDED, Place, parse_place
 from runtime.gcs_proxy.neighbours import is_told
@@ -264,7 +265,7 @@ def _store(url: str, authorities: str | None) -> str:
     origin = parse_origin(url)
     if authorities and origin.scheme != "https":
         raise BadInput(f"--upstream-ca: {url!r} is asked without TLS, where no authority is")
-    if origin.scheme != "https" and not _is_loopback(origin.host):
+    if origin.scheme != "https" and not is_loopback(origin.host):
         raise BadInput(
             f"{url!r} is asked without TLS: whoever is on the way could read tokens",
             fix="https://HOST, with --upstream-ca where its authority is not the system's",
@@ -272,17 +273,10 @@ def _store(url: str, authorities: str | None) -> str:
     return url
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _loopback(text: str) -> tuple[str, int]:
     """Tokens and plaintext go this way without TLS: they are not to leave the machine."""
     host, port = _address(text)
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise BadInput(
             f"{text!r} is not on loopback: whoever reaches it could read plaintext", fix="127.0.0.1:PORT"
         )

@@ -7,7 +7,6 @@ machine when that release was first seen.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from runtime.contract.errors import BadInput, InfrastructureError
+from runtime.contract.loopback import is_loopback
 from tasks.cloud.calls import UNANSWERED, calling
 from tasks.cloud.disk import on_disk
 from tasks.cloud.kubernetes_kinds import Object
@@ -169,16 +169,9 @@ def _bounded(pieces: Any, deadline: float, what: str) -> bytes:
 def _check_safe(address: str, what: str) -> None:
     """Refuses to fetch in the clear, where anybody on the way could put something else in its place."""
     parts = urlsplit(address)
-    if parts.scheme == "https" or (parts.scheme == "http" and _loopback(parts.hostname or "")):
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return
     raise _Answered(f"{what}: {address} is not https")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _objects(content: bytes, wanted: Wanted) -> list[Object]:
