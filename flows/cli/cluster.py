@@ -24,7 +24,7 @@ Project = Annotated[
     str | None, Parameter(help="Google Cloud project; default: from the environment or gcloud")
 ]
 Location = Annotated[
-    str, Parameter(("--location", "--zone"), help="Region or zone, where several have a cluster of the name")
+    str, Parameter(("--location", "--zone"), help="Region or zone, if several have a cluster of this name")
 ]
 Name = Annotated[str, Parameter(help="Its exact name")]
 Force = Annotated[
@@ -37,8 +37,8 @@ def resize(
     name: Name,
     /,
     *,
-    slices: Annotated[int | None, Parameter(help="How many slices there are to be")] = None,
-    nodes: Annotated[int | None, Parameter(help="How many GPU or CPU machines there are to be")] = None,
+    slices: Annotated[int | None, Parameter(help="How many slices it is to have")] = None,
+    nodes: Annotated[int | None, Parameter(help="How many GPU or CPU machines it is to have")] = None,
     force: Force = False,
     dry_run: DryRun = False,
     project: Project = None,
@@ -109,11 +109,11 @@ def kubeconfig(
     /,
     *,
     to: Annotated[
-        Path | None, Parameter(help="Write it there, for you alone to read; else to stdout")
+        Path | None, Parameter(help="File to write, readable by you alone; default: stdout")
     ] = None,
     force: Over = False,
     token: Annotated[
-        bool, Parameter(negative="", help="With a token for an hour in it, in place of gcloud's plugin")
+        bool, Parameter(negative="", help="Put a token for one hour in it, instead of gcloud's plugin")
     ] = False,
     dns: Annotated[bool, Parameter(negative="", help="Reach the control plane by its DNS name")] = False,
     location: Location = "",

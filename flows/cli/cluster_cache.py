@@ -24,7 +24,8 @@ def cache_image(
     ] = (),
     timeout: Annotated[str, Parameter(help="How long nodes may take: 30m")] = "30m",
     location: Annotated[
-        str | None, Parameter(("--location", "--zone"), help="Region or zone, where several have the name")
+        str | None,
+        Parameter(("--location", "--zone"), help="Region or zone, if several have a cluster of this name"),
     ] = None,
     project: Annotated[str | None, Parameter(help="Google Cloud project; else from the environment")] = None,
     json: Json = False,

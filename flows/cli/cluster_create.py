@@ -28,12 +28,16 @@ def create(
     controllers: Controllers = _CONTROLLERS,
     fields: Fields = _FIELDS,
     ttl: Annotated[
-        str | None, Parameter(group=_LAST, help="Given back by the reaper after so long: 8h, 2d; else kept")
+        str | None,
+        Parameter(group=_LAST, help="The reaper deletes it after this long: 8h, 2d; default: kept"),
     ] = None,
     partly: Annotated[
         bool,
         Parameter(
-            group=_LAST, negative="", show_default=False, help="Keep what came when not all slices did"
+            group=_LAST,
+            negative="",
+            show_default=False,
+            help="Keep the slices that came if not all of them did",
         ),
     ] = False,
     force: Annotated[Force, Parameter(group=_LAST)] = False,

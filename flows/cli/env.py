@@ -171,7 +171,7 @@ def export(
     /,
     *,
     format: Annotated[Literal["terraform"], Parameter(help="As what")] = "terraform",
-    to: Annotated[Path | None, Parameter(help="File to write, e.g. main.tf.json; else stdout")] = None,
+    to: Annotated[Path | None, Parameter(help="File to write, e.g. main.tf.json; default: stdout")] = None,
     force: Over = False,
     set: Set = (),
     project: Project = None,

@@ -30,7 +30,7 @@ def build(
             help="Where it goes: HOST/PATH, such as REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE",
         ),
     ] = None,
-    tag: Annotated[str | None, Parameter(help="Its tag; else made of what is in it")] = None,
+    tag: Annotated[str | None, Parameter(help="Its tag; default: made from its content")] = None,
     code: Code = _CODE,
     how: How = _HOW,
     files: Files = _FILES,

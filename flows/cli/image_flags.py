@@ -37,7 +37,7 @@ class Code:
     )
     jax_index: Annotated[str | None, Parameter(help="Package index of JAX nightlies")] = None
     device: Annotated[
-        Literal["tpu", "gpu", "cpu"] | None, Parameter(help="What it computes on; else tpu")
+        Literal["tpu", "gpu", "cpu"] | None, Parameter(help="What it computes on; default: tpu")
     ] = None
     orbax_classes: Annotated[bool, Parameter(help="TensorFlow and clu too, for Orbax's own benchmarks")] = (
         False
@@ -68,13 +68,18 @@ class Code:
 class How:
     """On what it is built, by which engine, and how carefully."""
 
-    base_image: Annotated[str | None, Parameter(help="Image to start from; else Python's slim one")] = None
-    python: Annotated[str | None, Parameter(help="Version of its Python, where the base does not say")] = None
+    base_image: Annotated[str | None, Parameter(help="Image to start from; default: a slim Python image")] = (
+        None
+    )
+    python: Annotated[str | None, Parameter(help="Version of its Python, if the base image does not say")] = (
+        None
+    )
     builder: Annotated[
-        Literal["docker", "buildah", "podman"] | None, Parameter(help="Engine; else the first that works")
+        Literal["docker", "buildah", "podman"] | None,
+        Parameter(help="Container engine; default: the first that works"),
     ] = None
-    no_cache: Annotated[bool, Parameter(help="Use nothing that was built before")] = False
-    force: Annotated[bool, Parameter(help="Write over a tag that is another image")] = False
+    no_cache: Annotated[bool, Parameter(help="Use no cached layers")] = False
+    force: Annotated[bool, Parameter(help="Overwrite a tag that names another image")] = False
     smoke: Annotated[bool, Parameter(help="Try it out before it is pushed")] = False
 
     def of_an_engine(self) -> Mapping[str, object]:

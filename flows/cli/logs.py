@@ -22,7 +22,7 @@ def logs(
     run: Which = "latest",
     /,
     *,
-    worker: Annotated[int | None, Parameter(help="Of this worker only")] = None,
+    worker: Annotated[int | None, Parameter(help="Only of this worker")] = None,
     follow: Annotated[bool, Parameter(negative="", help="Keep following until the run has ended")] = False,
     output: Output = None,
     json: Json = False,

@@ -19,7 +19,7 @@ Json = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print one JSON object on stdout")
 ]
 Over = Annotated[
-    bool, Parameter("--force", negative="", show_default=False, help="Write over the file that is there")
+    bool, Parameter("--force", negative="", show_default=False, help="Overwrite an existing file")
 ]
 
 

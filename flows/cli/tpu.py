@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Project = Annotated[
     str | None, Parameter(help="Google Cloud project; default: from the environment or gcloud")
 ]
-Zone = Annotated[str | None, Parameter(help="Zone; not given: wherever it is")]
+Zone = Annotated[str | None, Parameter(help="Zone; default: wherever it is")]
 Name = Annotated[str, Parameter(help="Its exact name")]
 
 
@@ -49,7 +49,7 @@ def create(
     service_account: str | None = None,
     internal: Annotated[bool, Parameter(negative="", help="No external addresses")] = False,
     user: Annotated[str, Parameter(help="Whom to log in as")] = "slicebench",
-    ttl: Annotated[str, Parameter(help="Given back by the reaper after so long: 90m, 8h, 2d")] = "8h",
+    ttl: Annotated[str, Parameter(help="The reaper deletes it after this long: 90m, 8h, 2d")] = "8h",
     wait: Annotated[bool, Parameter(help="Wait until every worker is there")] = True,
     project: Project = None,
     json: Json = False,

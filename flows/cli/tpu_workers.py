@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class LoginFlags:
     """How to get into workers, as flags of every command that does."""
 
-    user: Annotated[str | None, Parameter(help="Whom to log in as; else as it was made with")] = None
-    key: Annotated[str | None, Parameter(help="Private key file; else the one it was made with")] = None
+    user: Annotated[str | None, Parameter(help="User to log in as; default: the one it was made with")] = None
+    key: Annotated[str | None, Parameter(help="Private key file; default: the one it was made with")] = None
     internal: Annotated[
         bool, Parameter(negative="", help="By internal addresses, from inside its network")
     ] = False

@@ -43,7 +43,7 @@ def list_(
         str,
         Parameter(help="EVERYTHING, FINISHED, RUNNING, QUEUED, FAILED, SUCCESSFUL, or one state by its name"),
     ] = "EVERYTHING",
-    filter_by_job: Annotated[str, Parameter(help="Regular expression that is looked for in names")] = "",
+    filter_by_job: Annotated[str, Parameter(help="Regular expression to find in names")] = "",
     all_namespaces: Annotated[
         bool,
         Parameter(negative="", show_default=False, help="Workloads in all namespaces, those of all teams"),
@@ -96,10 +96,10 @@ def logs(
     /,
     *,
     where: Where = NOWHERE,
-    worker: Annotated[int | None, Parameter(help="Of this worker only, over all slices, from 0")] = None,
-    pod: Annotated[str | None, Parameter(help="Of this pod only, by its exact name")] = None,
-    container: Annotated[str | None, Parameter(help="Of this container; else of all")] = None,
-    tail: Annotated[int | None, Parameter(help="Only so many last lines of each")] = None,
+    worker: Annotated[int | None, Parameter(help="Only this worker, counted over all slices from 0")] = None,
+    pod: Annotated[str | None, Parameter(help="Only this pod, by its exact name")] = None,
+    container: Annotated[str | None, Parameter(help="Only this container; default: all")] = None,
+    tail: Annotated[int | None, Parameter(help="Only this many last lines of each")] = None,
     follow: Annotated[
         bool, Parameter(negative="", help="Keep following until the workload has ended")
     ] = False,
@@ -137,10 +137,11 @@ def delete(
     *names: Annotated[str, Parameter(help="Names of JobSets")],
     where: Where = NOWHERE,
     filter_by_job: Annotated[
-        str | None, Parameter(help="All whose names this regular expression finds")
+        str | None, Parameter(help="All whose names contain a match for this regular expression")
     ] = None,
     force: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Do not ask; also those of runs that go on")
+        bool,
+        Parameter(negative="", show_default=False, help="Do not ask; also delete those of unfinished runs"),
     ] = False,
     wait: Annotated[str, Parameter(help="How long to wait for pods to end; 0s: not at all")] = "5m",
     missing_ok: Annotated[
@@ -195,7 +196,9 @@ def inspect(
     /,
     *,
     where: Where = NOWHERE,
-    to: Annotated[Path | None, Parameter(help="The file; else NAME-inspect-TIME.tar.gz here")] = None,
+    to: Annotated[
+        Path | None, Parameter(help="File to write; default: NAME-inspect-TIME.tar.gz here")
+    ] = None,
     force: Over = False,
     json: Json = False,
     verbose: Verbose = False,

@@ -102,28 +102,30 @@ def parser(wide: int | None = None) -> _Parser:
         description="Run any command on the slices of a cluster, as one JobSet.",
     )  # fmt: skip
     add = made.add_argument
-    add("name", nargs="?", help="The JobSet's name; else one is made, and printed")
+    add("name", nargs="?", help="Name of the JobSet; default: a new one, which is printed")
     add("--workload", help=argparse.SUPPRESS)
     add(
         "--command",
-        help="What each worker runs, as one types it into bash; or -- WORDS, which no shell reads",
+        help="Command line that each worker runs in bash; or give -- WORDS, to run them without a shell",
     )
     _add_where(made.add_argument_group(_WHERE).add_argument)
     _add_hardware(made.add_argument_group("What it runs on, and when").add_argument)
-    _add_image(made.add_argument_group("The image: one that is there, or a folder on a base").add_argument)
+    _add_image(
+        made.add_argument_group("The image: an existing one, or a folder added to a base image").add_argument
+    )
     _add_pods(made.add_argument_group("Its pods").add_argument)
     _add_ends(made.add_argument_group("How it ends").add_argument)
     return made
 
 
 def _add_where(add: Any) -> None:
-    add("--context", help="A context of your kubeconfig; never the current one")
-    add("--kubeconfig", help="That file; else $KUBECONFIG, else ~/.kube/config")
-    add("--cluster", help="A cluster of GKE, by its name")
-    add("--location", "--zone", help="Its zone or region, where several have the name")
-    add("--project", help="Its project; else from the environment or gcloud")
-    add("--target", help="A target file of kind gke: its cluster, and all that other flags do not say")
-    add("--namespace", help="Else the target's, else default")
+    add("--context", help="Context of your kubeconfig; the current one is never assumed")
+    add("--kubeconfig", help="Kubeconfig file; default: $KUBECONFIG, or ~/.kube/config")
+    add("--cluster", help="Name of a GKE cluster")
+    add("--location", "--zone", help="Its zone or region, if several clusters have the name")
+    add("--project", help="Its project; default: from the environment or gcloud")
+    add("--target", help="Target of kind gke: its cluster, and every setting that no flag gives")
+    add("--namespace", help="Namespace; default: the target's, or default")
 
 
 def _add_hardware(add: Any) -> None:
@@ -132,72 +134,89 @@ def _add_hardware(add: Any) -> None:
         "--tpu-type",
         "--device-type",
         dest="type",
-        help="Accelerator of one slice: v5litepod-16, l4-8",
+        help="Accelerator type of one slice, e.g. v5litepod-16, l4-8",
     )
-    add("--topology", help="Shape of a TPU slice, where its size has several")
-    add("--slices", "--num-slices", type=int, help="Slices of that type; else 1")
+    add("--topology", help="Topology of a TPU slice, if its size has several")
+    add("--slices", "--num-slices", type=int, help="Number of slices of that type; default: 1")
     add("--nodes", "--num-nodes", type=int, help="Hosts of one slice, for GPUs and for --type cpu")
     add("--containers-per-host", type=int, help="Workers on each host, which share its chips")
-    add("--priority", help="Priority class; else medium; none: the cluster's default")
-    add("--queue", help="LocalQueue of Kueue; else multislice-queue; none: without a queue")
-    add("--scheduler", help="Scheduler of the pods; else Kubernetes' own")
+    add("--priority", help="Priority class; default: medium; none: the cluster's default")
+    add("--queue", help="LocalQueue of Kueue; default: multislice-queue; none: no queue")
+    add("--scheduler", help="Scheduler of the pods; default: that of Kubernetes")
 
 
 def _add_image(add: Any) -> None:
-    add("--docker-image", "--image", dest="docker_image", help="Image that is there; pods get its digest")
+    add("--docker-image", "--image", dest="docker_image", help="Existing image; pods get its digest")
     add(
         "--script-dir",
-        help="Folder whose files go to /app, without what .dockerignore names; else the current one",
+        help="Folder to copy to /app, except what .dockerignore names; default: the current one",
     )
     add(
         "--base-image",
         "--base-docker-image",
         dest="base_image",
-        help="What they are put on; else Python's slim one",
+        help="Image that the folder is added to; default: a slim Python image",
     )
-    add("--repository", help="Where that image goes: HOST/PATH; else SLICEBENCH_REPOSITORY")
+    add("--repository", help="Where to push that image: HOST/PATH; default: $SLICEBENCH_REPOSITORY")
     add(
         "--image-pull-secret",
         "--docker-image-pull-secret",
         dest="image_pull_secret",
-        help="Its registry's secret",
+        help="Secret for the image's registry",
     )
 
 
 def _add_pods(add: Any) -> None:
-    add("--container-name", "--docker-name", dest="container_name", help="Name of the container; else worker")
     add(
-        "--env", action="append", default=[], help="NAME=VALUE, or NAME alone for yours, as a secret (repeat)"
+        "--container-name",
+        "--docker-name",
+        dest="container_name",
+        help="Name of the container; default: worker",
     )
-    add("--env-file", action="append", default=[], help="A file of such lines, by Docker's rules (repeat)")
+    add(
+        "--env",
+        action="append",
+        default=[],
+        help="NAME=VALUE; or NAME alone for your own value, kept in a Secret (repeat the flag)",
+    )
+    add(
+        "--env-file",
+        action="append",
+        default=[],
+        help="File of such lines, in Docker's format (repeat the flag)",
+    )
     add("--service-account", "--sa", dest="service_account", help="Kubernetes service account of the pods")
-    add("--ramdisk-directory", help="A folder in the hosts' memory, of GKE's RAM disk")
-    add("--mtc-enabled", action="store_true", help="That folder by GKE's multi-tier checkpointing")
-    add("--debug-dump-gcs", help="XLA dumps go to this folder of a bucket, whatever becomes of the worker")
-    add("--enable-ops-agent", action="store_true", help="Metrics of the hosts in Cloud Monitoring")
+    add("--ramdisk-directory", help="Folder in the hosts' memory: GKE's RAM disk")
+    add("--mtc-enabled", action="store_true", help="Use GKE's multi-tier checkpointing for that folder")
+    add("--debug-dump-gcs", help="Folder of a bucket for XLA dumps, written even if the worker fails")
+    add("--enable-ops-agent", action="store_true", help="Send the hosts' metrics to Cloud Monitoring")
 
 
 def _add_ends(add: Any) -> None:
-    add("--max-restarts", type=int, help="Starts again after a failure; preemptions never count; else 0")
-    add("--restart-on-exit-codes", help="… for these codes too: 1,3-5; else for signals and 42")
-    add("--restart-on-user-code-failure", action="store_true", help="… for every code")
+    add(
+        "--max-restarts",
+        type=int,
+        help="How often to restart after a failure, preemptions not counted; default: 0",
+    )
+    add("--restart-on-exit-codes", help="… also after these exit codes, e.g. 1,3-5; default: signals and 42")
+    add("--restart-on-user-code-failure", action="store_true", help="… after every exit code")
     add(
         "--deadline", type=_length_or_none,
-        help="The cluster ends it so long after it was admitted: 90m, 4h; none: never; else 24h",
+        help="The cluster ends it this long after admission: 90m, 4h; none: never; default: 24h",
     )  # fmt: skip
-    add("--grace", type=_length, help="From SIGTERM to SIGKILL; else 30s")
+    add("--grace", type=_length, help="Time from SIGTERM to SIGKILL; default: 30s")
     add(
         "--termination-grace-period-seconds",
         dest="grace",
         type=_seconds_of_xpk,
         help="The same, as xpk has it",
     )
-    add("--ttl", type=_length, help="How long it stays after its end; else 12h")
+    add("--ttl", type=_length, help="How long to keep it after its end; default: 12h")
     add("--ttl-seconds-after-finished", dest="ttl", type=_seconds_of_xpk, help="The same, as xpk has it")
     add("--wait", action=argparse.BooleanOptionalAction, default=False,
-        help="Show what its workers say, and end with its exit code; Ctrl-C leaves it running")  # fmt: skip
-    add("--wait-limit", type=_length, help="Wait no longer than that, with exit code 3; it runs on")
-    add("--dry-run", action="store_true", help="Print the JobSet, and make nothing; asks no cluster")
+        help="Show what its workers write, and exit with its code; Ctrl-C leaves it running")  # fmt: skip
+    add("--wait-limit", type=_length, help="Stop waiting after this long, with exit code 3; it keeps running")
+    add("--dry-run", action="store_true", help="Print the JobSet; create nothing, contact no cluster")
     add("--json", action="store_true", help="Print one JSON object on stdout")
     add("--verbose", action="store_true", help="Show every call to a service outside")
 

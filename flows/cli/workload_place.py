@@ -22,22 +22,26 @@ if TYPE_CHECKING:
 class Where:
     """Which cluster: of a context, of GKE by name, or of a target file."""
 
-    context: Annotated[str | None, Parameter(help="A context of your kubeconfig; never the current one")] = (
-        None
-    )
-    kubeconfig: Annotated[str | None, Parameter(help="That file; else $KUBECONFIG, else ~/.kube/config")] = (
-        None
-    )
-    cluster: Annotated[str | None, Parameter(help="A cluster of GKE, by its name")] = None
+    context: Annotated[
+        str | None, Parameter(help="Context of your kubeconfig; the current one is never assumed")
+    ] = None
+    kubeconfig: Annotated[
+        str | None, Parameter(help="Kubeconfig file; default: $KUBECONFIG, or ~/.kube/config")
+    ] = None
+    cluster: Annotated[str | None, Parameter(help="Name of a GKE cluster")] = None
     location: Annotated[
         str | None,
-        Parameter(("--location", "--zone"), help="Its zone or region, where several have the name"),
+        Parameter(("--location", "--zone"), help="Its zone or region, if several clusters have the name"),
     ] = None
-    project: Annotated[str | None, Parameter(help="Its project; else from the environment or gcloud")] = None
-    target: Annotated[str | None, Parameter(help="The cluster and namespace of a target of kind gke")] = None
-    namespace: Annotated[str | None, Parameter(help="Else the target's or the context's, else default")] = (
+    project: Annotated[str | None, Parameter(help="Its project; default: from the environment or gcloud")] = (
         None
     )
+    target: Annotated[str | None, Parameter(help="Target of kind gke whose cluster and namespace to use")] = (
+        None
+    )
+    namespace: Annotated[
+        str | None, Parameter(help="Namespace; default: the target's or the context's, or default")
+    ] = None
 
 
 NOWHERE = Where()

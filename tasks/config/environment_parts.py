@@ -189,7 +189,7 @@ class NodeAccount(BaseModel):
 
     model_config = _FORBID
 
-    name: str = Field("gke-sa", pattern=patterns.ACCOUNT, description="Its id, before the @")
+    name: str = Field("gke-sa", pattern=patterns.ACCOUNT, description="Id of the account, before the @")
     roles: tuple[Role, ...] = Field(
         (*_STORAGE_AND_LOGS, "roles/artifactregistry.reader"), description="Its roles on the project"
     )
@@ -202,7 +202,7 @@ class WorkloadAccount(BaseModel):
 
     model_config = _FORBID
 
-    name: str = Field("cloud-tpu-sa", pattern=patterns.ACCOUNT, description="Its id, before the @")
+    name: str = Field("cloud-tpu-sa", pattern=patterns.ACCOUNT, description="Id of the account, before the @")
     roles: tuple[Role, ...] = Field(_STORAGE_AND_LOGS, description="Its roles on the project")
     kubernetes: str = Field(
         "cloud-tpu-sa", pattern=patterns.DNS_LABEL, description="Kubernetes service account that acts as it"

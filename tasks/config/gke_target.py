@@ -92,7 +92,7 @@ class GkeTargetConfig(GkeRules, WithSidecar):
         min_length=1,
         description="Accelerator type of one slice: v5litepod-16, h100-80gb-8, n2-standard-32-2, or cpu on any cluster",
     )
-    topology: str | None = Field(None, description="Shape of a TPU slice, where its size has several: 4x4x16")
+    topology: str | None = Field(None, description="Topology of a TPU slice, if its size has several: 4x4x16")
     slices: int = Field(1, ge=1, le=1024, description="Slices, each of that type")
     nodes: int | None = Field(
         None, ge=1, le=4096, description="Hosts of one slice, for GPUs and for type: cpu"
@@ -194,7 +194,7 @@ class GkeTargetConfig(GkeRules, WithSidecar):
     debug_dump: DebugDump | None = Field(
         None, description="XLA dumps in a bucket, whatever becomes of the worker"
     )
-    ops_agent: OpsAgent | None = Field(None, description="Metrics of the hosts in Cloud Monitoring")
+    ops_agent: OpsAgent | None = Field(None, description="Send the hosts' metrics to Cloud Monitoring")
     tensorboard: TensorBoard | None = Field(None, description="Uploads to Vertex AI TensorBoard meanwhile")
     pathways: Pathways | None = Field(None, description="One program for all slices, through Pathways")
 
