@@ -22,8 +22,7 @@ except ModuleNotFoundError as error:
     if (error.name or "runtime").startswith("runtime"):
         raise
     print(
-        f"the proxy needs {error.name}, which is not installed here: pip install 'slicebench[proxy]', or, in a "
-        "clone, pip install -e '.[proxy]'",
+        f"the proxy needs {error.name}, which is not installed: in a clone of slicebench, pip install -e '.[proxy]'",
         file=sys.stderr,
     )
     sys.exit(int(ExitCode.BAD_INPUT))

@@ -128,7 +128,7 @@ def test_a_package_that_is_missing_is_named() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 2
-    assert ended.stderr.startswith("the proxy needs tink") and "slicebench[proxy]" in ended.stderr
+    assert ended.stderr.startswith("the proxy needs tink") and "pip install -e '.[proxy]'" in ended.stderr
 
 
 def _has_ipv6() -> bool:
