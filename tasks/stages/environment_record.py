@@ -47,7 +47,7 @@ def own_windows(shape: Mapping[str, str]) -> set[str]:
 
 
 def another_cluster(ledger: Ledger, config: EnvironmentConfig, project: str) -> list[Problem]:
-    """Returns that a file names a cluster of another environment in this record, or another one than its own has.
+    """Returns that a file names a cluster of this record that is not the environment's, or another one than it has.
 
     Both would be worked on, or given back, as if they were what the file says.
     """
@@ -61,13 +61,22 @@ def another_cluster(ledger: Ledger, config: EnvironmentConfig, project: str) -> 
         ]
     lease = latest(ledger, mine)
     has = lease.shape.get("cluster", "") if lease is not None and lease.state is not State.GONE else ""
-    made = latest(ledger, cluster_lease(project, has)) if has not in ("", name) else None
-    if made is None or made.state is State.GONE or _owners(ledger, project, has, but=mine):
+    if has != name and _stands(ledger, project, name):
+        what = f"cluster.name: cluster {name} is in this record, and was not made for environment {config.called}"
+        back = f"SLICEBENCH_LEDGER={ledger.uri} slicebench cluster delete {name}"
+        fix = f"name another cluster; or give it back first, if nobody needs it: {back}"
+        return [Problem("error", None, f"{what}: nothing was changed", fix=fix)]
+    if has in ("", name) or not _stands(ledger, project, has) or _owners(ledger, project, has, but=mine):
         return []
     what = f"cluster.name: environment {config.called} has cluster {has}, and the file names {name}"
     back = f"slicebench env down FILE --set cluster.name={has}"
     fix = f"give it back first: {back}; or give the other environment a name of its own"
     return [Problem("error", None, f"{what}: nothing was changed, for {has} would stay, and cost", fix)]
+
+
+def _stands(ledger: Ledger, project: str, cluster: str) -> bool:
+    made = latest(ledger, cluster_lease(project, cluster))
+    return made is not None and made.state is not State.GONE
 
 
 def _owners(ledger: Ledger, project: str, cluster: str, *, but: str) -> list[str]:

@@ -11,9 +11,11 @@ import yaml
 
 from tasks.config.environment import EnvironmentConfig
 from tasks.leases import environments as kinds
+from tasks.leases.claim import claim
 from tasks.leases.inventory import Inventories, Pace
 from tasks.leases.ledger import Ledger
 from tasks.stages.environment_desk import Desk
+from tasks.stages.environment_record import about_to
 from tests.cloud.container.hurried import QUICK, container
 from tests.cloud.container.leasing import a_ledger, quick_inventories
 
@@ -32,6 +34,15 @@ _PACE = Pace(look_every_s=0.05, goes_within_s=600.0, remote=True)
 def environment(**fields: Any) -> EnvironmentConfig:
     """Returns an environment: private nodes, one slice of v5e."""
     return EnvironmentConfig.model_validate({**yaml.safe_load(LEAST), **fields})
+
+
+def owning(config: EnvironmentConfig) -> None:
+    """Lets the record say that the environment has its cluster, as `env up` does before it makes that."""
+    ledger = a_ledger()
+    held = claim(ledger, inventories(ledger), kinds.lease_name("proj", config.called), None)
+    held.stand(None)
+    held.describe(about_to(held.lease.shape, config), None)
+    held.detach(None)
 
 
 def inventories(ledger: Ledger, scratch: Path | None = None) -> Inventories:

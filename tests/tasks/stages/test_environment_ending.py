@@ -17,7 +17,7 @@ from tasks.stages.environment import bootstrap, up
 from tasks.stages.environment_ending import ended_by
 from tests.cloud.container.leasing import office
 from tests.cloud.container.running import Gke
-from tests.cloud.project.leasing import desk, environment
+from tests.cloud.project.leasing import desk, environment, owning
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ def test_no_bucket_is_made_where_what_is_put_in_cannot_be_had(project: Gke) -> N
 def test_who_would_lose_what_runs_is_asked_before_anything_goes(project: Gke) -> None:
     project.set(whole=False)
     quiet = {"install": False}
+    owning(environment())
     create(office(), "mine", cluster_of(environment(), "proj"), lasting=True)
     less, more = (environment(tpu_pools=pools, queueing=quiet) for pools in (0, 2))
     at, idle = desk(inside=lambda config: Seen()), desk(inside=lambda config: Seen(used=False))

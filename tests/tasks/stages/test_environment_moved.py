@@ -17,7 +17,7 @@ from tasks.stages.environment_moved import moved
 from tasks.stages.environment_plan import plan
 from tests.cloud.container.leasing import a_ledger, office
 from tests.cloud.container.running import Gke
-from tests.cloud.project.leasing import desk, environment, inventories
+from tests.cloud.project.leasing import desk, environment, inventories, owning
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,7 @@ def test_what_would_move_a_cluster_is_refused_and_nothing_of_the_first_network_g
     project.set(whole=False)
     elsewhere = environment(**said)
     assert moved(desk(), elsewhere) == [], "there is none yet"
+    owning(environment())
     create(office(), "mine", cluster_of(environment(), "proj"), lasting=True)
     assert moved(desk(), environment()) == []
     project.forget()

@@ -25,7 +25,7 @@ from tasks.targets.cluster_soon import as_planned
 from tasks.targets.kube_room import held_in
 from tests.cloud.container.leasing import a_ledger, office
 from tests.cloud.container.running import Gke
-from tests.cloud.project.leasing import desk, environment, inventories
+from tests.cloud.project.leasing import desk, environment, inventories, owning
 
 CLUSTER = "projects/proj/locations/us-east5/clusters/mine"
 ACCOUNT = '"gke-sa@proj.iam.gserviceaccount.com" → "other-sa@proj.iam.gserviceaccount.com"'
@@ -37,6 +37,7 @@ STAYS = [
 
 
 def make(say: Callable[[str], None] = lambda line: None, **fields: Any) -> None:
+    owning(environment(**fields))
     create(office(say), "mine", cluster_of(environment(**fields), "proj"), lasting=True)
 
 
@@ -340,10 +341,7 @@ def test_no_other_cluster_is_made_or_given_back_while_that_of_the_record_stands(
         environment(name="lab"),
         environment(name="lab", cluster={"name": "other", "private": True}),
     )
-    held = claim(a_ledger(), inventories(a_ledger()), "environment-lab_proj", None)
-    held.stand(None)
-    held.describe(about_to({}, lab), None)
-    held.detach(None)
+    owning(lab)
     assert another_cluster(a_ledger(), renamed, "proj") == [], "there is none yet"
     create(office(), "mine", cluster_of(lab, "proj"), lasting=True)
     project.forget()
@@ -361,10 +359,7 @@ def test_the_cluster_of_another_environment_in_the_same_record_is_not_touched(pr
     """A file that was copied, and kept the cluster's name, took it over, and gave it back."""
     project.set(whole=False)
     first, copied = environment(name="first"), environment(name="copied", bucket={"name": "second"})
-    held = claim(a_ledger(), inventories(a_ledger()), "environment-first_proj", None)
-    held.stand(None)
-    held.describe(about_to({}, first), None)
-    held.detach(None)
+    owning(first)
     create(office(), "mine", cluster_of(first, "proj"), lasting=True)
     project.forget()
     for act in (up, down):
@@ -378,6 +373,14 @@ def test_the_cluster_of_another_environment_in_the_same_record_is_not_touched(pr
     held = claim(a_ledger(), inventories(a_ledger()), "environment-first_proj", None)
     held.fall()
     held.release("it goes")
+    project.forget()
+    for act in (up, down):  # nor is one that `cluster create` made, or that nothing else in the record knows
+        with pytest.raises(
+            BadInput, match="cluster mine is in this record, and was not made for environment copied"
+        ):
+            act(desk(), copied)
+    assert project.mutations() == []
+    delete(office(), "mine")
     assert another_cluster(a_ledger(), copied, "proj") == []
 
 
